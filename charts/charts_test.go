@@ -17,13 +17,11 @@ import (
 // The archive has every file of the chart below its name, hidden ones too, and is
 // always the same.
 func TestArchive(t *testing.T) {
-	first, err := charts.Archive(charts.Runtime)
-	must.Do(t, err)
+	first := must.Get(charts.Archive(charts.Runtime))(t)
 	if second, err := charts.Archive(charts.Runtime); err != nil || !bytes.Equal(first, second) {
 		t.Errorf("the second archive is another one: %v", err)
 	}
-	unpacked, err := gzip.NewReader(bytes.NewReader(first))
-	must.Do(t, err)
+	unpacked := must.Get(gzip.NewReader(bytes.NewReader(first)))(t)
 	var names []string
 	for files := tar.NewReader(unpacked); ; {
 		header, err := files.Next()

@@ -58,8 +58,7 @@ type choice struct {
 func TestDecode(t *testing.T) {
 	text := `{text: /a, word: b, count: 9, status: 302, flag: true, level: 9, list: [p, q], words: [x], exprs: ['a,b'],
 		entries: {k: v}, inner: {name: n}, one: [{a: {name: m}}, {b: {name: o}}]}`
-	value, err := ParseYAML(text)
-	must.Do(t, err)
+	value := must.Get(ParseYAML(text))(t)
 	var got sample
 	if problems := Decode(value, &got); problems != nil {
 		t.Fatal(problems)

@@ -13,6 +13,7 @@ import (
 	"slipway.dev/slipway/internal/config"
 	"slipway.dev/slipway/internal/gitops/gittest"
 	"slipway.dev/slipway/internal/install/chart"
+	"slipway.dev/slipway/internal/must"
 )
 
 // TestChartCredentials: R37, R79: with the values of the chart, a Git server with a
@@ -46,9 +47,7 @@ func TestChartCredentials(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "password")
 	put := func(text string) {
 		t.Helper()
-		if err := os.WriteFile(file, []byte(text+"\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(file, []byte(text+"\n"), 0o600))
 	}
 	put(wrong)
 	w.application(t, "shop", repository.URL())
@@ -76,37 +75,21 @@ func TestChartCredentials(t *testing.T) {
 // that the agent has then.
 func (w *world) charted(t *testing.T, values map[string]any) (map[string]string, *config.Agent) {
 	t.Helper()
-	loaded, err := chart.Load("../../charts/gitops-runtime")
-	if err != nil {
-		t.Fatal(err)
-	}
-	rendered, err := loaded.Render(t.Context(), values, chart.Release{Name: "slipway-runtime", Namespace: w.control})
-	if err != nil {
-		t.Fatal(err)
-	}
+	loaded := must.Get(chart.Load("../../charts/gitops-runtime"))(t)
+	rendered := must.Get(loaded.Render(t.Context(), values, chart.Release{Name: "slipway-runtime", Namespace: w.control}))(t)
 	objects := map[string]string{}
 	file := filepath.Join(t.TempDir(), "agent.yaml")
 	for _, object := range rendered.Objects {
-		text, err := yaml.Marshal(object.Object)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(yaml.Marshal(object.Object))(t)
 		name := object.GetKind() + " " + object.GetName()
 		objects[name] = string(text)
 		if name == "ConfigMap slipway-agent" {
 			data, _ := object.Object["data"].(map[string]any)
-			if err := os.WriteFile(file, []byte(data["agent.yaml"].(string)), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.WriteFile(file, []byte(data["agent.yaml"].(string)), 0o600))
 		}
 	}
-	read, err := config.LoadAgent(config.Sources{Args: []string{"--configFile=" + file}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := read.Agent.Validate(); err != nil {
-		t.Fatal(err)
-	}
+	read := must.Get(config.LoadAgent(config.Sources{Args: []string{"--configFile=" + file}}))(t)
+	must.Do(t, read.Agent.Validate())
 	return objects, read.Agent
 }
 

@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/rights"
 )
 
@@ -33,10 +34,7 @@ func appProject(name, group string, policies ...any) *unstructured.Unstructured 
 // may decides about an Application for a group.
 func (p *rightsPolicy) may(t *testing.T, group, action, object string) bool {
 	t.Helper()
-	policy, err := p.policy()
-	if err != nil {
-		t.Fatal(err)
-	}
+	policy := must.Get(p.policy())(t)
 	return policy.Decide(rights.Request{Groups: []string{group}, Resource: rights.Applications, Action: action, Object: object}).Allowed
 }
 

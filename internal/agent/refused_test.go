@@ -12,6 +12,7 @@ import (
 
 	"slipway.dev/slipway/internal/gitops/gittest"
 	"slipway.dev/slipway/internal/kube/kubetest"
+	"slipway.dev/slipway/internal/must"
 )
 
 // TestRefusedSecretsAreShown: an Application whose repository or cluster has a
@@ -48,17 +49,13 @@ stringData: {name: cloud, server: "https://cloud.example:6443", config: '{"execP
 `)
 	patch := func(text string) {
 		client := w.Dynamic.Resource(applications).Namespace(w.control)
-		if _, err := client.Patch(t.Context(), "app", types.MergePatchType, []byte(text), metav1.PatchOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(client.Patch(t.Context(), "app", types.MergePatchType, []byte(text), metav1.PatchOptions{}))(t)
 	}
 	patch(`{"spec": {"destination": {"server": null, "name": "cloud"}}}`)
 	shows("app", "the cluster cloud cannot be used: its Secret "+w.control+"/cloud is refused: the field config has a program run")
 	patch(`{"spec": {"destination": {"server": "https://kubernetes.default.svc", "name": null}}}`)
 
-	if err := w.Client.CoreV1().Secrets(w.control).Delete(t.Context(), "door", metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.Client.CoreV1().Secrets(w.control).Delete(t.Context(), "door", metav1.DeleteOptions{}))
 	secret("username: ada, password: " + password)
 	w.syncedTo(t, "app", repository.Head(t))
 }

@@ -18,6 +18,7 @@ import (
 	"slipway.dev/slipway/internal/gitops/gittest"
 	"slipway.dev/slipway/internal/kube"
 	"slipway.dev/slipway/internal/kube/kubetest"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/secret"
 )
 
@@ -69,21 +70,13 @@ spec:
 // account connects as a ServiceAccount.
 func account(t *testing.T, cluster *kubetest.Cluster, namespace, name string) *kube.Cluster {
 	t.Helper()
-	token, err := cluster.Client.CoreV1().ServiceAccounts(namespace).CreateToken(t.Context(), name, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	token := must.Get(cluster.Client.CoreV1().ServiceAccounts(namespace).CreateToken(t.Context(), name, &authenticationv1.TokenRequest{}, metav1.CreateOptions{}))(t)
 	authorities := filepath.Join(t.TempDir(), "ca.crt")
-	if err := os.WriteFile(authorities, cluster.Config.CAData, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	connected, err := kube.ConnectAs(kube.ConnectOptions{
+	must.Do(t, os.WriteFile(authorities, cluster.Config.CAData, 0o600))
+	connected := must.Get(kube.ConnectAs(kube.ConnectOptions{
 		Endpoint: cluster.Config.Host, Token: secret.New(token.Status.Token), CAFile: authorities,
 		Environ: func(name string) string { return map[string]string{"POD_NAMESPACE": namespace}[name] },
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	t.Cleanup(connected.Close)
 	return connected
 }

@@ -23,6 +23,7 @@ import (
 	"slipway.dev/slipway/internal/gitprovider/providertest"
 	"slipway.dev/slipway/internal/kube"
 	"slipway.dev/slipway/internal/kube/kubetest"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/observe"
 	"slipway.dev/slipway/internal/programs"
 )
@@ -55,10 +56,7 @@ func newWorld(t *testing.T) *world {
 
 func readText(t *testing.T, path string) string {
 	t.Helper()
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(path))(t)
 	return string(text)
 }
 
@@ -120,10 +118,7 @@ type replica struct {
 // start starts an agent. It ends with the test.
 func (w *world) start(t *testing.T, identity string, changes ...func(*agent.Options)) *replica {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	r := &replica{
 		webhooks: "http://" + listener.Addr().String(), health: &observe.Health{}, log: &programs.Output{}, stop: cancel, ended: make(chan error, 1),

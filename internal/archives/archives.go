@@ -47,8 +47,7 @@ func All(t testing.TB, pattern string) iter.Seq2[string, *txtar.Archive] {
 // find returns the absolute paths of archives: a test may change its directory.
 func find(t testing.TB, pattern string) []string {
 	t.Helper()
-	pattern, err := filepath.Abs(pattern)
-	must.Do(t, err)
+	pattern = must.Get(filepath.Abs(pattern))(t)
 	paths, err := filepath.Glob(pattern)
 	if err != nil || len(paths) == 0 {
 		t.Fatalf("there is no archive at %s: %v", pattern, err)
@@ -60,9 +59,7 @@ func name(path string) string { return strings.TrimSuffix(filepath.Base(path), "
 
 func read(t testing.TB, path string) *txtar.Archive {
 	t.Helper()
-	archive, err := txtar.ParseFile(path)
-	must.Do(t, err)
-	return archive
+	return must.Get(txtar.ParseFile(path))(t)
 }
 
 // Texts returns the files of an archive by name.

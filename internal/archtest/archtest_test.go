@@ -17,8 +17,7 @@ import (
 const root = "../.."
 
 func TestImports(t *testing.T) {
-	findings, err := archtest.CheckImports(deadline(t), archtest.HouseTable(), root)
-	must.Do(t, err)
+	findings := must.Get(archtest.CheckImports(deadline(t), archtest.HouseTable(), root))(t)
 	for _, f := range findings {
 		t.Error(f)
 	}
@@ -36,9 +35,7 @@ func TestImportFixtures(t *testing.T) {
 		if strings.HasPrefix(name, "cycle-") {
 			table = open
 		}
-		findings, err := archtest.CheckImports(deadline(t), table, dir)
-		must.Do(t, err)
-		return findings
+		return must.Get(archtest.CheckImports(deadline(t), table, dir))(t)
 	})
 }
 

@@ -10,8 +10,7 @@ import (
 
 // Every decision has a status and is named where it governs.
 func TestDecisions(t *testing.T) {
-	findings, err := archtest.CheckDecisions(filepath.Join(root, "docs", "decisions"), root, archtest.HouseRules())
-	must.Do(t, err)
+	findings := must.Get(archtest.CheckDecisions(filepath.Join(root, "docs", "decisions"), root, archtest.HouseRules()))(t)
 	for _, f := range findings {
 		t.Error(f)
 	}
@@ -30,7 +29,6 @@ func TestDecisionsFixture(t *testing.T) {
 	} {
 		write(t, dir, name, text)
 	}
-	findings, err := archtest.CheckDecisions(filepath.Join(dir, "docs"), dir, archtest.HouseRules())
-	must.Do(t, err)
+	findings := must.Get(archtest.CheckDecisions(filepath.Join(dir, "docs"), dir, archtest.HouseRules()))(t)
 	expectMessages(t, findings, "no package comment names decision 0002", "has no line such as")
 }

@@ -4,14 +4,12 @@ import (
 	"testing"
 
 	"slipway.dev/slipway/internal/archtest"
+	"slipway.dev/slipway/internal/must"
 )
 
 // Links between pages lead to files and headings that exist.
 func TestLinks(t *testing.T) {
-	findings, err := archtest.CheckLinks(archtest.HouseRules(), root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	findings := must.Get(archtest.CheckLinks(archtest.HouseRules(), root))(t)
 	for _, f := range findings {
 		t.Error(f)
 	}
@@ -28,10 +26,7 @@ func TestLinksFixture(t *testing.T) {
 	} {
 		write(t, dir, name, text)
 	}
-	findings, err := archtest.CheckLinks(archtest.HouseRules(), dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	findings := must.Get(archtest.CheckLinks(archtest.HouseRules(), dir))(t)
 	expectMessages(t, findings, "links to #b, and README.md has no such heading", "links to docs/b.md#set-up-2", "links to docs/c.md, which does not exist",
 		"links to README.md, which does not exist")
 }

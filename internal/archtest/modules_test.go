@@ -11,8 +11,7 @@ import (
 // Both modules of the repository require the same versions, so that what they
 // share is compiled once.
 func TestVersions(t *testing.T) {
-	findings, err := archtest.CheckVersions(deadline(t), root, filepath.Join(root, "devcluster"))
-	must.Do(t, err)
+	findings := must.Get(archtest.CheckVersions(deadline(t), root, filepath.Join(root, "devcluster")))(t)
 	for _, f := range findings {
 		t.Error(f)
 	}
@@ -22,15 +21,13 @@ func TestVersionsFixture(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir, "a/go.mod", "module a.test/a\n\ngo 1.26\n\nrequire (\n\tx.test/x v1.0.0\n\ty.test/y v1.2.0\n\tz.test/z v0.0.0\n)\n")
 	write(t, dir, "b/go.mod", "module b.test/b\n\ngo 1.26\n\nrequire (\n\tx.test/x v1.1.0 // indirect\n\ty.test/y v1.2.0\n\tz.test/z v0.0.0\n)\n\nreplace z.test/z => z.test/z v0.3.0\n")
-	findings, err := archtest.CheckVersions(deadline(t), filepath.Join(dir, "a"), filepath.Join(dir, "b"))
-	must.Do(t, err)
+	findings := must.Get(archtest.CheckVersions(deadline(t), filepath.Join(dir, "a"), filepath.Join(dir, "b")))(t)
 	expectMessages(t, findings, "requires x.test/x v1.1.0", "requires z.test/z v0.3.0")
 }
 
 // Every direct dependency has a reason in docs/architecture.md.
 func TestDependencies(t *testing.T) {
-	findings, err := archtest.CheckDependencies(deadline(t), filepath.Join(root, "docs", "architecture.md"), root, filepath.Join(root, "devcluster"))
-	must.Do(t, err)
+	findings := must.Get(archtest.CheckDependencies(deadline(t), filepath.Join(root, "docs", "architecture.md"), root, filepath.Join(root, "devcluster")))(t)
 	for _, f := range findings {
 		t.Error(f)
 	}
@@ -40,7 +37,6 @@ func TestDependenciesFixture(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir, "go.mod", "module a.test/a\n\ngo 1.26\n\nrequire (\n\tx.test/x v1.0.0\n\ty.test/y v1.2.0\n\tz.test/z v0.1.0 // indirect\n)\n")
 	write(t, dir, "page.md", "# Map\n\n## Chosen parts\n\n| for | module | why |\n|---|---|---|\n| x | `x.test/x` | fast |\n| old | `old.test/old/v2` | slow |\n\n## Next\n\n`n.test/n`\n")
-	findings, err := archtest.CheckDependencies(deadline(t), filepath.Join(dir, "page.md"), dir)
-	must.Do(t, err)
+	findings := must.Get(archtest.CheckDependencies(deadline(t), filepath.Join(dir, "page.md"), dir))(t)
 	expectMessages(t, findings, "requires y.test/y", "names old.test/old/v2")
 }

@@ -10,8 +10,7 @@ import (
 
 // The map names every package, and only folders that exist.
 func TestRooms(t *testing.T) {
-	findings, err := archtest.CheckRooms(filepath.Join(root, "docs", "architecture.md"), root, archtest.HouseRules())
-	must.Do(t, err)
+	findings := must.Get(archtest.CheckRooms(filepath.Join(root, "docs", "architecture.md"), root, archtest.HouseRules()))(t)
 	for _, f := range findings {
 		t.Error(f)
 	}
@@ -23,8 +22,7 @@ func TestRoomsFixture(t *testing.T) {
 	for _, file := range []string{"a/a.go", "b/b_test.go", "c/c.go", "bin/d.go", "e/testdata/e.go"} {
 		write(t, dir, file, "package x\n")
 	}
-	findings, err := archtest.CheckRooms(filepath.Join(dir, "page.md"), dir, archtest.HouseRules())
-	must.Do(t, err)
+	findings := must.Get(archtest.CheckRooms(filepath.Join(dir, "page.md"), dir, archtest.HouseRules()))(t)
 	expectMessages(t, findings, "the map has gone", "is a package and not on the map")
 	if len(findings) == 2 && findings[1].Subject != "c" {
 		t.Errorf("found %v, want the package c", findings[1])

@@ -16,8 +16,7 @@ import (
 
 // TestSource covers both modules: the walk does not stop at a go.mod.
 func TestSource(t *testing.T) {
-	findings, err := archtest.CheckSource(archtest.HouseRules(), root)
-	must.Do(t, err)
+	findings := must.Get(archtest.CheckSource(archtest.HouseRules(), root))(t)
 	for _, f := range findings {
 		t.Error(f)
 	}
@@ -33,9 +32,7 @@ func TestSourceFixtures(t *testing.T) {
 	fixtures(t, "testdata/source/*.txtar", func(t *testing.T, _, dir string) []finding.Finding {
 		rules := rules
 		rules.LongFuncs = exceptions(t, dir)
-		findings, err := archtest.CheckSource(rules, dir)
-		must.Do(t, err)
-		return findings
+		return must.Get(archtest.CheckSource(rules, dir))(t)
 	})
 }
 
@@ -79,8 +76,7 @@ func TestSizes(t *testing.T) {
 			write(t, dir, "p.go", "// Package p is a test.\npackage p\n"+tt.text)
 			rules := archtest.HouseRules()
 			rules.LongFuncs = nil
-			findings, err := archtest.CheckSource(rules, dir)
-			must.Do(t, err)
+			findings := must.Get(archtest.CheckSource(rules, dir))(t)
 			want := []string{}
 			if tt.want != "" {
 				want = append(want, tt.want)
@@ -116,8 +112,7 @@ func TestWords(t *testing.T) {
 			write(t, dir, tt.file, tt.text)
 			rules := archtest.HouseRules()
 			rules.LongFuncs = nil
-			findings, err := archtest.CheckSource(rules, dir)
-			must.Do(t, err)
+			findings := must.Get(archtest.CheckSource(rules, dir))(t)
 			if tt.want == "" && len(findings) == 0 {
 				return
 			}

@@ -17,10 +17,8 @@ const consoleCases = "../../web/src/pages/wizard/install-command.cases.json"
 // The wizard of the console shows the texts that runtime install prints, in every
 // mode, and its command of this program is one that prints them.
 func TestConsoleCommands(t *testing.T) {
-	path, err := filepath.Abs(consoleCases)
-	must.Do(t, err)
-	text, err := os.ReadFile(path)
-	must.Do(t, err)
+	path := must.Get(filepath.Abs(consoleCases))(t)
+	text := must.Get(os.ReadFile(path))(t)
 	var cases []struct{ Slipway, Helm, Terraform string }
 	if err := json.Unmarshal(text, &cases); err != nil || len(cases) < 4 {
 		t.Fatalf("%d cases: %v", len(cases), err)

@@ -21,8 +21,7 @@ func TestReferenceIsCurrent(t *testing.T) {
 		t.Fatalf("nothing was generated: %v", err)
 	}
 	for _, page := range pages {
-		generated, err := os.ReadFile(filepath.Join(dir, page.Name()))
-		must.Do(t, err)
+		generated := must.Get(os.ReadFile(filepath.Join(dir, page.Name())))(t)
 		committed, err := os.ReadFile(filepath.Join("../../docs/reference", page.Name()))
 		if err != nil || string(committed) != string(generated) {
 			t.Errorf("docs/reference/%s is out of date: run make generate", page.Name())

@@ -84,10 +84,8 @@ func TestEdgeServes(t *testing.T) {
 	defer transport.CloseIdleConnections()
 	ask := func(url string) *http.Response {
 		t.Helper()
-		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
-		must.Do(t, err)
-		response, err := transport.RoundTrip(request)
-		must.Do(t, err)
+		request := must.Get(http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil))(t)
+		response := must.Get(transport.RoundTrip(request))(t)
 		_ = response.Body.Close()
 		return response
 	}

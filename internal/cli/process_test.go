@@ -35,8 +35,7 @@ func start(t *testing.T, environ []string, args ...string) *process {
 	clitest.Clean(t)
 	command := exec.Command(os.Args[0], append([]string{"edge", "--admin.address=127.0.0.1:0", "--health.address=127.0.0.1:0", "--log.format=json"}, args...)...)
 	command.Env = append(append(os.Environ(), processVariable+"=1"), environ...)
-	stdin, err := command.StdinPipe()
-	must.Do(t, err)
+	stdin := must.Get(command.StdinPipe())(t)
 	t.Cleanup(http.DefaultClient.CloseIdleConnections)
 	p := &process{Process: programs.Run(t, "the edge", command), stdin: stdin, servers: map[string]string{}}
 	for _, server := range []string{"admin", "health"} {
@@ -58,11 +57,9 @@ func (p *process) signal(t *testing.T, s syscall.Signal) {
 
 func fetch(t *testing.T, url string) (int, string) {
 	t.Helper()
-	response, err := http.Get(url)
-	must.Do(t, err)
+	response := must.Get(http.Get(url))(t)
 	defer func() { _ = response.Body.Close() }()
-	body, err := io.ReadAll(io.LimitReader(response.Body, 1<<20))
-	must.Do(t, err)
+	body := must.Get(io.ReadAll(io.LimitReader(response.Body, 1<<20)))(t)
 	return response.StatusCode, string(body)
 }
 

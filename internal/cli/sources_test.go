@@ -89,8 +89,7 @@ func checkContains(t *testing.T, got, want string) {
 // TestReferenceExamples: the examples of the reference are the same
 // configuration, and are not the defaults.
 func TestReferenceExamples(t *testing.T) {
-	page, err := os.ReadFile("../../docs/reference/edge.md")
-	must.Do(t, err)
+	page := must.Get(os.ReadFile("../../docs/reference/edge.md"))(t)
 	clitest.Clean(t)
 	defaults := clitest.Run(t, "edge --print-config").Stdout
 	want := ""

@@ -18,16 +18,13 @@ import (
 // width, and gives what the terminal shows.
 func onTerminal(t *testing.T, width int, run func(terminal *os.File)) string {
 	t.Helper()
-	screen, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
-	must.Do(t, err)
+	screen := must.Get(os.OpenFile("/dev/ptmx", os.O_RDWR, 0))(t)
 	defer func() { _ = screen.Close() }()
 	fd := int(screen.Fd())
 	must.Do(t, unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0))
-	number, err := unix.IoctlGetInt(fd, unix.TIOCGPTN)
-	must.Do(t, err)
+	number := must.Get(unix.IoctlGetInt(fd, unix.TIOCGPTN))(t)
 	must.Do(t, unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, &unix.Winsize{Col: uint16(width), Row: 24}))
-	terminal, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|unix.O_NOCTTY, 0)
-	must.Do(t, err)
+	terminal := must.Get(os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|unix.O_NOCTTY, 0))(t)
 	shown := make(chan string)
 	go func() {
 		var out bytes.Buffer

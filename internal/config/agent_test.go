@@ -20,8 +20,7 @@ func loadAgent(t *testing.T, environ []string, args ...string) (*config.Agent, e
 
 // TestAgentDefaults: what is not set is safe as it is.
 func TestAgentDefaults(t *testing.T) {
-	agent, err := loadAgent(t, nil)
-	must.Do(t, err)
+	agent := must.Get(loadAgent(t, nil))(t)
 	if err := agent.Validate(); err != nil {
 		t.Errorf("the defaults are not valid: %v", err)
 	}
@@ -39,9 +38,8 @@ func TestAgentLayers(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "agent.yaml")
 	text := "applications: {workers: 2, pollInterval: 30s, namespaces: [a, b]}\nkubernetes: {token: do-not-show}\n"
 	must.Do(t, os.WriteFile(file, []byte(text), 0o600))
-	agent, err := loadAgent(t, []string{"SLIPWAY_APPLICATIONS_WORKERS=3", "SLIPWAY_RENDER_MEMORYLIMIT=1Gi"},
-		"--configFile="+file, "--applications.workers=4", "--leaderElection.enabled=false")
-	must.Do(t, err)
+	agent := must.Get(loadAgent(t, []string{"SLIPWAY_APPLICATIONS_WORKERS=3", "SLIPWAY_RENDER_MEMORYLIMIT=1Gi"},
+		"--configFile="+file, "--applications.workers=4", "--leaderElection.enabled=false"))(t)
 	got := agent.Applications
 	if got.Workers != 4 || time.Duration(got.PollInterval) != 30*time.Second || strings.Join(got.Namespaces, " ") != "a b" {
 		t.Errorf("applications are %+v", got)
@@ -111,8 +109,7 @@ func TestAgentValidate(t *testing.T) {
 		{"lease", "--leaderElection.leaseName=", "leaderElection.leaseName is \"\""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			agent, err := loadAgent(t, nil, c.arg)
-			must.Do(t, err)
+			agent := must.Get(loadAgent(t, nil, c.arg))(t)
 			if err := agent.Validate(); err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("got %v, wanted %q in it", err, c.want)
 			}

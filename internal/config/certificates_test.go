@@ -69,8 +69,7 @@ func TestCertificatesResolvers(t *testing.T) {
 // leaves the defaults and the other members as they are.
 func TestSecretOfMember(t *testing.T) {
 	inDir(t, "edge.yaml", "certificatesResolvers: {LE: {acme: {email: ops@example.com}}, other: {acme: {eab: {hmacEncoded: bbbb}}}}")
-	edge, err := load(t, "--configFile=edge.yaml --certificatesresolvers.le.acme.eab.hmacencoded=aaaa")
-	must.Do(t, err)
+	edge := must.Get(load(t, "--configFile=edge.yaml --certificatesresolvers.le.acme.eab.hmacencoded=aaaa"))(t)
 	le, other := edge.CertificatesResolvers["le"].ACME, edge.CertificatesResolvers["other"].ACME
 	if le.EAB.HMACEncoded.Reveal() != "aaaa" || le.Email != "ops@example.com" || le.KeyType != "EC256" {
 		t.Errorf("got %+v and the key %q", le, le.EAB.HMACEncoded.Reveal())

@@ -23,8 +23,7 @@ func reload(t *testing.T, edge *config.Edge) {
 	if err != nil {
 		t.Fatalf("load what was printed: %v\n%s", err, printed)
 	}
-	again, err := loaded.Edge.YAML()
-	must.Do(t, err)
+	again := must.Get(loaded.Edge.YAML())(t)
 	if string(again) != string(printed) {
 		t.Fatalf("printed\n%s\nand again\n%s", printed, again)
 	}

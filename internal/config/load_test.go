@@ -178,8 +178,7 @@ func TestEntryPointDefault(t *testing.T) {
 		t.Errorf("with one: got %v", got)
 	}
 	inDir(t, "edge.yaml", "entryPoints: {web: {}}")
-	edge, err := load(t, "--configFile=edge.yaml")
-	must.Do(t, err)
+	edge := must.Get(load(t, "--configFile=edge.yaml"))(t)
 	compareLines(t, edge.Validate(), []string{"entryPoints.web.address is missing: write it as :port or ip:port"})
 }
 
@@ -252,9 +251,8 @@ func TestSearch(t *testing.T) {
 		{"flag over environment", "etc", "--CONFIGFILE user/slipway/edge.yml", "SLIPWAY_CONFIGFILE=named.yaml", "warn", "user/slipway/edge.yml"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			loaded, err := config.LoadEdge(config.Sources{
-				Args: strings.Fields(c.flags), Environ: []string{c.env}, Dirs: strings.Fields(c.dirs)})
-			must.Do(t, err)
+			loaded := must.Get(config.LoadEdge(config.Sources{
+				Args: strings.Fields(c.flags), Environ: []string{c.env}, Dirs: strings.Fields(c.dirs)}))(t)
 			if loaded.Edge.Log.Level != c.want || loaded.File != c.file {
 				t.Errorf("got level %q of file %q", loaded.Edge.Log.Level, loaded.File)
 			}

@@ -95,10 +95,9 @@ func TestPlatformValidate(t *testing.T) {
 // TestPlatformSecrets: the URL of the database and the client's secret are read from
 // the environment and shown nowhere.
 func TestPlatformSecrets(t *testing.T) {
-	loaded, err := config.LoadPlatform(config.Sources{Environ: []string{
+	loaded := must.Get(config.LoadPlatform(config.Sources{Environ: []string{
 		"SLIPWAY_DATABASE_URL=postgres://u:canary@x/y", "SLIPWAY_OIDC_CLIENTSECRET=canary", "SLIPWAY_OIDC_ISSUER=https://id",
-	}})
-	must.Do(t, err)
+	}}))(t)
 	platform := loaded.Platform
 	if platform.Database.URL.Reveal() != "postgres://u:canary@x/y" || platform.OIDC.ClientSecret.Reveal() != "canary" || platform.OIDC.Name == "" {
 		t.Errorf("got %+v", platform)

@@ -38,17 +38,14 @@ func TestSecretIsNeverShown(t *testing.T) {
 		for _, handler := range []slog.Handler{slog.NewTextHandler(&out, nil), slog.NewJSONHandler(&out, nil)} {
 			slog.New(handler).Info("secret", "value", value)
 		}
-		text, err := json.Marshal(value)
-		must.Do(t, err)
+		text := must.Get(json.Marshal(value))(t)
 		out.Write(text)
 	}
 	for _, value := range []any{token, edge} {
-		text, err := yaml.Marshal(value)
-		must.Do(t, err)
+		text := must.Get(yaml.Marshal(value))(t)
 		out.Write(text)
 	}
-	text, err := token.MarshalText()
-	must.Do(t, err)
+	text := must.Get(token.MarshalText())(t)
 	out.Write(text)
 	for _, shown := range []string{hidden, fmt.Sprintf("%x", hidden), fmt.Sprintf("%X", hidden)} {
 		if i := strings.Index(out.String(), shown); i >= 0 {

@@ -31,8 +31,7 @@ func TestPriorKnowledge(t *testing.T) {
 	defer transport.CloseIdleConnections()
 	client := &http.Client{Transport: transport, Timeout: 20 * time.Second}
 	for range 3 {
-		response, err := client.Post("http://"+s.address+"/x", "text/plain", strings.NewReader("hello"))
-		must.Do(t, err)
+		response := must.Get(client.Post("http://"+s.address+"/x", "text/plain", strings.NewReader("hello")))(t)
 		body, err := io.ReadAll(response.Body)
 		response.Body.Close()
 		if err != nil || response.ProtoMajor != 2 || !strings.HasPrefix(string(body), "POST /x hello") {
@@ -63,8 +62,7 @@ func TestClientLeavesStream(t *testing.T) {
 		<-asked
 		cancel()
 	}()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.address+"/", nil)
-	must.Do(t, err)
+	request := must.Get(http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.address+"/", nil))(t)
 	if response, err := transport.RoundTrip(request); err == nil {
 		t.Errorf("got %v", response)
 	}
@@ -88,14 +86,11 @@ func TestClientLeaves(t *testing.T) {
 			point := edge.DefaultEntryPoint("web", "127.0.0.1:0")
 			point.TLS = secured
 			s := startAt(t, table, point)
-			conn, err := net.Dial("tcp", s.address)
-			must.Do(t, err)
+			conn := must.Get(net.Dial("tcp", s.address))(t)
 			if secured {
 				conn = tls.Client(conn, &tls.Config{InsecureSkipVerify: true})
 			}
-			if _, err := io.WriteString(conn, "GET / HTTP/1.1\r\nHost: a\r\n\r\n"); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(io.WriteString(conn, "GET / HTTP/1.1\r\nHost: a\r\n\r\n"))(t)
 			<-asked
 			conn.Close()
 			select {
@@ -210,9 +205,7 @@ func talk(t *testing.T, conn net.Conn, greeting string) {
 	defer conn.Close()
 	must.Do(t, conn.SetDeadline(time.Now().Add(20*time.Second)))
 	const text = "hello there"
-	if _, err := io.WriteString(conn, text); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(io.WriteString(conn, text))(t)
 	must.Do(t, conn.(interface{ CloseWrite() error }).CloseWrite())
 	if got, err := io.ReadAll(conn); string(got) != greeting+text {
 		t.Errorf("got %q %v", got, err)
@@ -224,8 +217,7 @@ func TestTCPPlain(t *testing.T) {
 	s := start(t, tcpTable(t, map[*route.TCPRoute]netip.AddrPort{
 		{ID: route.TCPRouteID{Name: "db"}, TLS: route.TLSPlain}: speaker(t, "ready\n", asIs),
 	}))
-	conn, err := net.Dial("tcp", s.address)
-	must.Do(t, err)
+	conn := must.Get(net.Dial("tcp", s.address))(t)
 	talk(t, conn, "ready\n")
 }
 
@@ -245,8 +237,7 @@ func TestTCPByServerName(t *testing.T) {
 	s := startAt(t, table, point)
 	for name, greeting := range map[string]string{"passed.example": "passed\n", "PASSED.example": "passed\n", "one.db.example": "decrypted\n"} {
 		t.Run(name, func(t *testing.T) {
-			conn, err := tls.Dial("tcp", s.address, &tls.Config{ServerName: name, RootCAs: authority.Pool})
-			must.Do(t, err)
+			conn := must.Get(tls.Dial("tcp", s.address, &tls.Config{ServerName: name, RootCAs: authority.Pool}))(t)
 			talk(t, conn, greeting)
 		})
 	}

@@ -143,8 +143,7 @@ func TestLargeBodies(t *testing.T) {
 		if !known {
 			body = io.MultiReader(body) // its length cannot be seen: sent in chunks
 		}
-		response, err := client.Post("http://"+s.address+"/", "text/plain", body)
-		must.Do(t, err)
+		response := must.Get(client.Post("http://"+s.address+"/", "text/plain", body))(t)
 		got, err := io.ReadAll(response.Body)
 		response.Body.Close()
 		if err != nil || !bytes.Equal(got, sent) {
@@ -165,8 +164,7 @@ func TestStreamsAtOnce(t *testing.T) {
 	})))
 	client := &http.Client{Transport: &http.Transport{}}
 	defer client.CloseIdleConnections()
-	response, err := client.Get("http://" + s.address + "/")
-	must.Do(t, err)
+	response := must.Get(client.Get("http://" + s.address + "/"))(t)
 	defer response.Body.Close()
 	for i := range 3 {
 		line := make([]byte, 8)

@@ -90,8 +90,7 @@ func TestGRPC(t *testing.T) {
 		insecure.NewCredentials(), credentials.NewTLS(&tls.Config{RootCAs: authority.Pool, ServerName: "a.example"}),
 	} {
 		t.Run(secured.Info().SecurityProtocol, func(t *testing.T) {
-			conn, err := grpc.NewClient("passthrough:///"+s.Addresses()[i].String(), grpc.WithTransportCredentials(secured))
-			must.Do(t, err)
+			conn := must.Get(grpc.NewClient("passthrough:///"+s.Addresses()[i].String(), grpc.WithTransportCredentials(secured)))(t)
 			defer conn.Close()
 			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 			defer cancel()
@@ -122,8 +121,7 @@ func checkCalls(t *testing.T, ctx context.Context, conn *grpc.ClientConn) {
 // be held back.
 func checkConversation(t *testing.T, ctx context.Context, conn *grpc.ClientConn) {
 	t.Helper()
-	stream, err := conn.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true, ClientStreams: true}, "/test.Talkative/Converse")
-	must.Do(t, err)
+	stream := must.Get(conn.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true, ClientStreams: true}, "/test.Talkative/Converse"))(t)
 	for turn := range 50 {
 		text := fmt.Sprint("turn ", turn)
 		must.Do(t, stream.SendMsg(wrapperspb.String(text)))

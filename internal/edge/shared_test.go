@@ -29,8 +29,7 @@ func TestSessionsOnReplicas(t *testing.T) {
 	first, second, other := replica('a'), replica('a'), replica('b')
 	config := &tls.Config{ServerName: "a.example", RootCAs: authority.Pool, ClientSessionCache: tls.NewLRUClientSessionCache(8)}
 	resumed := func(address string) bool {
-		conn, err := tls.Dial("tcp", address, config)
-		must.Do(t, err)
+		conn := must.Get(tls.Dial("tcp", address, config))(t)
 		w := edgetest.NewWire(t, conn)
 		defer conn.Close()
 		// The ticket comes with the first bytes of an answer.

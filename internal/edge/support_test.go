@@ -45,8 +45,7 @@ func startWith(t *testing.T, table *route.Table, options edge.Options, points ..
 	options.EntryPoints = points
 	options.Metrics = edge.NewMetrics(prometheus.NewRegistry(), points)
 	options.Log = slog.New(slog.DiscardHandler)
-	server, err := edge.New(t.Context(), options)
-	must.Do(t, err)
+	server := must.Get(edge.New(t.Context(), options))(t)
 	must.Do(t, server.Apply(table))
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)

@@ -68,8 +68,7 @@ func TestTimeouts(t *testing.T) {
 			s := start(t, table)
 			w := edgetest.Dial(t, s.address)
 			w.Send("GET /half HTTP/1.1\r\nHost: x\r\n\r\n")
-			response, err := http.ReadResponse(w.Reader, nil)
-			must.Do(t, err)
+			response := must.Get(http.ReadResponse(w.Reader, nil))(t)
 			defer response.Body.Close()
 			if got, err := io.ReadAll(response.Body); err != io.ErrUnexpectedEOF || string(got) != "half" {
 				t.Errorf("got %q and %v, want a body that is cut", got, err)

@@ -61,8 +61,7 @@ func newBrowser(t *testing.T, address string, config *tls.Config, http2 bool) *b
 // get gives the answer, its body, and the error of a request that got none.
 func (b *browser) get(url, host string) (*http.Response, string, error) {
 	b.t.Helper()
-	request, err := http.NewRequestWithContext(b.t.Context(), http.MethodGet, url, nil)
-	must.Do(b.t, err)
+	request := must.Get(http.NewRequestWithContext(b.t.Context(), http.MethodGet, url, nil))(b.t)
 	request.Host = host
 	response, err := b.Do(request)
 	if err != nil {
@@ -234,8 +233,7 @@ func TestCertificateSwap(t *testing.T) {
 	table.Certificates = []*route.Certificate{certificate(t, authority, "a", "a.example")}
 	s := startAt(t, table, secure("websecure"))
 	shown := func() string {
-		conn, err := tls.Dial("tcp", s.address, &tls.Config{ServerName: "a.example", RootCAs: authority.Pool})
-		must.Do(t, err)
+		conn := must.Get(tls.Dial("tcp", s.address, &tls.Config{ServerName: "a.example", RootCAs: authority.Pool}))(t)
 		defer conn.Close()
 		return conn.ConnectionState().PeerCertificates[0].SerialNumber.String()
 	}

@@ -7,6 +7,7 @@ import (
 
 	"slipway.dev/slipway/internal/gitprovider"
 	"slipway.dev/slipway/internal/gitprovider/providertest"
+	"slipway.dev/slipway/internal/must"
 )
 
 // checkCase is a token, what it is for, and what the report must say.
@@ -32,10 +33,7 @@ func runChecks(t *testing.T, kind gitprovider.Kind, cases []checkCase) {
 			if test.repo != "" {
 				repository = server.URL + test.repo
 			}
-			report, err := provider(t, server, kind, test.token, repository).Check(t.Context(), test.purpose)
-			if err != nil {
-				t.Fatal(err)
-			}
+			report := must.Get(provider(t, server, kind, test.token, repository).Check(t.Context(), test.purpose))(t)
 			noWrites(t, server)
 			if report.Kind != test.kind || report.Login != test.login {
 				t.Errorf("the token is %s of %q, want %s of %q", report.Kind, report.Login, test.kind, test.login)
@@ -129,10 +127,7 @@ func TestCheckGitHub(t *testing.T) {
 func TestCheckGitHubNamesWhatWasRefused(t *testing.T) {
 	token := providertest.Token{Value: "github_pat_1", Login: "robot", Permissions: []string{"contents", "administration", "pull_requests", "statuses"}, Roles: map[string]string{"acme": "admin"}}
 	server := start(t, gitprovider.GitHub, token)
-	report, err := provider(t, server, gitprovider.GitHub, token, server.URL+"/acme/config.git").Check(t.Context(), gitprovider.RuntimeToken)
-	if err != nil {
-		t.Fatal(err)
-	}
+	report := must.Get(provider(t, server, gitprovider.GitHub, token, server.URL+"/acme/config.git").Check(t.Context(), gitprovider.RuntimeToken))(t)
 	if len(report.Missing) != 1 || !strings.Contains(report.Missing[0].Why, "repository_hooks=read") {
 		t.Errorf("missing = %+v, want repository_hooks=read in it", report.Missing)
 	}

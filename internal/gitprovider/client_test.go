@@ -15,6 +15,7 @@ import (
 
 	"slipway.dev/slipway/internal/gitprovider"
 	"slipway.dev/slipway/internal/gitprovider/providertest"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/secret"
 )
 
@@ -54,9 +55,7 @@ func TestRetryBackoffHonoursContext(t *testing.T) {
 			Kind: gitprovider.GitHub, Token: secret.New("ghp_1"),
 			Proxy: proxyThatFails(&dials),
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		begun := time.Now()
 		_, err = p.Check(t.Context(), gitprovider.RuntimeToken)
 		if responseError := failure(t, err); responseError.Kind != gitprovider.Unreachable || dials != 3 {
@@ -121,9 +120,7 @@ func TestRedirects(t *testing.T) {
 		if responseError := failure(t, err); responseError.Kind != gitprovider.Invalid || len(seen) > 0 {
 			t.Errorf("%s: %s, and the other server saw %q", kind, responseError.Kind, seen)
 		}
-		if _, err := p.Repository(t.Context(), address); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(p.Repository(t.Context(), address))(t)
 		requests := server.Requests()
 		_, same, _ := strings.Cut(requests[len(requests)-1], " ")
 		server.Respond(providertest.Canned{Status: 301, Header: map[string]string{"Location": server.URL + same}})
@@ -215,9 +212,7 @@ func TestCertificates(t *testing.T) {
 	token := admin(gitprovider.GitLab)
 	server := start(t, gitprovider.GitLab, token)
 	p, err := gitprovider.New(gitprovider.Options{Kind: gitprovider.GitLab, APIURL: server.APIURL, Token: secret.New(token.Value)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	_, err = p.Check(ctx, gitprovider.RuntimeToken)
@@ -234,15 +229,10 @@ func TestCertificates(t *testing.T) {
 func TestUnreachable(t *testing.T) {
 	t.Parallel()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	address := listener.Addr().String()
 	_ = listener.Close()
-	p, err := gitprovider.New(gitprovider.Options{Kind: gitprovider.BitbucketServer, APIURL: "http://" + address, Token: secret.New("x")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must.Get(gitprovider.New(gitprovider.Options{Kind: gitprovider.BitbucketServer, APIURL: "http://" + address, Token: secret.New("x")}))(t)
 	_, err = p.Check(t.Context(), gitprovider.UserToken)
 	if responseError := failure(t, err); responseError.Kind != gitprovider.Unreachable || !strings.Contains(err.Error(), address) {
 		t.Errorf("%s: %v", responseError.Kind, err)
@@ -255,9 +245,7 @@ func TestTimeout(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
 	t.Cleanup(server.Close)
 	p, err := gitprovider.New(gitprovider.Options{Kind: gitprovider.GitLab, APIURL: server.URL, Token: secret.New("glpat-1"), Timeout: 50 * time.Millisecond})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	_, err = p.Check(t.Context(), gitprovider.UserToken)
 	if responseError := failure(t, err); responseError.Kind != gitprovider.Unreachable || !strings.Contains(err.Error(), "in time") {
 		t.Errorf("%s: %v", responseError.Kind, err)
@@ -278,9 +266,7 @@ func TestCloudRepositoryElsewhere(t *testing.T) {
 	} {
 		dials := 0
 		p, err := gitprovider.New(gitprovider.Options{Kind: kind, Token: secret.New("x"), Proxy: proxyThatFails(&dials)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		_, err = p.Repository(t.Context(), address)
 		if responseError := failure(t, err); responseError.Kind != gitprovider.Invalid || dials != 0 {
 			t.Errorf("%s: %s after %d dials: %v", kind, responseError.Kind, dials, err)

@@ -12,6 +12,7 @@ import (
 
 	"slipway.dev/slipway/internal/gitprovider"
 	"slipway.dev/slipway/internal/gitprovider/providertest"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/secret"
 )
 
@@ -23,14 +24,10 @@ func oauthWorld() providertest.World {
 
 func newOAuth(t *testing.T, server *providertest.Server, kind gitprovider.Kind, password string) *gitprovider.OAuth {
 	t.Helper()
-	flow, err := gitprovider.NewOAuth(gitprovider.OAuthOptions{
+	return must.Get(gitprovider.NewOAuth(gitprovider.OAuthOptions{
 		Kind: kind, APIURL: server.APIURL, ClientID: "client-1", ClientSecret: secret.New(password),
 		Purpose: gitprovider.RuntimeToken, CAs: server.CA, Now: noon,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return flow
+	}))(t)
 }
 
 // browse is the user's browser: it goes to the provider and returns where it is
@@ -44,10 +41,7 @@ func browse(t *testing.T, server *providertest.Server, address string) url.Value
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	defer browser.CloseIdleConnections()
-	response, err := browser.Get(address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	response := must.Get(browser.Get(address))(t)
 	defer response.Body.Close()
 	back, err := response.Location()
 	if err != nil || !strings.HasPrefix(back.String(), callback+"?") {
@@ -64,10 +58,7 @@ func TestOAuth(t *testing.T) {
 			server := providertest.Start(t, kind, oauthWorld())
 			flow := newOAuth(t, server, kind, "application-secret")
 			verifier, challenge := gitprovider.NewVerifier()
-			address, err := flow.AuthorizeURL("state-1", callback, challenge)
-			if err != nil {
-				t.Fatal(err)
-			}
+			address := must.Get(flow.AuthorizeURL("state-1", callback, challenge))(t)
 			if strings.Contains(address, "application-secret") || strings.Contains(address, verifier.Reveal()) {
 				t.Errorf("the browser's address has a secret in it: %s", address)
 			}
@@ -78,10 +69,7 @@ func TestOAuth(t *testing.T) {
 			if back.Get("state") != "state-1" {
 				t.Errorf("state %q", back.Get("state"))
 			}
-			grant, err := flow.Exchange(t.Context(), back.Get("code"), verifier.Reveal(), callback)
-			if err != nil {
-				t.Fatal(err)
-			}
+			grant := must.Get(flow.Exchange(t.Context(), back.Get("code"), verifier.Reveal(), callback))(t)
 			if grant.Token.IsZero() || grant.Refresh.IsZero() || grant.ExpiresAt.Sub(noon()).Seconds() != 7200 || len(grant.Scopes) == 0 {
 				t.Errorf("grant %+v", grant)
 			}
@@ -111,9 +99,7 @@ func TestOAuthNeedsVerifier(t *testing.T) {
 		flow := newOAuth(t, server, kind, "application-secret")
 		_, challenge := gitprovider.NewVerifier()
 		address, err := flow.AuthorizeURL("state", callback, challenge)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		_, err = flow.Exchange(t.Context(), browse(t, server, address).Get("code"), "guessed", callback)
 		if responseError := failure(t, err); responseError.Kind != gitprovider.Denied {
 			t.Errorf("%s: %s %v", kind, responseError.Kind, err)
@@ -132,10 +118,7 @@ func TestOAuthNotRegistered(t *testing.T) {
 		server := providertest.Start(t, kind, oauthWorld())
 		flow := newOAuth(t, server, kind, "another-secret")
 		verifier, challenge := gitprovider.NewVerifier()
-		address, err := flow.AuthorizeURL("state", callback, challenge)
-		if err != nil {
-			t.Fatal(err)
-		}
+		address := must.Get(flow.AuthorizeURL("state", callback, challenge))(t)
 		_, err = flow.Exchange(t.Context(), browse(t, server, address).Get("code"), verifier.Reveal(), callback)
 		responseError := failure(t, err)
 		if responseError.Kind != gitprovider.NotRegistered || strings.Contains(err.Error(), "another-secret") {
@@ -163,14 +146,8 @@ func TestOAuthScopes(t *testing.T) {
 		if test.kind == gitprovider.BitbucketServer {
 			options.APIURL = "https://bitbucket.example.com"
 		}
-		flow, err := gitprovider.NewOAuth(options)
-		if err != nil {
-			t.Fatal(err)
-		}
-		address, err := flow.AuthorizeURL("state", callback, "challenge")
-		if err != nil {
-			t.Fatal(err)
-		}
+		flow := must.Get(gitprovider.NewOAuth(options))(t)
+		address := must.Get(flow.AuthorizeURL("state", callback, "challenge"))(t)
 		parsed, err := url.Parse(address)
 		if err != nil || parsed.Query().Get("scope") != test.want {
 			t.Errorf("%s %s: %s", test.kind, test.purpose, address)

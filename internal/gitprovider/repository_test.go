@@ -6,6 +6,7 @@ import (
 
 	"slipway.dev/slipway/internal/gitprovider"
 	"slipway.dev/slipway/internal/gitprovider/providertest"
+	"slipway.dev/slipway/internal/must"
 )
 
 // R8: the runtime's token looks the Shared Configuration Repository up and makes
@@ -18,9 +19,7 @@ func TestRepository(t *testing.T) {
 			p := provider(t, server, kind, token, "")
 			address, path := repositoryAt(server, kind)
 			found, err := p.Repository(t.Context(), address)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			if found.Path != path || !found.Private || !strings.HasSuffix(found.CloneURL, "/config.git") || strings.Contains(found.CloneURL, "@") || found.SSHURL == "" || found.WebURL == "" {
 				t.Errorf("found %+v", found)
 			}
@@ -50,9 +49,7 @@ func TestCreateRepository(t *testing.T) {
 			existing, path := repositoryAt(server, kind)
 			address := strings.Replace(existing, "config", "shared", 1)
 			made, err := p.CreateRepository(t.Context(), address, true)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			want := strings.Replace(path, "config", "shared", 1)
 			if stored, ok := server.Repository(want); !ok || !stored.Private || made.Path != want || !made.Private {
 				t.Errorf("made %+v, stored %+v", made, stored)
@@ -77,9 +74,7 @@ func TestCreateRepositoryForUser(t *testing.T) {
 	token := admin(gitprovider.GitHub)
 	server := start(t, gitprovider.GitHub, token)
 	p := provider(t, server, gitprovider.GitHub, token, "")
-	if _, err := p.CreateRepository(t.Context(), server.URL+"/robot/shared.git", true); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(p.CreateRepository(t.Context(), server.URL+"/robot/shared.git", true))(t)
 	if writes := server.Writes(); len(writes) != 1 || writes[0] != "POST /api/v3/user/repos" {
 		t.Errorf("writes = %q", writes)
 	}
@@ -137,9 +132,7 @@ func TestRepositoryBelowContext(t *testing.T) {
 		server := providertest.Start(t, kind, providertest.World{Tokens: []providertest.Token{token}, Owners: owners(), Context: "/git"})
 		address, path := repositoryAt(server, kind)
 		p := provider(t, server, kind, token, address)
-		if _, err := p.CreateRepository(t.Context(), address, true); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(p.CreateRepository(t.Context(), address, true))(t)
 		if found, err := p.Repository(t.Context(), address); err != nil || found.Path != path {
 			t.Errorf("%s: %+v, %v", kind, found, err)
 		}
@@ -180,8 +173,6 @@ func TestCreatedIsTold(t *testing.T) {
 	server := start(t, gitprovider.GitHub, token)
 	var told []string
 	server.Created = func(path string) { told = append(told, path) }
-	if _, err := provider(t, server, gitprovider.GitHub, token, "").CreateRepository(t.Context(), server.URL+"/acme/shared.git", true); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(provider(t, server, gitprovider.GitHub, token, "").CreateRepository(t.Context(), server.URL+"/acme/shared.git", true))(t)
 	sameList(t, "created", told, []string{"acme/shared"})
 }

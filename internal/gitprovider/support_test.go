@@ -11,6 +11,7 @@ import (
 
 	"slipway.dev/slipway/internal/gitprovider"
 	"slipway.dev/slipway/internal/gitprovider/providertest"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/secret"
 )
 
@@ -20,14 +21,10 @@ func noon() time.Time { return time.Date(2026, 11, 15, 12, 0, 0, 0, time.UTC) }
 // provider makes one for a token of the server; repository may be empty.
 func provider(t *testing.T, server *providertest.Server, kind gitprovider.Kind, token providertest.Token, repository string) gitprovider.Provider {
 	t.Helper()
-	p, err := gitprovider.New(gitprovider.Options{
+	return must.Get(gitprovider.New(gitprovider.Options{
 		Kind: kind, APIURL: server.APIURL, Token: secret.New(token.Value), Username: token.Username,
 		Repository: repository, CAs: server.CA, Now: noon,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p
+	}))(t)
 }
 
 // failure is the package's error, or the test ends.

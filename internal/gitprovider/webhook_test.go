@@ -8,6 +8,7 @@ import (
 
 	"slipway.dev/slipway/internal/gitprovider"
 	"slipway.dev/slipway/internal/gitprovider/providertest"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/secret"
 )
 
@@ -35,9 +36,7 @@ func TestEnsureWebhook(t *testing.T) {
 			p := provider(t, server, kind, token, "")
 			address, path := repositoryAt(server, kind)
 			for _, key := range []string{"first", "first", "second"} {
-				if err := p.EnsureWebhook(t.Context(), address, pushHook(key)); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, p.EnsureWebhook(t.Context(), address, pushHook(key)))
 				hooks := server.Hooks(path)
 				if len(hooks) != 1 {
 					t.Fatalf("%d hooks: %+v", len(hooks), hooks)
@@ -47,16 +46,12 @@ func TestEnsureWebhook(t *testing.T) {
 					t.Errorf("the hook is %+v", hook)
 				}
 			}
-			if err := p.EnsureWebhook(t.Context(), address, gitprovider.Webhook{URL: hookURL, Secret: secret.New("x"), Events: []gitprovider.Event{gitprovider.PushEvent, gitprovider.PullRequestEvent}}); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, p.EnsureWebhook(t.Context(), address, gitprovider.Webhook{URL: hookURL, Secret: secret.New("x"), Events: []gitprovider.Event{gitprovider.PushEvent, gitprovider.PullRequestEvent}}))
 			if got := server.Hooks(path)[0].Events; len(got) <= len(pushEvents(kind)) {
 				t.Errorf("with pull requests the events are %q", got)
 			}
 			for range 2 { // the second time there is nothing to remove
-				if err := p.RemoveWebhook(t.Context(), address, hookURL); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, p.RemoveWebhook(t.Context(), address, hookURL))
 			}
 			if hooks := server.Hooks(path); len(hooks) != 0 {
 				t.Errorf("hooks are left: %+v", hooks)
@@ -90,9 +85,7 @@ func TestEnsureWebhookAmongMany(t *testing.T) {
 			server := providertest.Start(t, kind, providertest.World{Tokens: []providertest.Token{token}, Owners: owners(), Repositories: repositories})
 			p := provider(t, server, kind, token, "")
 			address, path := repositoryAt(server, kind)
-			if err := p.EnsureWebhook(t.Context(), address, pushHook("key")); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, p.EnsureWebhook(t.Context(), address, pushHook("key")))
 			left := server.Hooks(path)
 			if len(left) != 229 || left[150].URL != hookURL || left[150].Secret != "key" || left[150].ID != 151 {
 				t.Errorf("%d hooks are left, and ours is %+v", len(left), left[150])
@@ -108,13 +101,9 @@ func TestEnsureWebhookRace(t *testing.T) {
 	server := start(t, gitprovider.GitHub, token)
 	p := provider(t, server, gitprovider.GitHub, token, "")
 	address, path := repositoryAt(server, gitprovider.GitHub)
-	if err := p.EnsureWebhook(t.Context(), address, pushHook("first")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, p.EnsureWebhook(t.Context(), address, pushHook("first")))
 	server.Respond(providertest.Canned{Status: 200, Body: "[]"}) // the list was read before
-	if err := p.EnsureWebhook(t.Context(), address, pushHook("second")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, p.EnsureWebhook(t.Context(), address, pushHook("second")))
 	if hooks := server.Hooks(path); len(hooks) != 1 || hooks[0].Secret != "second" {
 		t.Errorf("hooks = %+v", hooks)
 	}

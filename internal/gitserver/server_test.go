@@ -30,8 +30,7 @@ type served struct {
 
 func serve(t *testing.T) *served {
 	t.Helper()
-	git, err := gitserver.Find(t.Context())
-	must.Do(t, err)
+	git := must.Get(gitserver.Find(t.Context()))(t)
 	s := &served{dir: filepath.Join(t.TempDir(), "with a space", "demo.git"), pushed: make(chan []gitserver.Change, 8)}
 	must.Do(t, git.Create(t.Context(), s.dir, map[string][]byte{"README.md": []byte("hello\n"), "deploy/a.yaml": []byte("a: 1")}))
 	listener := programs.Listen(t, "")
@@ -204,16 +203,14 @@ func TestRefusals(t *testing.T) {
 		{"not git", "POST", "/demo.git/git-receive-pack", "", "", 415},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			request, err := http.NewRequestWithContext(t.Context(), test.method, "http://"+s.address+test.path, http.NoBody)
-			must.Do(t, err)
+			request := must.Get(http.NewRequestWithContext(t.Context(), test.method, "http://"+s.address+test.path, http.NoBody))(t)
 			if test.host != "" {
 				request.Host = test.host
 			}
 			if test.header != "" {
 				request.Header.Set("Origin", test.header)
 			}
-			response, err := (&http.Transport{DisableKeepAlives: true}).RoundTrip(request)
-			must.Do(t, err)
+			response := must.Get((&http.Transport{DisableKeepAlives: true}).RoundTrip(request))(t)
 			defer response.Body.Close()
 			text, _ := io.ReadAll(response.Body)
 			if response.StatusCode != test.want {
@@ -225,8 +222,7 @@ func TestRefusals(t *testing.T) {
 
 // An existing repository stays, and a partial one is created again.
 func TestCreate(t *testing.T) {
-	found, err := gitserver.Find(t.Context())
-	must.Do(t, err)
+	found := must.Get(gitserver.Find(t.Context()))(t)
 	dir := filepath.Join(t.TempDir(), "demo.git")
 	must.Do(t, os.MkdirAll(filepath.Join(dir+".new", "objects"), 0o700))
 	for _, content := range []string{"first", "second"} {

@@ -28,10 +28,8 @@ import (
 func TestTimeIsAChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		// Nothing is asked of it: the watcher does not run.
-		nobody, err := kube.ConnectAs(kube.ConnectOptions{Endpoint: "http://127.0.0.1:1", Environ: func(string) string { return "" }})
-		must.Do(t, err)
-		watcher, err := watch.New(nobody, watch.Options{})
-		must.Do(t, err)
+		nobody := must.Get(kube.ConnectAs(kube.ConnectOptions{Endpoint: "http://127.0.0.1:1", Environ: func(string) string { return "" }}))(t)
+		watcher := must.Get(watch.New(nobody, watch.Options{}))(t)
 		var mu sync.Mutex
 		var told []*route.Change
 		c := New(watcher, status.New(nobody, status.Options{}), Options{

@@ -45,8 +45,7 @@ data: {colour: green}
 `); err != nil {
 		t.Fatal(err)
 	}
-	first, err := cluster.Client.CoreV1().ConfigMaps(namespace).Get(t.Context(), "first", metav1.GetOptions{})
-	must.Do(t, err)
+	first := must.Get(cluster.Client.CoreV1().ConfigMaps(namespace).Get(t.Context(), "first", metav1.GetOptions{}))(t)
 	if len(first.Data) != 1 || first.Data["colour"] != "green" {
 		t.Errorf("data is %v, want the colour green only", first.Data)
 	}

@@ -119,8 +119,7 @@ current-context: x
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			test.options.ServiceAccount = s.dir
-			cluster, err := kube.ConnectAs(test.options)
-			must.Do(t, err)
+			cluster := must.Get(kube.ConnectAs(test.options))(t)
 			defer cluster.Close()
 			want := ""
 			if test.token != "" {
@@ -197,8 +196,7 @@ current-context: x
 // metadata client too.
 func TestConnectAsCluster(t *testing.T) {
 	running := kubetest.Shared(t)
-	cluster, err := kube.ConnectAs(kube.ConnectOptions{Environ: environ("KUBECONFIG", running.Kubeconfig)}, kube.Rate(500, 1000), kube.Version("v1"))
-	must.Do(t, err)
+	cluster := must.Get(kube.ConnectAs(kube.ConnectOptions{Environ: environ("KUBECONFIG", running.Kubeconfig)}, kube.Rate(500, 1000), kube.Version("v1")))(t)
 	defer cluster.Close()
 	if cluster.Config.QPS != 500 || cluster.Config.Burst != 1000 || cluster.Config.UserAgent != "slipway/v1" {
 		t.Errorf("the options are lost: %v", cluster.Config)

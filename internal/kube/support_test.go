@@ -21,7 +21,5 @@ func cleanupContext(t *testing.T) context.Context {
 
 func clientFor(t *testing.T, config *rest.Config) kubernetes.Interface {
 	t.Helper()
-	client, err := kubernetes.NewForConfig(config)
-	must.Do(t, err)
-	return client
+	return must.Get(kubernetes.NewForConfig(config))(t)
 }

@@ -27,10 +27,9 @@ func TestWaitForFollowsChanges(t *testing.T) {
 
 	create := func(name, group string) {
 		t.Helper()
-		_, err := configMaps.Create(ctx, &corev1.ConfigMap{
+		must.Get(configMaps.Create(ctx, &corev1.ConfigMap{
 			ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"group": group}},
-		}, metav1.CreateOptions{})
-		must.Do(t, err)
+		}, metav1.CreateOptions{}))(t)
 	}
 	create("other", "b")
 	calls := 0

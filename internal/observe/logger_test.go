@@ -13,8 +13,7 @@ import (
 func TestLoggerLevels(t *testing.T) {
 	for level, want := range map[string]string{"debug": "dbg inf wrn err", "info": "inf wrn err", "warn": "wrn err", "error": "err"} {
 		var out bytes.Buffer
-		log, err := observe.NewLogger(&out, level, "json")
-		must.Do(t, err)
+		log := must.Get(observe.NewLogger(&out, level, "json"))(t)
 		log.Debug("dbg")
 		log.Info("inf")
 		log.Warn("wrn")
@@ -36,8 +35,7 @@ func TestLoggerLevels(t *testing.T) {
 func TestLoggerFormats(t *testing.T) {
 	for format, start := range map[string]string{"json": "{", "text": "time=", "auto": "{"} {
 		var out bytes.Buffer // not a terminal
-		log, err := observe.NewLogger(&out, "info", format)
-		must.Do(t, err)
+		log := must.Get(observe.NewLogger(&out, "info", format))(t)
 		log.Info("hello", observe.KeyAddress, "a")
 		if !strings.HasPrefix(out.String(), start) || !strings.Contains(out.String(), "hello") {
 			t.Errorf("%s: got %q", format, out.String())

@@ -66,16 +66,13 @@ func startAdmin(t *testing.T) *running {
 // get makes a request and gives status and body.
 func get(t *testing.T, url string, change ...func(*http.Request)) (int, string) {
 	t.Helper()
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
-	must.Do(t, err)
+	request := must.Get(http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil))(t)
 	for _, c := range change {
 		c(request)
 	}
-	response, err := http.DefaultClient.Do(request)
-	must.Do(t, err)
+	response := must.Get(http.DefaultClient.Do(request))(t)
 	defer func() { _ = response.Body.Close() }()
-	body, err := io.ReadAll(io.LimitReader(response.Body, 16<<20))
-	must.Do(t, err)
+	body := must.Get(io.ReadAll(io.LimitReader(response.Body, 16<<20)))(t)
 	return response.StatusCode, string(body)
 }
 
@@ -217,12 +214,10 @@ func TestRebinding(t *testing.T) {
 // TestNoHost: HTTP/1.0 needs no Host header.
 func TestNoHost(t *testing.T) {
 	server := startAdmin(t)
-	conn, err := net.Dial("tcp", server.host)
-	must.Do(t, err)
+	conn := must.Get(net.Dial("tcp", server.host))(t)
 	defer func() { _ = conn.Close() }()
 	fmt.Fprintf(conn, "GET /debug/pprof/symbol HTTP/1.0\r\n\r\n")
-	response, err := http.ReadResponse(bufio.NewReader(conn), nil)
-	must.Do(t, err)
+	response := must.Get(http.ReadResponse(bufio.NewReader(conn), nil))(t)
 	_ = response.Body.Close()
 	if response.StatusCode != http.StatusForbidden {
 		t.Errorf("got %d", response.StatusCode)

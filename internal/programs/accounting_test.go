@@ -28,8 +28,7 @@ func TestCPUClock(t *testing.T) {
 	}
 	before, _, err := readCPUTime(os.Getpid())
 	must.Do(t, err)
-	clock, err := CPUTime(os.Getpid())
-	must.Do(t, err)
+	clock := must.Get(CPUTime(os.Getpid()))(t)
 	after, _, err := readCPUTime(os.Getpid())
 	// User and system time are each cut to whole ticks.
 	if err != nil || clock < before || clock > after+2*clockTick {
@@ -42,13 +41,10 @@ func TestCPUClock(t *testing.T) {
 
 // What a process has started counts while it runs, and when it has ended.
 func TestChildrenCPUTime(t *testing.T) {
-	before, err := ChildrenCPUTime(os.Getpid())
-	must.Do(t, err)
+	before := must.Get(ChildrenCPUTime(os.Getpid()))(t)
 	command := exec.Command("sh", "-c", "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done; echo done; read end || exit 0")
-	stdin, err := command.StdinPipe()
-	must.Do(t, err)
-	stdout, err := command.StdoutPipe()
-	must.Do(t, err)
+	stdin := must.Get(command.StdinPipe())(t)
+	stdout := must.Get(command.StdoutPipe())(t)
 	must.Do(t, command.Start())
 	if _, err := bufio.NewReader(stdout).ReadString('\n'); err != nil {
 		t.Error(err)

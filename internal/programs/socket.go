@@ -31,8 +31,7 @@ func Serve(t testing.TB, address string, serve func(net.Conn)) netip.AddrPort {
 func Listen(t testing.TB, address string) net.Listener {
 	t.Helper()
 	address = cmp.Or(address, "127.0.0.1:0")
-	listener, err := net.Listen("tcp", address)
-	must.Do(t, err)
+	listener := must.Get(net.Listen("tcp", address))(t)
 	t.Cleanup(func() { _ = listener.Close() })
 	return listener
 }
@@ -52,11 +51,9 @@ func Pipe(t testing.TB) (client, server *net.TCPConn) {
 	t.Helper()
 	listener := Listen(t, "")
 	defer listener.Close()
-	dialed, err := net.Dial("tcp", listener.Addr().String())
-	must.Do(t, err)
+	dialed := must.Get(net.Dial("tcp", listener.Addr().String()))(t)
 	t.Cleanup(func() { _ = dialed.Close() })
-	accepted, err := listener.Accept()
-	must.Do(t, err)
+	accepted := must.Get(listener.Accept())(t)
 	t.Cleanup(func() { _ = accepted.Close() })
 	return dialed.(*net.TCPConn), accepted.(*net.TCPConn)
 }

@@ -8,6 +8,7 @@ import (
 	"golang.org/x/tools/txtar"
 
 	"slipway.dev/slipway/api/refusal"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/rights"
 )
 
@@ -24,10 +25,7 @@ type example struct {
 // "project NAME" for each source of rules, config for the settings.
 func readExample(t *testing.T, file string) example {
 	t.Helper()
-	archive, err := txtar.ParseFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	archive := must.Get(txtar.ParseFile(file))(t)
 	var found example
 	config, projects := map[string]string{}, map[string][]rights.ProjectRole{}
 	inherit := false
@@ -79,10 +77,7 @@ func readRoles(text string) []rights.ProjectRole {
 
 // TestArgoCD decides Argo CD's published examples as its documentation does.
 func TestArgoCD(t *testing.T) {
-	files, err := filepath.Glob("testdata/argocd/*.txtar")
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := must.Get(filepath.Glob("testdata/argocd/*.txtar"))(t)
 	lines, allowed, denied := 0, 0, 0
 	for _, file := range files {
 		example := readExample(t, file)

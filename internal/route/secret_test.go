@@ -31,8 +31,7 @@ func TestSecretsStayHidden(t *testing.T) {
 	var log bytes.Buffer
 	slog.New(slog.NewTextHandler(&log, nil)).Info("x",
 		"table", table, "key", table.Certificates[0].Key, "rule", table.Rules[0].Policies[0].BasicAuth)
-	shown, err := json.Marshal(table)
-	must.Do(t, err)
+	shown := must.Get(json.Marshal(table))(t)
 	key := table.Certificates[0].Key
 	private := struct{ inner Secret }{key}
 	for name, text := range map[string]string{
@@ -59,8 +58,7 @@ func TestEncodeWritesSecrets(t *testing.T) {
 	if count := strings.Count(written.String(), canary); count != 3 {
 		t.Errorf("%d secrets are written, want 3: %s", count, written.String())
 	}
-	read, err := Decode(&written)
-	must.Do(t, err)
+	read := must.Get(Decode(&written))(t)
 	if change := Diff(table, read); !change.Empty() {
 		t.Errorf("read back differently: %+v", change)
 	}

@@ -14,8 +14,7 @@ import (
 // TestProblems: a table, and every problem that Validate finds in it.
 func TestProblems(t *testing.T) {
 	eachArchive(t, "testdata/problems/*.txtar", "problems.txt", func(t *testing.T, data []byte) string {
-		table, err := Decode(bytes.NewReader(data))
-		must.Do(t, err)
+		table := must.Get(Decode(bytes.NewReader(data)))(t)
 		var lines strings.Builder
 		for _, problem := range table.Validate() {
 			lines.WriteString(problem.String() + "\n")

@@ -40,8 +40,7 @@ func TestNotReady(t *testing.T) {
 }
 
 func TestShowEdge(t *testing.T) {
-	c, err := startChild(fakeProgram("silent"))
-	must.Do(t, err)
+	c := must.Get(startChild(fakeProgram("silent")))(t)
 	defer c.stop(testDeadline, nil)
 	for _, test := range []struct {
 		name   string
@@ -80,8 +79,7 @@ func TestCapturedLog(t *testing.T) {
 		if run == 1 {
 			put(t, filepath.Dir(p.log), "edge.log", "a line of an earlier run\n")
 		}
-		c, err := startChild(p)
-		must.Do(t, err)
+		c := must.Get(startChild(p))(t)
 		programs.Receive(t, c.exited, "end")
 		explained := death("edge", c)
 		requireText(t, explained, "edge ended by itself (exit status 1)", "the end of "+p.log, "in use by pid 4711")

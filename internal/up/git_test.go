@@ -19,9 +19,7 @@ import (
 func TestWithoutGit(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	s := &scene{}
-	if _, err := startGit(t.Context(), s); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(startGit(t.Context(), s))(t)
 	defer s.close()
 	note, err := gitReady(t.Context(), s, nil)
 	if err != nil || !strings.Contains(note, "install the package git") {
@@ -39,8 +37,7 @@ func TestWithoutGit(t *testing.T) {
 }
 
 func TestSampleFiles(t *testing.T) {
-	files, err := sampleFiles()
-	must.Do(t, err)
+	files := must.Get(sampleFiles())(t)
 	for _, name := range []string{"README.md", "deploy/kustomization.yaml", "deploy/deployment.yaml", "deploy/service.yaml", "deploy/ingress.yaml"} {
 		if len(files[name]) == 0 {
 			t.Errorf("%s is missing", name)
@@ -87,8 +84,7 @@ func TestAnnouncer(t *testing.T) {
 }
 
 func TestBoundedLog(t *testing.T) {
-	log, err := openBoundedLog(t.TempDir() + "/git.log")
-	must.Do(t, err)
+	log := must.Get(openBoundedLog(t.TempDir() + "/git.log"))(t)
 	defer log.close()
 	line := []byte(strings.Repeat("x", maxGitLog/2) + "\n")
 	for range 3 {

@@ -312,9 +312,7 @@ func TestLogTail(t *testing.T) {
 	path := filepath.Join(dir, "part.log")
 	write := func(content string) os.FileInfo {
 		put(t, dir, "part.log", content)
-		info, err := os.Stat(path)
-		must.Do(t, err)
-		return info
+		return must.Get(os.Stat(path))(t)
 	}
 	noise := strings.Repeat("noise\n", 100000)
 	got := strings.Split(logTail(path, nil), "\n")

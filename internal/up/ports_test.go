@@ -14,8 +14,7 @@ import (
 
 func listen(t *testing.T, address string) int {
 	t.Helper()
-	listener, err := net.Listen("tcp", address)
-	must.Do(t, err)
+	listener := must.Get(net.Listen("tcp", address))(t)
 	t.Cleanup(func() { listener.Close() })
 	return listener.Addr().(*net.TCPAddr).Port
 }

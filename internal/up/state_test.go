@@ -96,12 +96,9 @@ func TestStateIsPrivate(t *testing.T) {
 			if test.make {
 				must.Do(t, os.MkdirAll(dir, 0o755))
 			}
-			if _, err := open(t, dir); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(open(t, dir))(t)
 			for name, want := range map[string]os.FileMode{".": 0o700, markerName: 0o600, lockName: 0o600} {
-				info, err := os.Stat(filepath.Join(dir, name))
-				must.Do(t, err)
+				info := must.Get(os.Stat(filepath.Join(dir, name)))(t)
 				if got := info.Mode().Perm(); got != want {
 					t.Errorf("mode of %s is %o, want %o", name, got, want)
 				}
@@ -112,15 +109,13 @@ func TestStateIsPrivate(t *testing.T) {
 
 func TestStateRemembersTheDemo(t *testing.T) {
 	dir := t.TempDir()
-	first, err := open(t, dir)
-	must.Do(t, err)
+	first := must.Get(open(t, dir))(t)
 	if first.marker.ApplicationMade {
 		t.Error("a new directory has had the demo")
 	}
 	must.Do(t, first.applicationIsMade())
 	first.close()
-	second, err := open(t, dir)
-	must.Do(t, err)
+	second := must.Get(open(t, dir))(t)
 	if !second.marker.ApplicationMade {
 		t.Error("the demo was forgotten")
 	}
@@ -129,8 +124,7 @@ func TestStateRemembersTheDemo(t *testing.T) {
 func TestResetDeletesOnlyItsOwn(t *testing.T) {
 	dir, outside := t.TempDir(), t.TempDir()
 	put(t, outside, "precious", "x")
-	s, err := open(t, dir)
-	must.Do(t, err)
+	s := must.Get(open(t, dir))(t)
 	put(t, dir, "devcluster/etcd/wal", "x")
 	put(t, dir, "notes.txt", "x")
 	put(t, dir, "devcluster2/kept", "x")
@@ -153,8 +147,7 @@ func TestResetDeletesOnlyItsOwn(t *testing.T) {
 func TestResetOfALink(t *testing.T) {
 	dir, outside := t.TempDir(), t.TempDir()
 	put(t, outside, "precious", "x")
-	s, err := open(t, dir)
-	must.Do(t, err)
+	s := must.Get(open(t, dir))(t)
 	must.Do(t, os.Symlink(outside, filepath.Join(dir, devclusterName)))
 	must.Do(t, s.reset())
 	if got := tree(t, outside); !slices.Equal(got, []string{"precious"}) {
@@ -165,11 +158,9 @@ func TestResetOfALink(t *testing.T) {
 // Somebody may run slipway-devcluster by hand in the directory of ours.
 func TestResetRefusesARunningPart(t *testing.T) {
 	dir := t.TempDir()
-	s, err := open(t, dir)
-	must.Do(t, err)
+	s := must.Get(open(t, dir))(t)
 	put(t, dir, "devcluster/lock", "")
-	lock, err := os.Open(filepath.Join(dir, "devcluster", "lock"))
-	must.Do(t, err)
+	lock := must.Get(os.Open(filepath.Join(dir, "devcluster", "lock")))(t)
 	defer lock.Close()
 	must.Do(t, syscall.Flock(int(lock.Fd()), syscall.LOCK_EX))
 	requireText(t, s.reset(), filepath.Join(dir, "devcluster"), fmt.Sprintf("(pid %d)", os.Getpid()))
@@ -184,13 +175,10 @@ func TestResetRefusesARunningPart(t *testing.T) {
 
 func TestInterruptedResetIsFinished(t *testing.T) {
 	dir := t.TempDir()
-	s, err := open(t, dir)
-	must.Do(t, err)
+	s := must.Get(open(t, dir))(t)
 	s.close()
 	put(t, dir, "devcluster"+doomedSuffix+"/etcd/wal", "x")
-	if _, err := open(t, dir); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(open(t, dir))(t)
 	if got := tree(t, dir); slices.ContainsFunc(got, func(name string) bool { return strings.Contains(name, "wal") }) {
 		t.Errorf("left over: %q", got)
 	}
@@ -201,8 +189,7 @@ func TestInterruptedResetIsFinished(t *testing.T) {
 func startRunner(t *testing.T, mode, dir, journal string) *exec.Cmd {
 	t.Helper()
 	command := exec.Command(os.Args[0], "child", mode, dir, journal)
-	output, err := command.StdoutPipe()
-	must.Do(t, err)
+	output := must.Get(command.StdoutPipe())(t)
 	must.Do(t, command.Start())
 	t.Cleanup(func() {
 		command.Process.Kill()
@@ -230,9 +217,7 @@ func TestStateWaitsForLeftovers(t *testing.T) {
 			other := startRunner(t, mode, dir, journal)
 			must.Do(t, other.Process.Kill())
 			other.Wait()
-			if _, err := open(t, dir); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(open(t, dir))(t)
 			content, err := os.ReadFile(journal)
 			if err != nil || string(content) != "orphan: "+end+"\n" {
 				t.Errorf("the directory was free before the orphan had ended: %q, %v", content, err)

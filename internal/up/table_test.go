@@ -62,8 +62,7 @@ func TestJSON(t *testing.T) {
 // The printed commands are pasted into shells.
 func TestShellQuote(t *testing.T) {
 	for _, text := range []string{"/plain/path-1.2_x", "/with space", "it's", "$(reboot)", "a;b", "", "*", "~", "ümlaut", `back\slash`} {
-		output, err := exec.Command("sh", "-c", "printf %s "+shellQuote(text)).Output()
-		must.Do(t, err)
+		output := must.Get(exec.Command("sh", "-c", "printf %s "+shellQuote(text)).Output())(t)
 		if string(output) != text {
 			t.Errorf("%q became %q through %s", text, output, shellQuote(text))
 		}

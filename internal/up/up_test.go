@@ -27,9 +27,7 @@ func install(t *testing.T, mode string) string {
 
 func testBinary(t *testing.T) string {
 	t.Helper()
-	path, err := os.Executable()
-	must.Do(t, err)
-	return path
+	return must.Get(os.Executable())(t)
 }
 
 // freeOptions are options for a state directory and ports of the test's own.
@@ -114,8 +112,7 @@ func TestOptionsComplete(t *testing.T) {
 	t.Chdir(t.TempDir())
 	working, err := os.Getwd()
 	must.Do(t, err)
-	got, err := Options{Dir: "state"}.complete()
-	must.Do(t, err)
+	got := must.Get(Options{Dir: "state"}.complete())(t)
 	if got.Dir != filepath.Join(working, "state") || got.Timeout != DefaultTimeout || got.Executable == "" || got.Version == "" {
 		t.Errorf("got %+v", got)
 	}

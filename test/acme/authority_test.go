@@ -39,12 +39,11 @@ func startPebble(t *testing.T, address netip.Addr, validity time.Duration, dns s
 	dir := t.TempDir()
 	p := &pebble{address: address, rootFile: filepath.Join(dir, "root.pem")}
 	pair := pkitest.SelfSigned(t, pkitest.Certificate{Names: []string{address.String()}, Authority: true})
-	config, err := json.Marshal(map[string]any{"pebble": map[string]any{
+	config := must.Get(json.Marshal(map[string]any{"pebble": map[string]any{
 		"listenAddress": netip.AddrPortFrom(address, directoryPort).String(), "managementListenAddress": "",
 		"certificate": write(t, p.rootFile, []byte(pair.Chain)), "privateKey": write(t, filepath.Join(dir, "key.pem"), []byte(pair.Key)),
 		"httpPort": challengePort, "tlsPort": 5001, "certificateValidityPeriod": int(validity.Seconds()),
-	}})
-	must.Do(t, err)
+	}}))(t)
 	command := exec.Command("pebble", "-config", write(t, filepath.Join(dir, "pebble.json"), config), "-dnsserver", dns)
 	// The rest of its torments stays: some good nonces are refused, and challenges
 	// are looked at several times. Each order has to be proved anew.
@@ -72,8 +71,7 @@ func write(t *testing.T, path string, text []byte) string {
 // startNames runs a DNS server that gives every name one address.
 func startNames(t *testing.T, at, answer netip.Addr) string {
 	t.Helper()
-	conn, err := net.ListenPacket("udp", netip.AddrPortFrom(at, 5353).String())
-	must.Do(t, err)
+	conn := must.Get(net.ListenPacket("udp", netip.AddrPortFrom(at, 5353).String()))(t)
 	programs.Background(t, func() {
 		buffer := make([]byte, 4096)
 		for {

@@ -75,8 +75,7 @@ func (w *world) testDomains(t *testing.T) {
 	for _, host := range []string{"a.example", "b.example"} {
 		w.awaitFetched(t, host)
 	}
-	leaf, err := w.replicas[0].fetched(t.Context(), "a.example")
-	must.Do(t, err)
+	leaf := must.Get(w.replicas[0].fetched(t.Context(), "a.example"))(t)
 	slices.Sort(leaf.DNSNames)
 	if !slices.Equal(leaf.DNSNames, []string{"a.example", "b.example", "c.example"}) {
 		t.Errorf("it has the names %q", leaf.DNSNames)
@@ -91,8 +90,7 @@ func (w *world) testDomains(t *testing.T) {
 func (w *world) testRenewal(t *testing.T) {
 	w.serve(t, "shop", "brief", map[string]string{"certresolver": "brief"}, "brief.example")
 	w.awaitFetched(t, "brief.example")
-	first, err := w.replicas[0].fetched(t.Context(), "brief.example")
-	must.Do(t, err)
+	first := must.Get(w.replicas[0].fetched(t.Context(), "brief.example"))(t)
 	renewed := map[*replica]bool{}
 	eventually(t, func() error {
 		for _, r := range w.replicas {

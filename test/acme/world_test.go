@@ -77,12 +77,10 @@ func (w *world) account(t *testing.T) string {
 	for _, file := range []string{
 		"namespace.yaml", "rbac/serviceaccount.yaml", "rbac/clusterrole.yaml", "rbac/clusterrolebinding.yaml", "rbac/role-lease.yaml", "rbac/acme-role.yaml",
 	} {
-		text, err := os.ReadFile(filepath.Join("../../deploy", file))
-		must.Do(t, err)
+		text := must.Get(os.ReadFile(filepath.Join("../../deploy", file)))(t)
 		w.cluster.Apply(t, home, string(text))
 	}
-	config, err := clientcmd.LoadFromFile(w.cluster.Kubeconfig)
-	must.Do(t, err)
+	config := must.Get(clientcmd.LoadFromFile(w.cluster.Kubeconfig))(t)
 	current := config.Contexts[config.CurrentContext]
 	current.Namespace = home
 	user := config.AuthInfos[current.AuthInfo]
@@ -97,8 +95,7 @@ func startBackend(t *testing.T, address netip.Addr) netip.AddrPort {
 	t.Helper()
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "hello") }))
 	_ = server.Listener.Close() // it has one of its own
-	listener, err := listen(address)
-	must.Do(t, err)
+	listener := must.Get(listen(address))(t)
 	server.Listener = listener
 	server.Start()
 	t.Cleanup(server.Close)

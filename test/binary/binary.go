@@ -30,9 +30,7 @@ const buildTimeout = 10 * time.Minute
 // Path returns the path of the program in a temporary folder of the test.
 func Path(t testing.TB) string {
 	t.Helper()
-	path, err := In(t.TempDir())
-	must.Do(t, err)
-	return path
+	return must.Get(In(t.TempDir()))(t)
 }
 
 // In puts the program into a folder and returns its path. The caller owns the

@@ -53,8 +53,7 @@ func newGitHost(t *testing.T, w *world) *gitHost {
 		"web/secret.yaml":      "apiVersion: v1\nkind: Secret\nmetadata: {name: web}\nstringData: {password: " + applicationSecret + "}\n",
 		"manual/settings.yaml": settings("manual-settings", "first"),
 	})
-	target, err := url.Parse(strings.TrimSuffix(h.apps.URL(), "/"+appsPath+".git"))
-	must.Do(t, err)
+	target := must.Get(url.Parse(strings.TrimSuffix(h.apps.URL(), "/"+appsPath+".git")))(t)
 	h.provider.Git = httputil.NewSingleHostReverseProxy(target)
 	return h
 }

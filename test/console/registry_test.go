@@ -36,15 +36,10 @@ func (w *world) startRegistry(t *testing.T) (proxy string) {
 // pushChart puts the chart of this checkout into the registry.
 func (w *world) pushChart(t *testing.T, address string) {
 	t.Helper()
-	archive, err := charts.Archive(charts.Runtime)
-	must.Do(t, err)
-	read, err := release.ReadChart(archive)
-	must.Do(t, err)
-	client, err := registry.NewClient(registry.ClientOptHTTPClient(w.client()), registry.ClientOptCredentialsFile(filepath.Join(t.TempDir(), "config.json")))
-	must.Do(t, err)
-	if _, err := client.Push(archive, address+"/"+read.Name()+":"+read.Version()); err != nil {
-		t.Fatal(err)
-	}
+	archive := must.Get(charts.Archive(charts.Runtime))(t)
+	read := must.Get(release.ReadChart(archive))(t)
+	client := must.Get(registry.NewClient(registry.ClientOptHTTPClient(w.client()), registry.ClientOptCredentialsFile(filepath.Join(t.TempDir(), "config.json"))))(t)
+	must.Get(client.Push(archive, address+"/"+read.Name()+":"+read.Version()))(t)
 }
 
 // leadTo is a proxy that leads hosts elsewhere, and to no other.

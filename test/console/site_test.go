@@ -86,8 +86,7 @@ func (s *site) publish(ctx context.Context, service *corev1.Service) {
 // listen leads connections to a port of the load balancer to the Pods behind it.
 func (s *site) listen(ctx context.Context, t *testing.T, port int32) {
 	t.Helper()
-	listener, err := net.Listen("tcp", net.JoinHostPort(s.balancer, strconv.Itoa(int(port))))
-	must.Do(t, err)
+	listener := must.Get(net.Listen("tcp", net.JoinHostPort(s.balancer, strconv.Itoa(int(port)))))(t)
 	stop := context.AfterFunc(ctx, func() { _ = listener.Close() })
 	s.open.Go(func() {
 		defer stop()

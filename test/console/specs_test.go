@@ -74,14 +74,12 @@ func (w *world) runSpecs(t *testing.T) {
 	playwright := exec.CommandContext(ctx, "node", words...)
 	playwright.Dir = filepath.Join(root, "web")
 	playwright.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "TMPDIR=" + os.TempDir()}, w.environment(artefacts)...)
-	log, err := os.Create(filepath.Join(artefacts, "playwright.log"))
-	must.Do(t, err)
+	log := must.Get(os.Create(filepath.Join(artefacts, "playwright.log")))(t)
 	defer log.Close()
 	progress := watchProgress(log, func() { cancel(fmt.Errorf("no spec began or ended for %s", stallTimeout)) })
 	defer progress.stop()
 	playwright.Stdout, playwright.Stderr = progress, progress
-	process, err := programs.Start("playwright", playwright)
-	must.Do(t, err)
+	process := must.Get(programs.Start("playwright", playwright))(t)
 	ended := make(chan error, 1)
 	go func() {
 		var err error
@@ -158,7 +156,7 @@ func (w *world) environment(artefacts string) []string {
 	if os.Getenv("CONSOLE_SCREENSHOTS") == "1" {
 		documents = filepath.Join(filepath.Dir(filepath.Dir(artefacts)), "docs", "images", "console")
 	}
-	facts, err := json.Marshal(map[string]any{
+	facts := must.Get(json.Marshal(map[string]any{
 		"url": w.url, "control": w.control, "images": filepath.Join(artefacts, "screenshots"), "documents": documents,
 		"admin":       map[string]string{"email": adminEmail, "oneTime": w.oneTime, "password": adminPassword},
 		"user":        map[string]string{"email": userEmail, "password": userPassword},
@@ -169,8 +167,7 @@ func (w *world) environment(artefacts string) []string {
 		"target":      w.target,
 		"hidden":      applicationSecret,
 		"authorities": string(w.git.provider.CA),
-	})
-	must.Do(w.t, err)
+	}))(w.t)
 	return []string{
 		"CONSOLE_WORLD=" + string(facts), "CONSOLE_ARTEFACTS=" + artefacts, "CONSOLE_LONG=" + os.Getenv("CONSOLE_LONG"),
 		"PLAYWRIGHT_JSON_OUTPUT_FILE=" + filepath.Join(artefacts, "report.json"), "CI=1",

@@ -34,9 +34,8 @@ stringData: {word: slipway}
 `)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	token, err := cluster.Client.CoreV1().ServiceAccounts(namespace).CreateToken(ctx, "reader",
-		&authenticationv1.TokenRequest{}, metav1.CreateOptions{})
-	must.Do(t, err)
+	token := must.Get(cluster.Client.CoreV1().ServiceAccounts(namespace).CreateToken(ctx, "reader",
+		&authenticationv1.TokenRequest{}, metav1.CreateOptions{}))(t)
 	reader := clientWithToken(t, cluster, token.Status.Token)
 	readSecret := func(namespace string) error {
 		_, err := reader.CoreV1().Secrets(namespace).List(ctx, metav1.ListOptions{})
@@ -60,7 +59,7 @@ subjects: [{kind: ServiceAccount, name: reader}]
 	// The API server follows roles by a watch of its own, which nobody can
 	// watch from outside: ask until it has seen them.
 	var last error
-	err = wait.PollUntilContextCancel(ctx, 50*time.Millisecond, true, func(context.Context) (bool, error) {
+	err := wait.PollUntilContextCancel(ctx, 50*time.Millisecond, true, func(context.Context) (bool, error) {
 		last = readSecret(namespace)
 		return last == nil, nil
 	})
@@ -97,8 +96,7 @@ func TestStrangersAreRefused(t *testing.T) {
 
 func TestVersion(t *testing.T) {
 	t.Parallel()
-	version, err := kubetest.Shared(t).Client.Discovery().ServerVersion()
-	must.Do(t, err)
+	version := must.Get(kubetest.Shared(t).Client.Discovery().ServerVersion())(t)
 	if !regexp.MustCompile(`^v1\.37\.\d+`).MatchString(version.GitVersion) || version.Major != "1" || version.Minor != "37" {
 		t.Errorf("version is %+v, want 1.37", version)
 	}
@@ -113,7 +111,5 @@ func clientWithToken(t *testing.T, cluster *kubetest.Cluster, token string) kube
 
 func clientFor(t *testing.T, config *rest.Config) kubernetes.Interface {
 	t.Helper()
-	client, err := kubernetes.NewForConfig(config)
-	must.Do(t, err)
-	return client
+	return must.Get(kubernetes.NewForConfig(config))(t)
 }

@@ -45,16 +45,12 @@ func ask(ctx context.Context, address string) (answer, error) {
 
 func mustAsk(t *testing.T, address string) answer {
 	t.Helper()
-	got, err := ask(t.Context(), address)
-	must.Do(t, err)
-	return got
+	return must.Get(ask(t.Context(), address))(t)
 }
 
 func mustPost(t *testing.T, address, path string) {
 	t.Helper()
-	if _, err := send(t.Context(), http.MethodPost, "http://"+address+path); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(send(t.Context(), http.MethodPost, "http://"+address+path))(t)
 }
 
 func send(ctx context.Context, method, url string) ([]byte, error) {

@@ -34,11 +34,9 @@ func TestKilledWhileWriting(t *testing.T) {
 	for round := range 2 {
 		acknowledged = append(acknowledged, writeUntilKilled(t, cluster, configMaps, round)...)
 		cluster.Restart(t)
-		earlier, err := kube.Connect(copied)
-		must.Do(t, err)
+		earlier := must.Get(kube.Connect(copied))(t)
 		defer earlier.Close()
-		list, err := earlier.Client.CoreV1().ConfigMaps("default").List(t.Context(), metav1.ListOptions{})
-		must.Do(t, err)
+		list := must.Get(earlier.Client.CoreV1().ConfigMaps("default").List(t.Context(), metav1.ListOptions{}))(t)
 		written := map[string]string{}
 		for _, configMap := range list.Items {
 			written[configMap.Name] = configMap.Data["name"]
@@ -54,8 +52,7 @@ func TestKilledWhileWriting(t *testing.T) {
 
 func copyFile(t *testing.T, from, to string) {
 	t.Helper()
-	content, err := os.ReadFile(from)
-	must.Do(t, err)
+	content := must.Get(os.ReadFile(from))(t)
 	must.Do(t, os.WriteFile(to, content, 0o600))
 }
 

@@ -23,8 +23,7 @@ func TestLogsAreFollowed(t *testing.T) {
 
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	stream, err := cluster.Client.CoreV1().Pods(namespace).GetLogs("demo", &corev1.PodLogOptions{Follow: true}).Stream(ctx)
-	must.Do(t, err)
+	stream := must.Get(cluster.Client.CoreV1().Pods(namespace).GetLogs("demo", &corev1.PodLogOptions{Follow: true}).Stream(ctx))(t)
 	defer stream.Close()
 	text := readUntil(t, stream, "still here")
 	mustPost(t, demoAddress(pod), "/exit?code=4")
@@ -94,8 +93,7 @@ func readLog(t *testing.T, cluster *kubetest.Cluster, namespace string, options 
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	text, err := cluster.Client.CoreV1().Pods(namespace).GetLogs("demo", options).DoRaw(ctx)
-	must.Do(t, err)
+	text := must.Get(cluster.Client.CoreV1().Pods(namespace).GetLogs("demo", options).DoRaw(ctx))(t)
 	return string(text)
 }
 

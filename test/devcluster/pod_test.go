@@ -176,9 +176,8 @@ func TestTerminationGrace(t *testing.T) {
 			namespace := cluster.Namespace(t)
 			cluster.Apply(t, namespace, demoPod("demo", "", ""))
 			pod := waitForPod(t, cluster, namespace, "demo", podReady)
-			response, err := open(t.Context(), "GET",
-				fmt.Sprintf("http://%s/stream?every=400ms&n=%d", demoAddress(pod), test.events))
-			must.Do(t, err)
+			response := must.Get(open(t.Context(), "GET",
+				fmt.Sprintf("http://%s/stream?every=400ms&n=%d", demoAddress(pod), test.events)))(t)
 			defer response.Body.Close()
 			events, lines := 0, bufio.NewScanner(response.Body)
 			for lines.Scan() {

@@ -61,8 +61,7 @@ func testRollout(t *testing.T, cluster *kubetest.Cluster) {
 // answers there.
 func checkEndpoints(t *testing.T, cluster *kubetest.Cluster, namespace string, endpoints []endpoint) {
 	t.Helper()
-	pods, err := cluster.Client.CoreV1().Pods(namespace).List(t.Context(), metav1.ListOptions{LabelSelector: "app=demo"})
-	must.Do(t, err)
+	pods := must.Get(cluster.Client.CoreV1().Pods(namespace).List(t.Context(), metav1.ListOptions{LabelSelector: "app=demo"}))(t)
 	newest := map[string]corev1.Pod{}
 	for _, pod := range pods.Items {
 		if pod.DeletionTimestamp == nil {

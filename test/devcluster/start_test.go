@@ -48,17 +48,15 @@ func TestSideBySide(t *testing.T) {
 	for i, cluster := range clusters {
 		servers = append(servers, cluster.Config.Host)
 		own = append(own, fmt.Sprintf("only-in-%d", i))
-		_, err := cluster.Client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{
+		must.Get(cluster.Client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{
 			ObjectMeta: metav1.ObjectMeta{Name: own[i]},
-		}, metav1.CreateOptions{})
-		must.Do(t, err)
+		}, metav1.CreateOptions{}))(t)
 	}
 	if slices.Sort(servers); len(slices.Compact(servers)) != len(clusters) {
 		t.Errorf("the API servers are at %v, want an address each", servers)
 	}
 	for i, cluster := range clusters {
-		list, err := cluster.Client.CoreV1().Namespaces().List(ctx, metav1.ListOptions{})
-		must.Do(t, err)
+		list := must.Get(cluster.Client.CoreV1().Namespaces().List(ctx, metav1.ListOptions{}))(t)
 		for _, namespace := range list.Items {
 			if slices.Contains(own, namespace.Name) && namespace.Name != own[i] {
 				t.Errorf("cluster %d has namespace %s", i, namespace.Name)
@@ -77,8 +75,7 @@ func TestSideBySide(t *testing.T) {
 // residentMemory reads the bytes that a process has in memory.
 func residentMemory(t *testing.T, pid int) int {
 	t.Helper()
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	must.Do(t, err)
+	status := must.Get(os.ReadFile(fmt.Sprintf("/proc/%d/status", pid)))(t)
 	for line := range strings.Lines(string(status)) {
 		var kilobytes int
 		if _, err := fmt.Sscanf(line, "VmRSS: %d kB", &kilobytes); err == nil {

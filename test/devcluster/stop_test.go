@@ -96,15 +96,13 @@ type child struct {
 // ended. Each can be waited for until the end of the test.
 func childrenOf(t *testing.T, pid int) []child {
 	t.Helper()
-	tasks, err := os.ReadDir("/proc/" + strconv.Itoa(pid) + "/task")
-	must.Do(t, err)
+	tasks := must.Get(os.ReadDir("/proc/" + strconv.Itoa(pid) + "/task"))(t)
 	var children []child
 	for _, task := range tasks {
 		// A thread may have ended meanwhile; its children are another's then.
 		list, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/task/" + task.Name() + "/children")
 		for _, field := range strings.Fields(string(list)) {
-			number, err := strconv.Atoi(field)
-			must.Do(t, err)
+			number := must.Get(strconv.Atoi(field))(t)
 			if found, ok := openChild(t, number); ok {
 				children = append(children, found)
 			}

@@ -32,9 +32,7 @@ func packChart(t *testing.T) []byte {
 	packed := tar.NewWriter(compressed)
 	for _, name := range slices.Sorted(maps.Keys(content)) {
 		must.Do(t, packed.WriteHeader(&tar.Header{Name: name, Mode: 0o644, Size: int64(len(content[name])), Typeflag: tar.TypeReg}))
-		if _, err := packed.Write([]byte(content[name])); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(packed.Write([]byte(content[name])))(t)
 	}
 	must.Do(t, packed.Close())
 	must.Do(t, compressed.Close())

@@ -116,8 +116,7 @@ func (h *hostility) repository(t *testing.T, name string, archive *txtar.Archive
 		repository.Submodule(t, path)
 	}
 	if path, size, found := strings.Cut(strings.TrimSpace(large), " "); found {
-		bytes, err := strconv.ParseInt(size, 10, 64)
-		must.Do(t, err)
+		bytes := must.Get(strconv.ParseInt(size, 10, 64))(t)
 		repository.Large(t, path, bytes)
 	}
 	return repository
@@ -141,10 +140,8 @@ func (h *hostility) push(t *testing.T) {
 // executed, or that anybody tried to.
 func (s *suite) checkExecuted(t *testing.T, agent *agentprocess.Agent, path string) {
 	t.Helper()
-	trace, err := awaitTrace(t, agent, path)
-	must.Do(t, err)
-	executed, err := agentprocess.Executions(trace)
-	must.Do(t, err)
+	trace := must.Get(awaitTrace(t, agent, path))(t)
+	executed := must.Get(agentprocess.Executions(trace))(t)
 	workers := 0
 	for _, one := range executed {
 		switch {

@@ -17,6 +17,7 @@ import (
 	"slipway.dev/slipway/internal/gitops/gittest"
 	"slipway.dev/slipway/internal/kube"
 	"slipway.dev/slipway/internal/kube/kubetest"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/programs"
 	"slipway.dev/slipway/test/gitops/agentprocess"
 )
@@ -211,20 +212,12 @@ spec:
 func (m *large) measure(t *testing.T, begin, await func()) {
 	t.Helper()
 	// The kernel begins to look for the highest value from now on.
-	if err := os.WriteFile(filepath.Join("/proc", strconv.Itoa(m.agent.PID()), "clear_refs"), []byte("5"), 0o200); err != nil {
-		t.Fatal(err)
-	}
-	before, err := programs.ReadMemory(m.agent.PID())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join("/proc", strconv.Itoa(m.agent.PID()), "clear_refs"), []byte("5"), 0o200))
+	before := must.Get(programs.ReadMemory(m.agent.PID()))(t)
 	begin()
 	m.push(t)
 	await()
-	after, err := programs.ReadMemory(m.agent.PID())
-	if err != nil {
-		t.Fatal(err)
-	}
+	after := must.Get(programs.ReadMemory(m.agent.PID()))(t)
 	t.Logf("the agent had %d MiB and grew by %d MiB at most; a push to another Application was live after %s at most",
 		before.Resident>>20, (after.Most-before.Resident)>>20, m.slowest)
 	if grown := after.Most - before.Resident; grown > growth {

@@ -49,8 +49,7 @@ func newGitHost(t *testing.T) *gitHost {
 		Repositories: []providertest.Repository{{Path: "acme/config", Private: true}},
 		Tokens:       []providertest.Token{{Value: gitToken, Login: "robot", UserID: 1, Scopes: []string{"repo", "admin:repo_hook"}, Roles: map[string]string{"acme": "admin"}}},
 	})
-	target, err := url.Parse(strings.TrimSuffix(g.repository.URL(), "/acme/config.git"))
-	must.Do(t, err)
+	target := must.Get(url.Parse(strings.TrimSuffix(g.repository.URL(), "/acme/config.git")))(t)
 	g.provider.Git = httputil.NewSingleHostReverseProxy(target)
 	return g
 }
@@ -60,8 +59,7 @@ func (g *gitHost) passOn(t *testing.T) http.Handler {
 	t.Helper()
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(g.provider.CA)
-	target, err := url.Parse(g.provider.URL)
-	must.Do(t, err)
+	target := must.Get(url.Parse(g.provider.URL))(t)
 	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}}
 	t.Cleanup(transport.CloseIdleConnections)
 	return &httputil.ReverseProxy{Transport: transport, Rewrite: func(r *httputil.ProxyRequest) {
@@ -121,8 +119,7 @@ func startRegistry(t *testing.T) http.Handler {
 // serveTLS serves https at an address until the test ends.
 func serveTLS(t *testing.T, at netip.Addr, certificate tls.Certificate, handler http.Handler) {
 	t.Helper()
-	listener, err := tls.Listen("tcp", netip.AddrPortFrom(at, 443).String(), &tls.Config{Certificates: []tls.Certificate{certificate}, NextProtos: []string{"http/1.1"}, MinVersion: tls.VersionTLS12})
-	must.Do(t, err)
+	listener := must.Get(tls.Listen("tcp", netip.AddrPortFrom(at, 443).String(), &tls.Config{Certificates: []tls.Certificate{certificate}, NextProtos: []string{"http/1.1"}, MinVersion: tls.VersionTLS12}))(t)
 	server := &http.Server{Handler: handler, ErrorLog: log.New(io.Discard, "", 0), ReadHeaderTimeout: 10 * time.Second}
 	programs.Background(t, func() {
 		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
@@ -161,8 +158,7 @@ func startBalancer(t *testing.T, w *world, certificate tls.Certificate) *balance
 	}}
 	router.ErrorLog = log.New(io.Discard, "", 0) // there is no runtime most of the time
 	b := &balancer{certificate: certificate, router: router}
-	listener, err := net.Listen("tcp", netip.AddrPortFrom(balancerAddress(), 443).String())
-	must.Do(t, err)
+	listener := must.Get(net.Listen("tcp", netip.AddrPortFrom(balancerAddress(), 443).String()))(t)
 	ended := &connections{ends: make(chan struct{}), next: make(chan net.Conn)}
 	server := &http.Server{Handler: b.router, ErrorLog: log.New(io.Discard, "", 0), ReadHeaderTimeout: 10 * time.Second}
 	var done sync.WaitGroup

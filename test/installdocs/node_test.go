@@ -31,8 +31,7 @@ type node struct {
 // startNode runs the node until the test ends.
 func startNode(t *testing.T, w *world) *node {
 	t.Helper()
-	hosts, err := os.ReadFile(w.hosts)
-	must.Do(t, err)
+	hosts := must.Get(os.ReadFile(w.hosts))(t)
 	n := &node{w: w}
 	n.Node = kubelet.Start(t, w.cluster, kubelet.Options{
 		Name: "worker", Program: w.binary, Pretend: true, Hosts: string(hosts),

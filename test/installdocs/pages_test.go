@@ -115,10 +115,8 @@ func readPages(t *testing.T) map[string][]block {
 			t.Fatalf("there are no pages: %v", err)
 		}
 		for _, file := range files {
-			text, err := os.ReadFile(file)
-			must.Do(t, err)
-			name, err := filepath.Rel(folder, file)
-			must.Do(t, err)
+			text := must.Get(os.ReadFile(file))(t)
+			name := must.Get(filepath.Rel(folder, file))(t)
 			pages[name] = blocksOf(string(text))
 		}
 	}

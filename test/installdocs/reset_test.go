@@ -29,8 +29,7 @@ func (w *world) takeAway(t *testing.T) {
 	if err := w.unregister(ctx); err != nil {
 		t.Error(err)
 	}
-	releases, err := w.cluster.Client.CoreV1().Secrets(ownNamespace).List(ctx, metav1.ListOptions{LabelSelector: "owner=helm,name=" + ownRelease})
-	must.Do(t, err)
+	releases := must.Get(w.cluster.Client.CoreV1().Secrets(ownNamespace).List(ctx, metav1.ListOptions{LabelSelector: "owner=helm,name=" + ownRelease}))(t)
 	text := "slipway runtime delete prod --yes"
 	if len(releases.Items) > 0 {
 		text = "slipway runtime uninstall prod --force --yes"

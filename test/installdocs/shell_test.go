@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/programs"
 )
 
@@ -39,9 +40,7 @@ func (w *world) shell(t *testing.T, call shellCall) (code int, shown string) {
 	keyboard, terminal := programs.OpenTerminal(t)
 	defer func() { _, _ = keyboard.Close(), terminal.Close() }()
 	command.Stdin = terminal
-	if _, err := keyboard.WriteString(call.answers); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(keyboard.WriteString(call.answers))(t)
 	began := time.Now()
 	err := command.Run()
 	first, _, _ := strings.Cut(call.text, "\n")

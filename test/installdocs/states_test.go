@@ -149,8 +149,7 @@ func (w *world) define(t *testing.T, resource schema.GroupVersionResource, kind 
 // hasRoutes gives the cluster VirtualServices, with the schema that matters.
 func hasRoutes(t *testing.T, w *world) {
 	t.Helper()
-	text, err := os.ReadFile("../../internal/access/mode/testdata/crds.yaml")
-	must.Do(t, err)
+	text := must.Get(os.ReadFile("../../internal/access/mode/testdata/crds.yaml"))(t)
 	for _, one := range strings.Split(string(text), "\n---\n") {
 		if strings.Contains(one, "virtualservices.") {
 			w.apply(t, one)
@@ -169,9 +168,7 @@ func hasGateway(t *testing.T, w *world, _ string) {
 	w.apply(t, "apiVersion: v1\nkind: Namespace\nmetadata: {name: infra}\n---\napiVersion: gateway.networking.k8s.io/v1\nkind: Gateway\nmetadata: {name: public, namespace: infra}\nspec: {gatewayClassName: any, listeners: []}\n")
 	status := fmt.Sprintf(`{"status": {"addresses": [{"value": %q}], "conditions": [{"type": "Programmed", "status": "True"}]}}`, balancerAddress())
 	gateways := w.cluster.Dynamic.Resource(gatewayResource("gateways")).Namespace("infra")
-	if _, err := gateways.Patch(t.Context(), "public", types.MergePatchType, []byte(status), metav1.PatchOptions{}, "status"); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(gateways.Patch(t.Context(), "public", types.MergePatchType, []byte(status), metav1.PatchOptions{}, "status"))(t)
 }
 
 // hasCertificate writes the files with a certificate of the host.
@@ -230,9 +227,7 @@ func knownRuntime(t *testing.T, w *world, _ string) {
 		Name: "prod", Namespace: ownNamespace, Cluster: "lost", ClusterUid: "uid-lost", Version: "0.1.0", AccessMode: platformv1.AccessMode_ACCESS_MODE_TUNNEL,
 	})
 	request.Header().Set("Authorization", "Bearer "+strings.Fields(key)[0])
-	if _, err := platformv1connect.NewRuntimeServiceClient(client, platformURL).RegisterRuntime(t.Context(), request); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(platformv1connect.NewRuntimeServiceClient(client, platformURL).RegisterRuntime(t.Context(), request))(t)
 }
 
 // toPlatform is a client of the platform's API.

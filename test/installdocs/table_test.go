@@ -164,18 +164,14 @@ func certificateSteps() []step {
 func platformTakes(file string) func(*testing.T, *world, string) {
 	return func(t *testing.T, w *world, dir string) {
 		t.Helper()
-		text, err := os.ReadFile(filepath.Join(dir, file))
-		must.Do(t, err)
+		text := must.Get(os.ReadFile(filepath.Join(dir, file)))(t)
 		given := map[string]any{}
 		must.Do(t, yaml.Unmarshal(text, &given))
 		given["publicURL"] = platformURL
-		loaded, err := chart.Load("../../charts/platform")
-		must.Do(t, err)
-		made, err := loaded.Render(t.Context(), given, chart.Release{Name: "slipway-platform", Namespace: "default"})
-		must.Do(t, err)
+		loaded := must.Get(chart.Load("../../charts/platform"))(t)
+		made := must.Get(loaded.Render(t.Context(), given, chart.Release{Name: "slipway-platform", Namespace: "default"}))(t)
 		for _, object := range made.Objects {
-			text, err := yaml.Marshal(object.Object)
-			must.Do(t, err)
+			text := must.Get(yaml.Marshal(object.Object))(t)
 			if object.GetKind() == "ConfigMap" && !strings.Contains(string(text), "caFile: /etc/slipway/runtimes/ca-bundle.crt") {
 				t.Errorf("the option is not set:\n%s", text)
 			}
@@ -251,8 +247,7 @@ func ownChart(t *testing.T, version string) string {
 	dir := filepath.Join(t.TempDir(), "gitops-runtime")
 	must.Do(t, os.CopyFS(dir, os.DirFS("../../charts/gitops-runtime")))
 	file := filepath.Join(dir, "Chart.yaml")
-	text, err := os.ReadFile(file)
-	must.Do(t, err)
+	text := must.Get(os.ReadFile(file))(t)
 	writeFile(t, file, strings.Replace(string(text), "\nversion: 0.1.0\n", "\nversion: "+version+"\n", 1))
 	return dir
 }
@@ -261,12 +256,9 @@ func ownChart(t *testing.T, version string) string {
 func (w *world) push(t *testing.T, to, dir string) {
 	t.Helper()
 	archive, version := packed(t, dir)
-	client, err := registry.NewClient(registry.ClientOptPlainHTTP(), registry.ClientOptCredentialsFile(filepath.Join(t.TempDir(), "none.json")))
-	must.Do(t, err)
+	client := must.Get(registry.NewClient(registry.ClientOptPlainHTTP(), registry.ClientOptCredentialsFile(filepath.Join(t.TempDir(), "none.json"))))(t)
 	_, repository, _ := strings.Cut(to, "/")
-	if _, err := client.Push(archive, w.registry+"/"+repository+":"+version); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(client.Push(archive, w.registry+"/"+repository+":"+version))(t)
 }
 
 // packed is a chart as Helm packs it, with its version; that of the program when there
@@ -286,8 +278,7 @@ func packed(t *testing.T, dir string) (archive []byte, version string) {
 // chartVersion is the version in a packed chart.
 func chartVersion(t *testing.T, archive []byte) string {
 	t.Helper()
-	loaded, err := loader.LoadArchive(bytes.NewReader(archive))
-	must.Do(t, err)
+	loaded := must.Get(loader.LoadArchive(bytes.NewReader(archive)))(t)
 	return loaded.Metadata.Version
 }
 

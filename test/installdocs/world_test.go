@@ -95,8 +95,7 @@ func newWorld(t *testing.T) *world {
 // makePrograms puts what the pages call where the shell finds it.
 func (w *world) makePrograms(t *testing.T) {
 	t.Helper()
-	self, err := os.Executable()
-	must.Do(t, err)
+	self := must.Get(os.Executable())(t)
 	for name, script := range map[string]string{
 		"slipway": fmt.Sprintf("exec %q \"$@\"", w.binary),
 		"kubectl": fmt.Sprintf("exec %q kubectl \"$@\"", kubetest.Binary(t)),
@@ -118,9 +117,7 @@ func (w *world) trusting() []string { return []string{"SSL_CERT_FILE=" + w.autho
 
 func (w *world) certificate(t *testing.T) tls.Certificate {
 	t.Helper()
-	pair, err := tls.X509KeyPair(w.authority.Cert, w.authority.Key)
-	must.Do(t, err)
-	return pair
+	return must.Get(tls.X509KeyPair(w.authority.Cert, w.authority.Key))(t)
 }
 
 // startPlatform runs the platform at its host, and has its admin choose a password.

@@ -89,7 +89,7 @@ func Start(t testing.TB, cluster *kubetest.Cluster, options Options) *Node {
 	factory := informers.NewSharedInformerFactoryWithOptions(cluster.Client, 0, informers.WithTweakListOptions(func(o *metav1.ListOptions) {
 		o.FieldSelector = fields.OneTermEqualSelector("spec.nodeName", options.Name).String()
 	}))
-	_, err := factory.Core().V1().Pods().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
+	must.Get(factory.Core().V1().Pods().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(object any) { n.see(ctx, object.(*corev1.Pod)) },
 		UpdateFunc: func(_, object any) { n.see(ctx, object.(*corev1.Pod)) },
 		DeleteFunc: func(object any) {
@@ -97,8 +97,7 @@ func Start(t testing.TB, cluster *kubetest.Cluster, options Options) *Node {
 				n.forget(gone.UID)
 			}
 		},
-	})
-	must.Do(t, err)
+	}))(t)
 	factory.StartWithContext(ctx)
 	n.running.Go(func() {
 		<-ctx.Done()
@@ -223,8 +222,6 @@ func ReserveProcessNode(t testing.TB, cluster *kubetest.Cluster) {
 	})
 	const patch = `{"spec":{"taints":[{"key":"` + processNode + `","effect":"NoSchedule"}]}}`
 	for _, one := range nodes {
-		if _, err := cluster.Client.CoreV1().Nodes().Patch(t.Context(), one.Name, types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(cluster.Client.CoreV1().Nodes().Patch(t.Context(), one.Name, types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{}))(t)
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"connectrpc.com/connect"
 
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/programs"
 	"slipway.dev/slipway/internal/wire"
 	"slipway.dev/slipway/internal/wire/platformv1"
@@ -32,10 +33,7 @@ type api struct {
 // outcomes, the oldest first.
 func (a api) audited(t *testing.T, action string) string {
 	t.Helper()
-	list, err := a.audit.ListEntries(t.Context(), connect.NewRequest(&platformv1.ListEntriesRequest{Action: action, OldestFirst: true}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	list := must.Get(a.audit.ListEntries(t.Context(), connect.NewRequest(&platformv1.ListEntriesRequest{Action: action, OldestFirst: true})))(t)
 	var lines []string
 	for _, entry := range list.Msg.GetEntries() {
 		lines = append(lines, strings.Join([]string{entry.GetActor(), entry.GetTarget(), entry.GetOutcome(), entry.GetDetail()}, "|"))
@@ -69,10 +67,7 @@ const chosenPassword = "correct horse battery staple"
 // CSRF token that they send.
 func (p *process) browser(t *testing.T) (api, *string) {
 	t.Helper()
-	jar, err := cookiejar.New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	jar := must.Get(cookiejar.New(nil))(t)
 	token, transport := new(string), &http.Transport{}
 	t.Cleanup(transport.CloseIdleConnections)
 	return dial(t, &http.Client{Jar: jar, Transport: programs.Header{Name: wire.CSRFHeader, Value: token, Next: transport}}, p.url), token
@@ -85,10 +80,7 @@ func (p *process) firstKey(t *testing.T) string {
 	signIn := func(password string) {
 		t.Helper()
 		*token = ""
-		answer, err := session.auth.SignIn(t.Context(), connect.NewRequest(&platformv1.SignInRequest{Email: email, Password: password}))
-		if err != nil {
-			t.Fatal(err)
-		}
+		answer := must.Get(session.auth.SignIn(t.Context(), connect.NewRequest(&platformv1.SignInRequest{Email: email, Password: password})))(t)
 		*token = answer.Msg.GetCsrfToken()
 	}
 	signIn(p.Password(t))
@@ -96,35 +88,24 @@ func (p *process) firstKey(t *testing.T) string {
 	if connect.CodeOf(err) != connect.CodePermissionDenied {
 		t.Errorf("a one-time password is good for more than choosing another: %v", err)
 	}
-	if _, err := session.auth.ChangePassword(t.Context(), connect.NewRequest(&platformv1.ChangePasswordRequest{OldPassword: p.Password(t), NewPassword: chosenPassword})); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(session.auth.ChangePassword(t.Context(), connect.NewRequest(&platformv1.ChangePasswordRequest{OldPassword: p.Password(t), NewPassword: chosenPassword})))(t)
 	signIn(chosenPassword)
-	key, err := session.keys.CreateKey(t.Context(), connect.NewRequest(&platformv1.CreateKeyRequest{Name: "tests"}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := must.Get(session.keys.CreateKey(t.Context(), connect.NewRequest(&platformv1.CreateKeyRequest{Name: "tests"})))(t)
 	return key.Msg.GetSecret()
 }
 
 // join registers a runtime.
 func join(t *testing.T, admin api, name string) *platformv1.Credential {
 	t.Helper()
-	answer, err := admin.runtimes.RegisterRuntime(t.Context(), connect.NewRequest(&platformv1.RegisterRuntimeRequest{
+	answer := must.Get(admin.runtimes.RegisterRuntime(t.Context(), connect.NewRequest(&platformv1.RegisterRuntimeRequest{
 		Name: name, Namespace: "slipway", Cluster: name, ClusterUid: "uid-" + name, Version: "1.0.0", AccessMode: platformv1.AccessMode_ACCESS_MODE_TUNNEL,
-	}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	})))(t)
 	return answer.Msg.GetCredential()
 }
 
 func heartbeat(t *testing.T, agent api) {
 	t.Helper()
-	_, err := agent.agent.Heartbeat(t.Context(), connect.NewRequest(&platformv1.HeartbeatRequest{Version: "1.0.0", AccessMode: platformv1.AccessMode_ACCESS_MODE_TUNNEL}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Get(agent.agent.Heartbeat(t.Context(), connect.NewRequest(&platformv1.HeartbeatRequest{Version: "1.0.0", AccessMode: platformv1.AccessMode_ACCESS_MODE_TUNNEL})))(t)
 }
 
 func resyncBegin(number int64) *platformv1.ReportEvent {
@@ -151,10 +132,7 @@ func report(ctx context.Context, agent api, events ...*platformv1.ReportEvent) (
 
 func total(t *testing.T, admin api) int32 {
 	t.Helper()
-	answer, err := admin.applications.ListApplications(t.Context(), connect.NewRequest(&platformv1.ListApplicationsRequest{}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	answer := must.Get(admin.applications.ListApplications(t.Context(), connect.NewRequest(&platformv1.ListApplicationsRequest{})))(t)
 	return answer.Msg.GetTotal()
 }
 

@@ -16,6 +16,7 @@ import (
 	"connectrpc.com/connect"
 	"github.com/jackc/pgx/v5"
 
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/observe/otlp/otlptest"
 	"slipway.dev/slipway/internal/platform/server"
 	"slipway.dev/slipway/internal/programs"
@@ -64,20 +65,13 @@ func TestFirstStart(t *testing.T) {
 // and not in hexadecimal digits, so that what is searched for is found.
 func dump(t *testing.T, url string) string {
 	t.Helper()
-	connection, err := pgx.Connect(t.Context(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	connection := must.Get(pgx.Connect(t.Context(), url))(t)
 	defer func() { _ = connection.Close(context.WithoutCancel(t.Context())) }()
 	read := func(query string) (values []any) {
 		rows, err := connection.Query(t.Context(), query)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		values, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (any, error) { return row.Values() })
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		return values
 	}
 	var all strings.Builder
@@ -111,9 +105,7 @@ func holds(t *testing.T, dir, text string) string {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return found
 }
 
@@ -159,9 +151,7 @@ func TestKill(t *testing.T) {
 		p := start(t, at)
 		key := p.firstKey(t)
 		credential := join(t, p.with(t, key), "prod")
-		if _, err := report(t.Context(), p.with(t, credential.GetAccessToken()), resyncBegin(1), resyncEnd(2)); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(report(t.Context(), p.with(t, credential.GetAccessToken()), resyncBegin(1), resyncEnd(2)))(t)
 		acknowledged := int64(2)
 		for round := range 4 {
 			agent := p.with(t, credential.GetAccessToken())
@@ -272,10 +262,7 @@ func TestCreateKey(t *testing.T) {
 		if strings.Count(created, self+"|key/") != 6 || strings.Count(created, "|key/offline|ok|slw_") != 1 || strings.Contains(created, offline) {
 			t.Errorf("keys in the audit log:\n%s", created)
 		}
-		list, err := again.with(t, offline).keys.ListKeys(t.Context(), connect.NewRequest(&platformv1.ListKeysRequest{}))
-		if err != nil {
-			t.Fatal(err)
-		}
+		list := must.Get(again.with(t, offline).keys.ListKeys(t.Context(), connect.NewRequest(&platformv1.ListKeysRequest{})))(t)
 		life := map[string]string{}
 		for _, key := range list.Msg.GetKeys() {
 			life[key.GetName()] = "for ever"

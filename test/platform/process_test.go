@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/platform/store/pgtest"
 	"slipway.dev/slipway/internal/programs"
 	"slipway.dev/slipway/test/binary"
@@ -46,9 +47,7 @@ func postgresPlace(t *testing.T) place {
 	t.Helper()
 	dir := t.TempDir()
 	key := filepath.Join(dir, "key")
-	if err := os.WriteFile(key, []byte(strings.Repeat("0123456789abcdef", 4)), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(key, []byte(strings.Repeat("0123456789abcdef", 4)), 0o600))
 	url := pgtest.URL(t)
 	return place{dir: dir, url: url, args: []string{"--database.url=" + url, "--database.secretKeyFile=" + key}}
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"slipway.dev/slipway/internal/access/tunnel"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/platform/server"
 	"slipway.dev/slipway/internal/programs"
 	"slipway.dev/slipway/internal/wire"
@@ -33,10 +34,7 @@ func TestWatchAcrossReplicas(t *testing.T) {
 	if two.Out.String() != "" {
 		t.Errorf("the second replica prints %q", two.Out)
 	}
-	stream, err := two.with(t, key).runtimes.WatchRuntimes(within(t), connect.NewRequest(&platformv1.WatchRuntimesRequest{}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	stream := must.Get(two.with(t, key).runtimes.WatchRuntimes(within(t), connect.NewRequest(&platformv1.WatchRuntimesRequest{})))(t)
 	defer stream.Close()
 	seen := func(want string, matches func(*platformv1.WatchRuntimesResponse) bool) {
 		t.Helper()
@@ -58,9 +56,7 @@ func TestWatchAcrossReplicas(t *testing.T) {
 		t.Fatalf("%v, %v", err, applications.Err())
 	}
 	defer applications.Close()
-	if _, err := report(t.Context(), one.with(t, credential.GetAccessToken()), resyncBegin(1), application(2, "shop"), resyncEnd(3)); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(report(t.Context(), one.with(t, credential.GetAccessToken()), resyncBegin(1), application(2, "shop"), resyncEnd(3)))(t)
 	if !applications.Receive() || applications.Msg().GetApplication().GetName() != "shop" {
 		t.Errorf("got %v, %v", applications.Msg(), applications.Err())
 	}
@@ -143,11 +139,7 @@ func (p *process) handedOver(t *testing.T) int {
 	_, text := p.look(t, "/metrics")
 	for line := range strings.Lines(text) {
 		if value, found := strings.CutPrefix(line, `slipway_hub_requests_total{outcome="peer"} `); found {
-			count, err := strconv.Atoi(strings.TrimSpace(value))
-			if err != nil {
-				t.Fatal(err)
-			}
-			return count
+			return must.Get(strconv.Atoi(strings.TrimSpace(value)))(t)
 		}
 	}
 	return 0
@@ -157,29 +149,18 @@ func (p *process) handedOver(t *testing.T) int {
 func (p *process) look(t *testing.T, path string) (int, string) {
 	t.Helper()
 	status, text, err := programs.Get(t.Context(), "http://"+p.Address(t, "health")+path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return status, text
 }
 
 func post(t *testing.T, url string, header http.Header) (int, string) {
 	t.Helper()
-	request, err := http.NewRequestWithContext(within(t), http.MethodPost, url, strings.NewReader("{}"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	request := must.Get(http.NewRequestWithContext(within(t), http.MethodPost, url, strings.NewReader("{}")))(t)
 	header.Set("Content-Type", "application/json")
 	request.Header = header
-	response, err := http.DefaultTransport.RoundTrip(request)
-	if err != nil {
-		t.Fatal(err)
-	}
+	response := must.Get(http.DefaultTransport.RoundTrip(request))(t)
 	defer response.Body.Close()
-	body, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	body := must.Get(io.ReadAll(response.Body))(t)
 	return response.StatusCode, string(body)
 }
 
@@ -197,9 +178,7 @@ func TestTunnel(t *testing.T) {
 		if status, body := ask(); status != http.StatusOK || body != "POST /app-proxy/slipway.runtime.v1.RuntimeService/GetInfo" {
 			t.Errorf("got %d %s", status, body)
 		}
-		if _, err := admin.runtimes.RevokeCredentials(t.Context(), connect.NewRequest(&platformv1.RevokeCredentialsRequest{Name: "prod"})); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(admin.runtimes.RevokeCredentials(t.Context(), connect.NewRequest(&platformv1.RevokeCredentialsRequest{Name: "prod"})))(t)
 		revoked := time.Now()
 		programs.Until(t, "the end of the tunnel", func() bool { status, _ := ask(); return status == http.StatusServiceUnavailable })
 		if took := time.Since(revoked); took > 5*time.Second {
@@ -239,21 +218,14 @@ func TestDatabaseAway(t *testing.T) {
 	ready := func() bool { status, _ := p.look(t, "/readyz"); return status == http.StatusOK }
 	programs.Until(t, "ready", ready)
 	config, err := pgx.ParseConfig(at.url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	name := config.Database
 	config.Database = "postgres"
-	server, err := pgx.ConnectConfig(t.Context(), config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	server := must.Get(pgx.ConnectConfig(t.Context(), config))(t)
 	defer func() { _ = server.Close(context.WithoutCancel(t.Context())) }()
 	do := func(query string, args ...any) {
 		t.Helper()
-		if _, err := server.Exec(t.Context(), query, args...); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(server.Exec(t.Context(), query, args...))(t)
 	}
 	do("ALTER DATABASE " + pgx.Identifier{name}.Sanitize() + " ALLOW_CONNECTIONS false")
 	do("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1", name)

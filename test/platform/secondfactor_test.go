@@ -17,6 +17,7 @@ import (
 
 	"connectrpc.com/connect"
 
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/wire/platformv1"
 	"slipway.dev/slipway/test/binary"
 )
@@ -24,10 +25,7 @@ import (
 // authenticatorCode is what an authenticator app shows, some steps from now.
 func authenticatorCode(t *testing.T, secret string, steps int64) string {
 	t.Helper()
-	key, err := base32.StdEncoding.DecodeString(secret)
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := must.Get(base32.StdEncoding.DecodeString(secret))(t)
 	mac := hmac.New(sha1.New, key)
 	mac.Write(big.NewInt(time.Now().Unix()/30 + steps).FillBytes(make([]byte, 8)))
 	sum := mac.Sum(nil)
@@ -39,21 +37,12 @@ func authenticatorCode(t *testing.T, secret string, steps int64) string {
 func (p *process) addApp(t *testing.T) (secret string, recovery []string) {
 	t.Helper()
 	session, token := p.browser(t)
-	signedIn, err := session.auth.SignIn(t.Context(), connect.NewRequest(&platformv1.SignInRequest{Email: email, Password: chosenPassword}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	signedIn := must.Get(session.auth.SignIn(t.Context(), connect.NewRequest(&platformv1.SignInRequest{Email: email, Password: chosenPassword})))(t)
 	*token = signedIn.Msg.GetCsrfToken()
-	begun, err := session.factors.BeginTOTP(t.Context(), connect.NewRequest(&platformv1.BeginTOTPRequest{Password: chosenPassword}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	done, err := session.factors.FinishTOTP(t.Context(), connect.NewRequest(&platformv1.FinishTOTPRequest{
+	begun := must.Get(session.factors.BeginTOTP(t.Context(), connect.NewRequest(&platformv1.BeginTOTPRequest{Password: chosenPassword})))(t)
+	done := must.Get(session.factors.FinishTOTP(t.Context(), connect.NewRequest(&platformv1.FinishTOTPRequest{
 		Ticket: begun.Msg.GetTicket(), Code: authenticatorCode(t, begun.Msg.GetSecret(), 0),
-	}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	})))(t)
 	return begun.Msg.GetSecret(), done.Msg.GetRecoveryCodes()
 }
 
@@ -128,10 +117,7 @@ func TestOneCodeAtTwoReplicas(t *testing.T) {
 	secret, _ := one.addApp(t)
 	replicas := []*process{one, start(t, at)}
 	session, _ := one.browser(t)
-	response, err := session.auth.SignIn(t.Context(), connect.NewRequest(&platformv1.SignInRequest{Email: email, Password: chosenPassword}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	response := must.Get(session.auth.SignIn(t.Context(), connect.NewRequest(&platformv1.SignInRequest{Email: email, Password: chosenPassword})))(t)
 	complete := &platformv1.CompleteSignInRequest{Ticket: response.Msg.GetSecondFactor().GetTicket(), Code: authenticatorCode(t, secret, 1)}
 	var signedIn atomic.Int32
 	var all sync.WaitGroup

@@ -54,13 +54,11 @@ func attackMain() {
 // the honest client's. What it returns ends the flood.
 func (f flood) begins(t *testing.T, address string, from source, l *lives) (stop func()) {
 	t.Helper()
-	self, err := os.Executable()
-	must.Do(t, err)
+	self := must.Get(os.Executable())(t)
 	command := exec.Command("chrt", "--idle", "0", self)
 	command.Env = append(os.Environ(), attackVariable+"="+order{flood: f.name, from: from, address: address}.String())
 	command.Stderr = os.Stderr
-	input, err := command.StdinPipe()
-	must.Do(t, err)
+	input := must.Get(command.StdinPipe())(t)
 	output, writer := io.Pipe()
 	command.Stdout = writer
 	attacker := programs.Run(t, "the attacker", command)

@@ -62,8 +62,7 @@ func openFiles(t *testing.T, count uint64) {
 
 func newCrowd(t *testing.T) *crowd {
 	t.Helper()
-	poll, err := syscall.EpollCreate1(syscall.EPOLL_CLOEXEC)
-	must.Do(t, err)
+	poll := must.Get(syscall.EpollCreate1(syscall.EPOLL_CLOEXEC))(t)
 	c := &crowd{poll: poll, members: map[int]*member{}, begun: time.Now(), buf: make([]byte, 16<<10)}
 	t.Cleanup(func() {
 		c.dismiss()

@@ -17,8 +17,7 @@ import (
 // connection is in the pool is no client's. Whoever can make a backend read one
 // request as two could otherwise choose what another client gets.
 func TestUnsolicited(t *testing.T) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	must.Do(t, err)
+	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	backend := edgeprocess.Backend("late", listener.Addr().(*net.TCPAddr).AddrPort())
 	edge := edgeprocess.Start(t, edgeprocess.Options{Table: &route.Table{
 		Rules:    []*route.Rule{{ID: route.ID{Name: "all"}, Backends: edgeprocess.To(backend)}},

@@ -16,6 +16,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"slipway.dev/slipway/internal/edge/pkitest"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/programs"
 	"slipway.dev/slipway/internal/wire"
 	"slipway.dev/slipway/internal/wire/platformv1"
@@ -131,10 +132,7 @@ func (g *stage) with(token string) *caller {
 // that may everything that its user may.
 func (g *stage) firstKey(t *testing.T, email, once, chosen string) string {
 	t.Helper()
-	jar, err := cookiejar.New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	jar := must.Get(cookiejar.New(nil))(t)
 	token := ""
 	session := newCaller(&http.Client{Jar: jar, Transport: programs.Header{Name: wire.CSRFHeader, Value: &token, Next: g.answers}}, g.url)
 	signIn := func(password string) {
@@ -147,9 +145,7 @@ func (g *stage) firstKey(t *testing.T, email, once, chosen string) string {
 		token = answer.Msg.GetCsrfToken()
 	}
 	signIn(once)
-	if _, err := session.auth.ChangePassword(t.Context(), connect.NewRequest(&platformv1.ChangePasswordRequest{OldPassword: once, NewPassword: chosen})); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(session.auth.ChangePassword(t.Context(), connect.NewRequest(&platformv1.ChangePasswordRequest{OldPassword: once, NewPassword: chosen})))(t)
 	signIn(chosen)
 	address, err := url.Parse(g.url)
 	if err != nil || len(jar.Cookies(address)) == 0 {
@@ -164,10 +160,7 @@ func (g *stage) firstKey(t *testing.T, email, once, chosen string) string {
 // newKey makes a key. Its secret must be seen nowhere.
 func (g *stage) newKey(t *testing.T, as *caller, asked *platformv1.CreateKeyRequest) *platformv1.CreateKeyResponse {
 	t.Helper()
-	answer, err := as.keys.CreateKey(t.Context(), connect.NewRequest(asked))
-	if err != nil {
-		t.Fatal(err)
-	}
+	answer := must.Get(as.keys.CreateKey(t.Context(), connect.NewRequest(asked)))(t)
 	g.canary("the API key "+asked.GetName(), strings.Split(answer.Msg.GetSecret(), "_")[2])
 	return answer.Msg
 }
@@ -203,10 +196,6 @@ func message[T any](answer *connect.Response[T], err error) (*T, error) {
 func mustMessage[T any](answer *connect.Response[T], err error) func(t *testing.T) *T {
 	return func(t *testing.T) *T {
 		t.Helper()
-		found, err := message(answer, err)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return found
+		return must.Get(message(answer, err))(t)
 	}
 }

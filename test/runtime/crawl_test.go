@@ -20,6 +20,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/dynamicpb"
 
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/platform/store"
 	"slipway.dev/slipway/internal/programs"
 	"slipway.dev/slipway/internal/wire"
@@ -126,10 +127,7 @@ func (g *stage) crawlers(t *testing.T) []crawler {
 // expire ends a key in the database: no key is shorter than a minute.
 func (g *stage) expire(t *testing.T, id string) {
 	t.Helper()
-	connection, err := pgx.Connect(t.Context(), g.at.url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	connection := must.Get(pgx.Connect(t.Context(), g.at.url))(t)
 	changed, err := connection.Exec(t.Context(), "UPDATE api_keys SET expires_at = created_at + 1 WHERE id = $1", id)
 	if err := errors.Join(err, connection.Close(t.Context())); err != nil || changed.RowsAffected() != 1 {
 		t.Fatalf("the key is not changed: %v", err)
@@ -140,17 +138,12 @@ func (g *stage) expire(t *testing.T, id string) {
 // procedure to make accounts, so that it is made in the database.
 func (g *stage) strangerKey(t *testing.T) string {
 	t.Helper()
-	database, err := store.Open(t.Context(), store.Options{URL: g.at.url})
-	if err != nil {
-		t.Fatal(err)
-	}
+	database := must.Get(store.Open(t.Context(), store.Options{URL: g.at.url}))(t)
 	account, err := database.CreateAccount(t.Context(), store.Account{Name: "strangers"})
 	if err == nil {
 		_, err = database.CreateUser(t.Context(), store.User{AccountID: account.ID, Email: "stranger@example.com", Name: "Stranger", Role: store.RoleAdmin})
 	}
-	if err := errors.Join(err, database.Close()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(err, database.Close()))
 	printed := g.run(t, append([]string{"platform", "reset-password", "stranger@example.com"}, g.at.args...)...)
 	_, rest, _ := strings.Cut(printed, "password: ")
 	once, _, _ := strings.Cut(rest, "\n")
@@ -192,10 +185,7 @@ func (p procedure) bodies(t *testing.T, random *rand.Rand) [][]byte {
 	t.Helper()
 	message := dynamicpb.NewMessage(p.input)
 	fill(message, random, 3)
-	fits, err := proto.Marshal(message)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fits := must.Get(proto.Marshal(message))(t)
 	noise := make([]byte, 1+random.IntN(200))
 	for i := range noise {
 		noise[i] = byte(random.Uint32())
@@ -278,10 +268,7 @@ func (g *stage) call(t *testing.T, token string, to procedure, body []byte) repl
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, address, bytes.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	request := must.Get(http.NewRequestWithContext(ctx, http.MethodPost, address, bytes.NewReader(body)))(t)
 	request.Header.Set("Content-Type", content)
 	request.Header.Set("Connect-Protocol-Version", "1")
 	response, err := programs.Bearer(token, g.answers).RoundTrip(request)

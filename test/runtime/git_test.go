@@ -13,6 +13,7 @@ import (
 	"slipway.dev/slipway/internal/gitops/gittest"
 	"slipway.dev/slipway/internal/gitprovider"
 	"slipway.dev/slipway/internal/gitprovider/providertest"
+	"slipway.dev/slipway/internal/must"
 )
 
 // gitHost is a Git provider: its API is strict, its repositories are real, and it
@@ -66,10 +67,7 @@ func newGitHost(t *testing.T, g *stage) *gitHost {
 func (h *gitHost) passOn(t *testing.T) http.Handler {
 	t.Helper()
 	base := h.git.Repository(t, "probe", map[string]string{"x": "x"}).URL()
-	target, err := url.Parse(strings.TrimSuffix(base, "/probe.git"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	target := must.Get(url.Parse(strings.TrimSuffix(base, "/probe.git")))(t)
 	return httputil.NewSingleHostReverseProxy(target)
 }
 

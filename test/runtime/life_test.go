@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"slipway.dev/slipway/internal/agent/join"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/programs"
 	"slipway.dev/slipway/internal/wire"
 	"slipway.dev/slipway/internal/wire/platformv1"
@@ -37,10 +38,7 @@ func (g *stage) testIsolation(t *testing.T) {
 			if strings.HasSuffix(url, "/workflows/") {
 				method = http.MethodGet
 			}
-			response, err := g.ask(t, token, method, url, "{}")
-			if err != nil {
-				t.Fatal(err)
-			}
+			response := must.Get(g.ask(t, token, method, url, "{}"))(t)
 			_ = response.Body.Close()
 			if response.StatusCode != want {
 				t.Errorf("%s with a token of %d characters: %d, not %d", url, len(token), response.StatusCode, want)
@@ -56,10 +54,7 @@ func (g *stage) testIsolation(t *testing.T) {
 // testAway: while the platform is away, Git is delivered; what happened is told when
 // it is back. Runtimes come back by themselves, and nothing is lost.
 func (g *stage) testAway(t *testing.T) {
-	before, err := g.east.get(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	before := must.Get(g.east.get(t.Context()))(t)
 	g.platform.Stop(t)
 	commit := g.git.change(t, "while away")
 	g.east.refresh(t, "web")
@@ -96,9 +91,7 @@ func (g *stage) testAway(t *testing.T) {
 func (m *member) refresh(t *testing.T, name string) {
 	t.Helper()
 	const patch = `{"metadata":{"annotations":{"argocd.argoproj.io/refresh":"normal"}}}`
-	if _, err := agentprocess.Applications(m.cluster.Cluster, m.namespace).Patch(t.Context(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(agentprocess.Applications(m.cluster.Cluster, m.namespace).Patch(t.Context(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}))(t)
 }
 
 // R113: five seconds after a runtime's credentials are revoked nobody reaches

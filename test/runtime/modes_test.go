@@ -11,6 +11,7 @@ import (
 	"connectrpc.com/connect"
 
 	"slipway.dev/slipway/internal/access/mode"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/programs"
 	"slipway.dev/slipway/internal/wire"
 	"slipway.dev/slipway/internal/wire/platformv1"
@@ -22,10 +23,7 @@ import (
 // other registration. The webhooks follow.
 func (g *stage) testModes(t *testing.T) {
 	m := g.east
-	before, err := m.get(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	before := must.Get(m.get(t.Context()))(t)
 	address := m.startEdge(t)
 	hook := g.git.provider.Hooks("team/apps")[0]
 	for _, chosen := range []struct {
@@ -101,9 +99,7 @@ func (m *member) stream(t *testing.T) {
 func (m *member) startEdge(t *testing.T) string {
 	t.Helper()
 	host, port, err := net.SplitHostPort(m.router)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	settings := mode.Settings{
 		Runtime: m.name, Namespace: m.namespace,
 		Ingress: mode.IngressSettings{Enabled: true, Hosts: []string{"127.0.0.1"}, ClassName: "slipway", Protocol: "http"},
@@ -111,10 +107,7 @@ func (m *member) startEdge(t *testing.T) string {
 	if chosen, findings := mode.Resolve(settings); chosen != mode.Ingress {
 		t.Fatalf("the mode is %v: %v", chosen, findings)
 	}
-	text, err := mode.YAML(mode.Objects(settings, mode.Ingress)...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(mode.YAML(mode.Objects(settings, mode.Ingress)...))(t)
 	m.cluster.Apply(t, m.namespace, fmt.Sprintf(`apiVersion: networking.k8s.io/v1
 kind: IngressClass
 metadata: {name: slipway}

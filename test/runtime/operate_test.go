@@ -15,6 +15,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/programs"
 	"slipway.dev/slipway/internal/wire/platformv1"
 	"slipway.dev/slipway/internal/wire/runtimev1"
@@ -166,21 +167,14 @@ func (m *member) account(t *testing.T) string {
 	t.Helper()
 	name := metav1.ObjectMeta{Name: "deployer", Namespace: m.namespace}
 	client := m.cluster.Client
-	if _, err := client.CoreV1().ServiceAccounts(m.namespace).Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: name}, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(client.CoreV1().ServiceAccounts(m.namespace).Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: name}, metav1.CreateOptions{}))(t)
 	binding := &rbacv1.ClusterRoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: m.namespace}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
 		Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Name: name.Name, Namespace: m.namespace}},
 	}
-	if _, err := client.RbacV1().ClusterRoleBindings().Create(t.Context(), binding, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(client.RbacV1().ClusterRoleBindings().Create(t.Context(), binding, metav1.CreateOptions{}))(t)
 	expires := int64(600)
-	token, err := client.CoreV1().ServiceAccounts(m.namespace).CreateToken(t.Context(), name.Name,
-		&authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: &expires}}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	token := must.Get(client.CoreV1().ServiceAccounts(m.namespace).CreateToken(t.Context(), name.Name,
+		&authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: &expires}}, metav1.CreateOptions{}))(t)
 	return m.stage.canary("the token of a cluster", token.Status.Token)
 }

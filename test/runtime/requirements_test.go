@@ -15,6 +15,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"slipway.dev/slipway/internal/must"
 )
 
 // update adds tests that name a requirement to the page:
@@ -39,17 +41,12 @@ type row struct {
 // TestRequirements: every requirement has a row with a state; what is done names
 // tests that exist, and every test that names a requirement is in its row.
 func TestRequirements(t *testing.T) {
-	text, err := os.ReadFile(requirementsPage)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(requirementsPage))(t)
 	rows, declared, named := readRows(t, string(text)), map[string]bool{}, map[int][]string{}
 	readTests(t, declared, named)
 	if *update {
 		text = []byte(updated(string(text), rows, declared, named))
-		if err := os.WriteFile(requirementsPage, text, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(requirementsPage, text, 0o644))
 		rows = readRows(t, string(text))
 	}
 	for number := 1; number <= lastRequirement; number++ {

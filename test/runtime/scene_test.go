@@ -13,6 +13,7 @@ import (
 	"connectrpc.com/connect"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/programs"
 	"slipway.dev/slipway/internal/wire/platformv1"
 	"slipway.dev/slipway/internal/wire/runtimev1"
@@ -156,10 +157,7 @@ func (m *member) login(t *testing.T) {
 	m.cluster.Apply(t, m.namespace, fmt.Sprintf("apiVersion: v1\nkind: Secret\nmetadata: {name: slipway-oauth-github}\nstringData: {clientId: slipway, clientSecret: %s}\n",
 		g.canaries["the secret of the OAuth application"]))
 	begun := mustMessage(services.BeginOAuth(t.Context(), connect.NewRequest(&runtimev1.BeginOAuthRequest{RedirectUrl: g.url + "/git/callback"})))(t)
-	code, err := g.git.agree(t, begun.GetUrl())
-	if err != nil {
-		t.Fatal(err)
-	}
+	code := must.Get(g.git.agree(t, begun.GetUrl()))(t)
 	status = mustMessage(services.FinishOAuth(t.Context(), connect.NewRequest(&runtimev1.FinishOAuthRequest{State: begun.GetState(), Code: code})))(t).GetStatus()
 	if status.GetState() != "ok" || status.GetLogin() != "ada" {
 		t.Errorf("the token of the login is %v", status)

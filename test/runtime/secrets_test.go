@@ -12,6 +12,7 @@ import (
 
 	"slipway.dev/slipway/internal/agent/join"
 	"slipway.dev/slipway/internal/kube/kubetest"
+	"slipway.dev/slipway/internal/must"
 )
 
 // R9: none of the secrets that the scene has used is in an answer, in what a process
@@ -55,10 +56,7 @@ func (g *stage) testSecrets(t *testing.T) {
 // canaries are the credentials of the runtime itself.
 func (m *member) canaries(t *testing.T) {
 	t.Helper()
-	kept, err := m.cluster.Client.CoreV1().Secrets(m.namespace).Get(t.Context(), join.SecretName, metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	kept := must.Get(m.cluster.Client.CoreV1().Secrets(m.namespace).Get(t.Context(), join.SecretName, metav1.GetOptions{}))(t)
 	found := false
 	for field, text := range kept.Data {
 		if strings.Contains(strings.ToLower(field), "token") && len(text) > 0 {
@@ -101,10 +99,7 @@ func shows(text, value string) string {
 // eventsOf is all Events of a cluster.
 func eventsOf(t *testing.T, cluster *kubetest.Cluster) string {
 	t.Helper()
-	list, err := cluster.Client.CoreV1().Events("").List(t.Context(), metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	list := must.Get(cluster.Client.CoreV1().Events("").List(t.Context(), metav1.ListOptions{}))(t)
 	return list.String()
 }
 

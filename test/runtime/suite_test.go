@@ -24,6 +24,7 @@ import (
 	"slipway.dev/slipway/api/argo/v1alpha1"
 	"slipway.dev/slipway/internal/edge/pkitest"
 	"slipway.dev/slipway/internal/kube/kubetest"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/platform/store/pgtest"
 	"slipway.dev/slipway/internal/programs"
 	"slipway.dev/slipway/test/binary"
@@ -55,10 +56,7 @@ type suite struct {
 func TestRuntime(t *testing.T) {
 	s := &suite{binary: binary.Path(t), authority: pkitest.NewFiles(t, "*."+tunnelDomain)}
 	s.east, s.west = kubetest.Start(t), kubetest.Start(t, kubetest.WithoutNode())
-	text, err := v1alpha1.CRDs()
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(v1alpha1.CRDs())(t)
 	for _, cluster := range []*kubetest.Cluster{s.east, s.west} {
 		cluster.Define(t, string(text))
 	}
@@ -91,19 +89,14 @@ func postgresPlace(t *testing.T) place {
 
 func writeFile(t *testing.T, path, text string) {
 	t.Helper()
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, []byte(text), 0o600))
 }
 
 // freeAddress is a port of loopback that nobody has. The network is the tests' own,
 // so that it stays free until it is used, and again after a restart.
 func freeAddress(t *testing.T, host string) string {
 	t.Helper()
-	listener, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := must.Get(net.Listen("tcp", net.JoinHostPort(host, "0")))(t)
 	defer listener.Close()
 	return listener.Addr().String()
 }

@@ -15,6 +15,7 @@ import (
 
 	"slipway.dev/slipway/internal/kube"
 	"slipway.dev/slipway/internal/kube/kubetest"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/programs"
 )
 
@@ -193,7 +194,5 @@ func (u user) apply(t *testing.T, manifest string) error {
 // must applies objects that are no attempt.
 func (u user) must(t *testing.T, manifest string) {
 	t.Helper()
-	if err := u.apply(t, manifest); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, u.apply(t, manifest))
 }

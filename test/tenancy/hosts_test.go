@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"slipway.dev/slipway/internal/must"
 )
 
 const (
@@ -107,9 +109,7 @@ func outside(target string) proof {
 // recreated: an attempt that is deleted and made again while bank edits its
 // Ingress is refused as before: the age of that stays.
 func (w *world) recreated(t *testing.T) {
-	if err := w.tenant.Client.NetworkingV1().Ingresses(evil).Delete(t.Context(), "longer-path", metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.tenant.Client.NetworkingV1().Ingresses(evil).Delete(t.Context(), "longer-path", metav1.DeleteOptions{}))
 	w.admin.must(t, "apiVersion: networking.k8s.io/v1\nkind: Ingress\nmetadata: {name: others, namespace: bank, labels: {edited: \"true\"}}\nspec:\n"+
 		"  rules: [{http: {paths: [{path: /, pathType: Prefix, backend: {service: {name: bank, port: {number: 80}}}}]}},"+
 		"{host: \"*.bank.example\", http: {paths: [{path: /, pathType: Prefix, backend: {service: {name: bank, port: {number: 80}}}}]}}]\n")

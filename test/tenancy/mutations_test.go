@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/programs"
 )
 
@@ -93,25 +94,17 @@ func TestMutations(t *testing.T) {
 // checkout does not change.
 func mutant(t *testing.T) string {
 	t.Helper()
-	root, err := filepath.Abs("../..")
-	if err != nil {
-		t.Fatal(err)
-	}
+	root := must.Get(filepath.Abs("../.."))(t)
 	dir := t.TempDir()
 	overlay := map[string]string{}
 	write := func(path, text string) {
 		copied := filepath.Join(dir, strings.ReplaceAll(strings.TrimPrefix(path, root), "/", "_"))
-		if err := os.WriteFile(copied, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(copied, []byte(text), 0o600))
 		overlay[path] = copied
 	}
 	all := mutations()
 	for _, file := range slices.Compact(slices.Sorted(filesOf(all))) {
-		content, err := os.ReadFile(filepath.Join(root, file))
-		if err != nil {
-			t.Fatal(err)
-		}
+		content := must.Get(os.ReadFile(filepath.Join(root, file)))(t)
 		text := string(content)
 		for i, m := range all {
 			if m.file != file {
@@ -127,14 +120,9 @@ func mutant(t *testing.T) string {
 		write(filepath.Join(root, folder, "isoff.go"), fmt.Sprintf("package %s\n\nimport (\n\t\"fmt\"\n\t\"os\"\n)\n\nfunc isOff(mutation int) bool { return os.Getenv(%q) == fmt.Sprint(mutation) }\n",
 			filepath.Base(folder), variable))
 	}
-	files, err := json.Marshal(map[string]any{"Replace": overlay})
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := must.Get(json.Marshal(map[string]any{"Replace": overlay}))(t)
 	list := filepath.Join(dir, "overlay.json")
-	if err := os.WriteFile(list, files, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(list, files, 0o600))
 	path := filepath.Join(dir, "slipway")
 	command := exec.Command("go", "build", "-overlay", list, "-o", path, "./cmd/slipway")
 	command.Dir = root

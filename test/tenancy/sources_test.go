@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"slipway.dev/slipway/internal/gitops/gittest"
+	"slipway.dev/slipway/internal/must"
 )
 
 // sources are the Git server and the Helm repository at http://localhost. They
@@ -51,10 +52,7 @@ func serveSources(t *testing.T) *sources {
 			"site.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: site}\ndata: {of: bank}\n", "secrets/one.yaml": "secret: value-of-bank\n",
 		})
 	}
-	target, err := url.Parse(strings.TrimSuffix(s.apps.URL(), "/evil/apps.git"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	target := must.Get(url.Parse(strings.TrimSuffix(s.apps.URL(), "/evil/apps.git")))(t)
 	s.proxy = &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
 		r.SetURL(target)
 		r.Out.URL.Path, r.Out.URL.RawPath = repositoryPath(r.In.URL.Path), ""
@@ -129,10 +127,7 @@ func chart() []byte {
 // trap listens on a port and counts the connections.
 func (s *sources) trap(t *testing.T, port string) {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:"+port)
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := must.Get(net.Listen("tcp", "127.0.0.1:"+port))(t)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)

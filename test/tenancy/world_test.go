@@ -20,6 +20,7 @@ import (
 	"slipway.dev/slipway/internal/edge/pkitest"
 	"slipway.dev/slipway/internal/kube"
 	"slipway.dev/slipway/internal/kube/kubetest"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/programs"
 	"slipway.dev/slipway/test/gitops/agentprocess"
 )
@@ -62,10 +63,7 @@ func newWorld(t *testing.T, binary string, environment ...string) *world {
 	w.tenant = user{w.cluster.Connect(t, rate, func(config *rest.Config) {
 		config.Impersonate = rest.ImpersonationConfig{UserName: evil, Groups: []string{"system:authenticated"}}
 	})}
-	definitions, err := v1alpha1.CRDs()
-	if err != nil {
-		t.Fatal(err)
-	}
+	definitions := must.Get(v1alpha1.CRDs())(t)
 	w.cluster.Define(t, string(definitions))
 	w.admin.must(t, strings.ReplaceAll(setting, "SCHEDULE", time.Now().UTC().Add(-30*time.Minute).Format("4 15 * * *")))
 	w.admin.must(t, w.ownCluster())
@@ -127,10 +125,7 @@ endpoints: [{addresses: [%[2]s]}]
 // serve runs a server until the end of the test.
 func serve(t *testing.T, address string, handler http.Handler) {
 	t.Helper()
-	listener, err := net.Listen("tcp", address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := must.Get(net.Listen("tcp", address))(t)
 	server := &http.Server{ReadHeaderTimeout: programs.Timeout, Handler: handler}
 	done := make(chan struct{})
 	go func() {

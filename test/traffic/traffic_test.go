@@ -234,18 +234,15 @@ func (w *world) testPods(t *testing.T) {
 		return nil
 	})
 	pods := w.cluster.Client.CoreV1().Pods(w.control)
-	pod, err := pods.Create(t.Context(), &corev1.Pod{
+	pod := must.Get(pods.Create(t.Context(), &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: "edge-0", Labels: map[string]string{"app.kubernetes.io/part-of": "slipway", "app.kubernetes.io/component": "edge"}},
 		Spec: corev1.PodSpec{
 			// No node takes it: the process is started by the test.
 			NodeSelector: map[string]string{"nowhere": "true"}, Containers: []corev1.Container{{Name: "edge", Image: "edge"}},
 		},
-	}, metav1.CreateOptions{})
-	must.Do(t, err)
+	}, metav1.CreateOptions{}))(t)
 	pod.Status.Phase, pod.Status.PodIP = corev1.PodRunning, w.podAddress(251)
-	if _, err := pods.UpdateStatus(t.Context(), pod, metav1.UpdateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(pods.UpdateStatus(t.Context(), pod, metav1.UpdateOptions{}))(t)
 	seen := w.await(t, client, func(s *watching) error {
 		if edges := s.last.GetEdges(); len(edges) != 1 || !edges[0].GetReady() {
 			return fmt.Errorf("the edges are %v", edges)

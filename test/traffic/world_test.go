@@ -58,8 +58,7 @@ type world struct {
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	cluster := kubetest.Start(t)
-	text, err := v1alpha1.CRDs()
-	must.Do(t, err)
+	text := must.Get(v1alpha1.CRDs())(t)
 	cluster.Define(t, string(text))
 	w := &world{binary: binary.Path(t), cluster: cluster, control: cluster.Namespace(t), target: cluster.Namespace(t)}
 	w.secretFile = filepath.Join(t.TempDir(), "secret")
@@ -105,8 +104,7 @@ func (w *world) podAddress(last byte) string {
 // serve runs the API of the agent.
 func (w *world) serve(t *testing.T) {
 	t.Helper()
-	sources, err := source.New(source.Options{Folder: t.TempDir()})
-	must.Do(t, err)
+	sources := must.Get(source.New(source.Options{Folder: t.TempDir()}))(t)
 	t.Cleanup(func() { _ = sources.Close() })
 	apps := appproxy.New(appproxy.Options{Cluster: w.cluster.Cluster, ControlNamespace: w.control, Sources: sources})
 	w.options = service.Options{
@@ -138,16 +136,14 @@ func clientOf(t *testing.T, options service.Options) runtimev1connect.TrafficSer
 // mount puts the shared secret where the edge reads it, as the kubelet does.
 func (w *world) mount(t *testing.T) {
 	t.Helper()
-	shared, err := w.options.Secret.Read(t.Context())
-	must.Do(t, err)
+	shared := must.Get(w.options.Secret.Read(t.Context()))(t)
 	must.Do(t, os.WriteFile(w.secretFile, shared, 0o600))
 }
 
 // serveBackend answers by the path: /fail with 500, /slow later.
 func (w *world) serveBackend(t *testing.T) netip.AddrPort {
 	t.Helper()
-	listener, err := net.Listen("tcp", net.JoinHostPort(w.podAddress(250), "0"))
-	must.Do(t, err)
+	listener := must.Get(net.Listen("tcp", net.JoinHostPort(w.podAddress(250), "0")))(t)
 	server := &http.Server{Handler: http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/fail":
@@ -200,8 +196,7 @@ func (w *world) await(t *testing.T, client runtimev1connect.TrafficServiceClient
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), programs.Timeout)
 	defer cancel()
-	stream, err := client.WatchTraffic(ctx, request(&runtimev1.WatchTrafficRequest{}))
-	must.Do(t, err)
+	stream := must.Get(client.WatchTraffic(ctx, request(&runtimev1.WatchTrafficRequest{})))(t)
 	defer stream.Close()
 	seen, missing := &watching{}, fmt.Errorf("nothing came")
 	for stream.Receive() {

@@ -25,14 +25,11 @@ import (
 func deploy(t *testing.T) {
 	cluster := kubetest.Start(t, kubetest.WithoutNode())
 	warned := &warnings{}
-	connected, err := kube.Connect(cluster.Kubeconfig, warned.listen)
-	must.Do(t, err)
+	connected := must.Get(kube.Connect(cluster.Kubeconfig, warned.listen))(t)
 	t.Cleanup(connected.Close)
 	apply := func(namespace, text string) []*unstructured.Unstructured {
 		t.Helper()
-		objects, err := connected.Apply(t.Context(), kube.Target{Namespace: namespace, Manager: "kubectl"}, text)
-		must.Do(t, err)
-		return objects
+		return must.Get(connected.Apply(t.Context(), kube.Target{Namespace: namespace, Manager: "kubectl"}, text))(t)
 	}
 	definitions := manifests(t, "../../charts/gitops-runtime/crds")
 	if len(definitions) == 0 {
@@ -68,8 +65,7 @@ func requireAllListed(t *testing.T, dir string) {
 	t.Helper()
 	listed := read(t, filepath.Join(dir, "kustomization.yaml"))
 	for _, path := range manifests(t, dir) {
-		name, err := filepath.Rel(dir, path)
-		must.Do(t, err)
+		name := must.Get(filepath.Rel(dir, path))(t)
 		// The first is in the place of another, the next two are not for everybody,
 		// and the last is the list itself.
 		apart := []string{"rbac/role-namespaced.yaml", "rbac/acme-role.yaml", "rbac/runtime.yaml", "kustomization.yaml"}
@@ -122,8 +118,7 @@ func manifests(t *testing.T, dir string) []string {
 	t.Helper()
 	var found []string
 	for _, pattern := range []string{"*.yaml", "*/*.yaml"} {
-		paths, err := filepath.Glob(filepath.Join(dir, pattern))
-		must.Do(t, err)
+		paths := must.Get(filepath.Glob(filepath.Join(dir, pattern)))(t)
 		found = append(found, paths...)
 	}
 	return found
@@ -131,8 +126,7 @@ func manifests(t *testing.T, dir string) []string {
 
 func read(t *testing.T, path string) string {
 	t.Helper()
-	content, err := os.ReadFile(path)
-	must.Do(t, err)
+	content := must.Get(os.ReadFile(path))(t)
 	return string(content)
 }
 

@@ -222,12 +222,9 @@ const oldOwner = "slipway-up"
 func applyOldDemo(t *testing.T, cluster *kube.Cluster) {
 	t.Helper()
 	target := kube.Target{Namespace: "demo", Manager: oldOwner}
-	if _, err := cluster.Apply(t.Context(), target, read(t, "testdata/old-demo.yaml")); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(cluster.Apply(t.Context(), target, read(t, "testdata/old-demo.yaml")))(t)
 	mark := []byte(`{"metadata":{"labels":{"marked-by":"the-user"}}}`)
-	_, err := cluster.Client.AppsV1().Deployments("demo").Patch(t.Context(), "demo", types.MergePatchType, mark, metav1.PatchOptions{FieldManager: "user"})
-	must.Do(t, err)
+	must.Get(cluster.Client.AppsV1().Deployments("demo").Patch(t.Context(), "demo", types.MergePatchType, mark, metav1.PatchOptions{FieldManager: "user"}))(t)
 }
 
 // makeOld makes a state directory what it was with such a version.
@@ -236,8 +233,7 @@ func makeOld(t *testing.T, dir string) {
 	for _, part := range []string{"git", "agent"} {
 		must.Do(t, os.RemoveAll(filepath.Join(dir, part)))
 	}
-	old, err := json.Marshal(map[string]any{"kind": "slipway-up", "version": 1, "demoApplied": true})
-	must.Do(t, err)
+	old := must.Get(json.Marshal(map[string]any{"kind": "slipway-up", "version": 1, "demoApplied": true}))(t)
 	must.Do(t, os.WriteFile(filepath.Join(dir, "slipway-up.json"), old, 0o600))
 }
 
@@ -250,8 +246,7 @@ func adopts(t *testing.T, dir, kubeconfig string) {
 	if version := askedVersion(t, hint(t, facts, "send a request through the edge")); version != "v1" {
 		t.Errorf("version %q answers through the edge", version)
 	}
-	found, err := cluster.Client.AppsV1().Deployments("demo").Get(t.Context(), "demo", metav1.GetOptions{})
-	must.Do(t, err)
+	found := must.Get(cluster.Client.AppsV1().Deployments("demo").Get(t.Context(), "demo", metav1.GetOptions{}))(t)
 	requireAdopted(t, found)
 	// A start right after a kill waits for what the killed one has left.
 	s.signal(t, syscall.SIGKILL)

@@ -105,10 +105,8 @@ func requireNothingRuns(t *testing.T) {
 // Pods' among them, that are in our network.
 func clusterProcesses(t *testing.T) []string {
 	t.Helper()
-	network, err := os.Readlink("/proc/self/ns/net")
-	must.Do(t, err)
-	processes, err := filepath.Glob("/proc/[0-9]*")
-	must.Do(t, err)
+	network := must.Get(os.Readlink("/proc/self/ns/net"))(t)
+	processes := must.Get(filepath.Glob("/proc/[0-9]*"))(t)
 	var found []string
 	for _, process := range processes {
 		if theirs, err := os.Readlink(process + "/ns/net"); err != nil || theirs != network {
@@ -125,8 +123,7 @@ func clusterProcesses(t *testing.T) []string {
 
 func connect(t *testing.T, kubeconfig string) *kube.Cluster {
 	t.Helper()
-	cluster, err := kube.Connect(kubeconfig)
-	must.Do(t, err)
+	cluster := must.Get(kube.Connect(kubeconfig))(t)
 	t.Cleanup(cluster.Close)
 	return cluster
 }

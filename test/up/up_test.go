@@ -259,9 +259,7 @@ const configMapName = "made-by-the-user"
 func makeConfigMap(t *testing.T, cluster *kube.Cluster) {
 	t.Helper()
 	object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: configMapName}}
-	if _, err := cluster.Client.CoreV1().ConfigMaps("default").Create(t.Context(), object, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(cluster.Client.CoreV1().ConfigMaps("default").Create(t.Context(), object, metav1.CreateOptions{}))(t)
 }
 
 func hasConfigMap(t *testing.T, cluster *kube.Cluster) bool {

@@ -84,8 +84,7 @@ func accepted(t testing.TB) map[string]map[string]any {
 	}
 	objects := map[string]map[string]any{}
 	for _, file := range files {
-		text, err := os.ReadFile(file)
-		must.Do(t, err)
+		text := must.Get(os.ReadFile(file))(t)
 		objects[strings.TrimSuffix(filepath.Base(file), ".yaml")] = parse(t, text)
 	}
 	return objects
@@ -100,8 +99,7 @@ func TestRoundTrip(t *testing.T) {
 			if err != nil || len(refused) > 0 {
 				t.Fatalf("%v, refused: %s", err, refusal.Summary(refused))
 			}
-			written, err := read.Unstructured()
-			must.Do(t, err)
+			written := must.Get(read.Unstructured())(t)
 			if got, want := text(t, written), text(t, object); got != want {
 				t.Errorf("got\n%s\nwant\n%s", got, want)
 			}
@@ -112,12 +110,10 @@ func TestRoundTrip(t *testing.T) {
 // text is an object as YAML, without values that mean none.
 func text(t testing.TB, object map[string]any) string {
 	t.Helper()
-	encoded, err := json.Marshal(object)
-	must.Do(t, err)
+	encoded := must.Get(json.Marshal(object))(t)
 	var copied map[string]any
 	must.Do(t, json.Unmarshal(encoded, &copied))
-	result, err := yaml.Marshal(copied)
-	must.Do(t, err)
+	result := must.Get(yaml.Marshal(copied))(t)
 	return string(result)
 }
 
@@ -272,8 +268,7 @@ func TestManyWarnings(t *testing.T) {
 	if len(set.Warnings) != 21 || set.Warnings[20].Reason != v1alpha1.Ignored || !strings.Contains(set.Warnings[20].Message, "the first of 30 ") {
 		t.Errorf("%d warnings, the last: %v", len(set.Warnings), set.Warnings[len(set.Warnings)-1])
 	}
-	written, err := set.Unstructured()
-	must.Do(t, err)
+	written := must.Get(set.Unstructured())(t)
 	if strings.Contains(text(t, written), "arnings") {
 		t.Error("warnings are written into the object")
 	}
@@ -282,8 +277,7 @@ func TestManyWarnings(t *testing.T) {
 // TestIgnoredPartsAreRemoved: the parts that have no effect are not in what was
 // decoded, so that nothing acts on them.
 func TestIgnoredPartsAreRemoved(t *testing.T) {
-	archive, err := txtar.ParseFile("testdata/refused/ignored.txtar")
-	must.Do(t, err)
+	archive := must.Get(txtar.ParseFile("testdata/refused/ignored.txtar"))(t)
 	app, _, err := v1alpha1.Decode(parse(t, archive.Files[0].Data))
 	must.Do(t, err)
 	if sources := app.Spec.Sources; app.Spec.Source != nil || sources[0].Directory != nil || sources[1].Directory != nil || sources[2].Directory == nil {
@@ -316,8 +310,7 @@ func TestFreeFormIsACopy(t *testing.T) {
 // written and read again.
 func FuzzDecode(f *testing.F) {
 	for _, object := range accepted(f) {
-		seed, err := json.Marshal(object)
-		must.Do(f, err)
+		seed := must.Get(json.Marshal(object))(f)
 		f.Add(seed)
 	}
 	f.Add([]byte(`{"apiVersion":"argoproj.io/v1alpha1","kind":"Application","metadata":{},"spec":{"source":{"helm":{"valuesObject":[1e400]}}}}`))
@@ -331,8 +324,7 @@ func FuzzDecode(f *testing.F) {
 			if err != nil {
 				continue
 			}
-			written, err := read.Unstructured()
-			must.Do(t, err)
+			written := must.Get(read.Unstructured())(t)
 			again, refusedAgain, err := decodeAny(written)
 			if err != nil || len(refused) == 0 && len(refusedAgain) > 0 {
 				t.Fatalf("%v; what was written is refused: %v", err, refusedAgain)

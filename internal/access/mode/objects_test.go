@@ -73,8 +73,7 @@ func goldens() map[string][]mode.Object {
 func TestObjects(t *testing.T) {
 	for name, objects := range goldens() {
 		t.Run(name, func(t *testing.T) {
-			got, err := mode.YAML(objects...)
-			must.Do(t, err)
+			got := must.Get(mode.YAML(objects...))(t)
 			file := filepath.Join("testdata", name)
 			if *update {
 				must.Do(t, os.WriteFile(file, []byte(got), 0o644))
@@ -95,9 +94,7 @@ func TestObjects(t *testing.T) {
 func TestAPIServerTakesThem(t *testing.T) {
 	cluster := kubetest.Start(t, kubetest.WithoutNode())
 	cluster.DefineFiles(t, "testdata/crds.yaml")
-	if _, err := cluster.Client.CoreV1().Namespaces().Create(t.Context(), namespace("slipway"), metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(cluster.Client.CoreV1().Namespaces().Create(t.Context(), namespace("slipway"), metav1.CreateOptions{}))(t)
 	resources := map[string]schema.GroupVersionResource{
 		"Ingress":        {Group: "networking.k8s.io", Version: "v1", Resource: "ingresses"},
 		"HTTPRoute":      {Group: "gateway.networking.k8s.io", Version: "v1", Resource: "httproutes"},
@@ -144,8 +141,7 @@ func retry(ctx context.Context, try func() error, again func(error) bool) (last 
 // decoded is an object decoded from its YAML.
 func decoded(t *testing.T, object mode.Object) *unstructured.Unstructured {
 	t.Helper()
-	text, err := mode.YAML(object)
-	must.Do(t, err)
+	text := must.Get(mode.YAML(object))(t)
 	made := &unstructured.Unstructured{}
 	content, err := yaml.YAMLToJSON([]byte(text))
 	if err == nil {
@@ -259,8 +255,7 @@ func changed(t *testing.T, objects []mode.Object, pairs ...string) []mode.Object
 	t.Helper()
 	var made []mode.Object
 	for _, object := range objects {
-		text, err := mode.YAML(object)
-		must.Do(t, err)
+		text := must.Get(mode.YAML(object))(t)
 		for i := 0; i < len(pairs); i += 2 {
 			replaced := strings.ReplaceAll(text, pairs[i], pairs[i+1])
 			if replaced == text {

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"slipway.dev/slipway/internal/access/router"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/wire"
 	"slipway.dev/slipway/internal/wire/permission"
 )
@@ -91,10 +92,7 @@ func TestProcedureMatrix(t *testing.T) {
 func TestPathMatrix(t *testing.T) {
 	workflows := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	defer workflows.Close()
-	server, err := url.Parse(workflows.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	server := must.Get(url.Parse(workflows.URL))(t)
 	handler := newRouter(func(o *router.Options) { o.Workflows = server })
 	for _, c := range []struct {
 		method, path                                string

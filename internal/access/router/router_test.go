@@ -203,8 +203,7 @@ func TestOverload(t *testing.T) {
 		}
 	}
 	counted := map[string]float64{}
-	families, err := registry.Gather()
-	must.Do(t, err)
+	families := must.Get(registry.Gather())(t)
 	for _, family := range families {
 		for _, metric := range family.GetMetric() {
 			counted[metric.GetLabel()[0].GetValue()] = metric.GetCounter().GetValue()
@@ -247,9 +246,7 @@ func workflowServer(t *testing.T, goOn chan struct{}) *url.URL {
 	})
 	server := httptest.NewServer(mux)
 	t.Cleanup(server.Close)
-	address, err := url.Parse(server.URL)
-	must.Do(t, err)
-	return address
+	return must.Get(url.Parse(server.URL))(t)
 }
 
 // TestWorkflows: upgrades and streams go through with their path, and the token
@@ -273,11 +270,9 @@ func TestWorkflows(t *testing.T) {
 	}
 
 	get := func(path string) *http.Response {
-		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+path, nil)
-		must.Do(t, err)
+		request := must.Get(http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+path, nil))(t)
 		request.Header = header.Clone()
-		answer, err := http.DefaultClient.Do(request)
-		must.Do(t, err)
+		answer := must.Get(http.DefaultClient.Do(request))(t)
 		t.Cleanup(func() { _ = answer.Body.Close() })
 		return answer
 	}

@@ -55,7 +55,7 @@ type platform struct {
 // serve runs a platform; secure gives it TLS, and nil plain HTTP.
 func serve(t testing.TB, secure *tls.Config) *platform {
 	t.Helper()
-	h, err := hub.New(hub.Options{
+	h := must.Get(hub.New(hub.Options{
 		Verify: func(_ context.Context, token string) (signing.RuntimeIdentity, error) {
 			if token != canary {
 				return signing.RuntimeIdentity{}, signing.ErrToken
@@ -63,8 +63,7 @@ func serve(t testing.TB, secure *tls.Config) *platform {
 			return signing.RuntimeIdentity{RuntimeID: "a", Name: "runtime", Expires: time.Now().Add(time.Hour)}, nil
 		},
 		Directory: alone{}, Peer: alone{}, ReplicaID: "one", Timing: hub.Timing{Grace: 100 * time.Millisecond},
-	})
-	must.Do(t, err)
+	}))(t)
 	mux := http.NewServeMux()
 	mux.Handle(wire.TunnelPath, h.Tunnel())
 	server := httptest.NewUnstartedServer(mux)

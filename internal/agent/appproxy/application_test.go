@@ -12,6 +12,7 @@ import (
 	"slipway.dev/slipway/api/argo/v1alpha1"
 	"slipway.dev/slipway/internal/gitops/gittest"
 	"slipway.dev/slipway/internal/gitops/inspect"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/wire/runtimev1"
 	"slipway.dev/slipway/internal/wire/runtimev1/runtimev1connect"
 )
@@ -46,10 +47,7 @@ stringData: {password: %q, user: admin-canary-value-4711}
 // synced asks for a sync through the API, and waits for its end.
 func (w *world) synced(t *testing.T, apps runtimev1connect.ApplicationServiceClient, request *runtimev1.SyncRequest) *inspect.Application {
 	t.Helper()
-	answer, err := apps.Sync(t.Context(), connect.NewRequest(request))
-	if err != nil {
-		t.Fatal(err)
-	}
+	answer := must.Get(apps.Sync(t.Context(), connect.NewRequest(request)))(t)
 	mark := v1alpha1.Info{Name: inspect.RequestInfo, Value: answer.Msg.GetRequestId()}
 	return w.await(t, request.GetRef().GetName(), func(app *inspect.Application) error {
 		state := app.Status.OperationState
@@ -107,10 +105,7 @@ func TestLifeOfAnApplication(t *testing.T) {
 // requireTree: the tree goes down to the Pods, by UID.
 func (w *world) requireTree(t *testing.T, apps runtimev1connect.ApplicationServiceClient) {
 	t.Helper()
-	answer, err := apps.GetTree(t.Context(), connect.NewRequest(&runtimev1.GetTreeRequest{Ref: shopRef()}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	answer := must.Get(apps.GetTree(t.Context(), connect.NewRequest(&runtimev1.GetTreeRequest{Ref: shopRef()})))(t)
 	byUID := map[string]*runtimev1.Node{}
 	for _, node := range answer.Msg.GetNodes() {
 		if node.GetRef().GetUid() == "" {
@@ -142,12 +137,9 @@ func (w *world) requireTree(t *testing.T, apps runtimev1connect.ApplicationServi
 func (w *world) requireResource(t *testing.T, apps runtimev1connect.ApplicationServiceClient) {
 	t.Helper()
 	get := func(kind, name string) *runtimev1.GetResourceResponse {
-		answer, err := apps.GetResource(t.Context(), connect.NewRequest(&runtimev1.GetResourceRequest{
+		answer := must.Get(apps.GetResource(t.Context(), connect.NewRequest(&runtimev1.GetResourceRequest{
 			Ref: shopRef(), Object: &runtimev1.ObjectRef{Kind: kind, Namespace: w.control, Name: name},
-		}))
-		if err != nil {
-			t.Fatal(err)
-		}
+		})))(t)
 		return answer.Msg
 	}
 	settings := get("ConfigMap", "settings")
@@ -160,9 +152,7 @@ func (w *world) requireResource(t *testing.T, apps runtimev1connect.ApplicationS
 		Metadata struct{ Annotations map[string]string }
 	}
 	for text, into := range map[string]any{string(key.GetLive()): &live, string(key.GetDesired()): &desired} {
-		if err := json.Unmarshal([]byte(text), into); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal([]byte(text), into))
 	}
 	for _, state := range []map[string]string{live.Data, desired.Data} {
 		if len(state) != 2 || state["password"] != "[redacted]" || state["user"] != "[redacted]" {
@@ -174,10 +164,7 @@ func (w *world) requireResource(t *testing.T, apps runtimev1connect.ApplicationS
 // requireDiff: which keys of a Secret change is told, and not to what.
 func (w *world) requireDiff(t *testing.T, apps runtimev1connect.ApplicationServiceClient, revision string) {
 	t.Helper()
-	answer, err := apps.Diff(t.Context(), connect.NewRequest(&runtimev1.DiffRequest{Ref: shopRef(), Revision: revision}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	answer := must.Get(apps.Diff(t.Context(), connect.NewRequest(&runtimev1.DiffRequest{Ref: shopRef(), Revision: revision})))(t)
 	actions := map[string]string{}
 	for _, object := range answer.Msg.GetObjects() {
 		actions[object.GetRef().GetKind()] = object.GetAction()
@@ -253,9 +240,7 @@ spec:
 	}
 	remove := func(name string, cascade bool) {
 		ref := &runtimev1.ApplicationRef{Name: name}
-		if _, err := w.appsAs(t, "admin").DeleteApplication(t.Context(), connect.NewRequest(&runtimev1.DeleteApplicationRequest{Ref: ref, Cascade: cascade})); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(w.appsAs(t, "admin").DeleteApplication(t.Context(), connect.NewRequest(&runtimev1.DeleteApplicationRequest{Ref: ref, Cascade: cascade})))(t)
 	}
 	remove("other", false) // the finalizer goes, so nothing waits for an agent
 	if _, err := apps.GetApplication(t.Context(), connect.NewRequest(&runtimev1.GetApplicationRequest{Ref: &runtimev1.ApplicationRef{Name: "other"}})); connect.CodeOf(err) != connect.CodeNotFound {

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/wire/runtimev1"
 )
 
@@ -18,30 +19,21 @@ func TestWatchEvents(t *testing.T) {
 	w.growShop(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
 	defer cancel()
-	settings, err := w.Client.CoreV1().ConfigMaps(w.control).Get(ctx, "settings", metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	settings := must.Get(w.Client.CoreV1().ConfigMaps(w.control).Get(ctx, "settings", metav1.GetOptions{}))(t)
 	tell := func(name, reason string, about corev1.ObjectReference) {
 		t.Helper()
-		_, err := w.Client.CoreV1().Events(w.control).Create(ctx, &corev1.Event{
+		must.Get(w.Client.CoreV1().Events(w.control).Create(ctx, &corev1.Event{
 			ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: w.control}, InvolvedObject: about,
 			Reason: reason, Message: "said by a test", Type: corev1.EventTypeNormal, LastTimestamp: metav1.Now(), Count: 1,
-		}, metav1.CreateOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}, metav1.CreateOptions{}))(t)
 	}
 	about := corev1.ObjectReference{APIVersion: "v1", Kind: "ConfigMap", Namespace: w.control, Name: "settings", UID: settings.UID}
 	other := about
 	other.UID = "somebody-else"
 	tell("first", "First", about)
-	stream, err := w.apps(t).WatchEvents(ctx, connect.NewRequest(&runtimev1.WatchEventsRequest{
+	stream := must.Get(w.apps(t).WatchEvents(ctx, connect.NewRequest(&runtimev1.WatchEventsRequest{
 		Ref: shopRef(), Object: &runtimev1.ObjectRef{Kind: "ConfigMap", Namespace: w.control, Name: "settings"},
-	}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	})))(t)
 	defer stream.Close()
 	// next is the reasons of the next list.
 	next := func() (reasons []string) {
@@ -72,12 +64,9 @@ func TestWatchEvents(t *testing.T) {
 func TestWatchEventsOfNothing(t *testing.T) {
 	w := newWorld(t)
 	w.growShop(t)
-	stream, err := w.apps(t).WatchEvents(t.Context(), connect.NewRequest(&runtimev1.WatchEventsRequest{
+	stream := must.Get(w.apps(t).WatchEvents(t.Context(), connect.NewRequest(&runtimev1.WatchEventsRequest{
 		Ref: shopRef(), Object: &runtimev1.ObjectRef{Kind: "ConfigMap", Namespace: w.control, Name: "theirs"},
-	}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	})))(t)
 	defer stream.Close()
 	if stream.Receive() || connect.CodeOf(stream.Err()) != connect.CodeNotFound {
 		t.Errorf("the events of somebody else's object: %v", stream.Err())

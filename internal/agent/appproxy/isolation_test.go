@@ -9,6 +9,7 @@ import (
 	"slipway.dev/slipway/internal/agent/appproxy"
 	"slipway.dev/slipway/internal/gitops/gittest"
 	"slipway.dev/slipway/internal/gitops/inspect"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/wire/runtimev1"
 	"slipway.dev/slipway/internal/wire/runtimev1/runtimev1connect"
 )
@@ -69,10 +70,7 @@ func TestForgedStatus(t *testing.T) {
 			t.Errorf("events of %v: %v", object, err)
 		}
 	}
-	tree, err := apps.GetTree(t.Context(), connect.NewRequest(&runtimev1.GetTreeRequest{Ref: ref}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	tree := must.Get(apps.GetTree(t.Context(), connect.NewRequest(&runtimev1.GetTreeRequest{Ref: ref})))(t)
 	for _, node := range tree.Msg.GetNodes() {
 		if node.GetRef().GetUid() != "" || len(node.GetParents()) > 0 || len(node.GetInfo()) > 0 {
 			t.Errorf("the tree tells of %v", node)
@@ -85,10 +83,7 @@ func TestForgedStatus(t *testing.T) {
 // requireNoLogs: there are no Pods whose logs could be read.
 func requireNoLogs(t *testing.T, apps runtimev1connect.ApplicationServiceClient, ref *runtimev1.ApplicationRef) {
 	t.Helper()
-	stream, err := apps.Logs(t.Context(), connect.NewRequest(&runtimev1.LogsRequest{Ref: ref}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	stream := must.Get(apps.Logs(t.Context(), connect.NewRequest(&runtimev1.LogsRequest{Ref: ref})))(t)
 	defer stream.Close()
 	if stream.Receive() || connect.CodeOf(stream.Err()) != connect.CodeFailedPrecondition {
 		t.Errorf("a log was read: %v, %v", stream.Msg(), stream.Err())
@@ -195,9 +190,7 @@ func TestSyncRefusals(t *testing.T) {
 			t.Errorf("%v: %v", c.request, err)
 		}
 	}
-	if _, err := apps.Sync(t.Context(), connect.NewRequest(&runtimev1.SyncRequest{Ref: shopRef(), Strategy: "apply", Force: true, Replace: true})); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(apps.Sync(t.Context(), connect.NewRequest(&runtimev1.SyncRequest{Ref: shopRef(), Strategy: "apply", Force: true, Replace: true})))(t)
 	app := w.await(t, "shop", func(*inspect.Application) error { return nil })
 	if sync := app.Operation.Sync; sync.SyncStrategy.Apply == nil || !sync.SyncStrategy.Apply.Force || len(sync.SyncOptions) != 1 || sync.SyncOptions[0] != "Replace=true" {
 		t.Errorf("what was asked for is %+v", sync)

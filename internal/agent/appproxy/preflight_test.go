@@ -12,6 +12,7 @@ import (
 	"slipway.dev/slipway/internal/access/mode"
 	"slipway.dev/slipway/internal/agent/appproxy"
 	"slipway.dev/slipway/internal/kube"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/preflight"
 	"slipway.dev/slipway/internal/wire/runtimev1"
 	"slipway.dev/slipway/internal/wire/runtimev1/runtimev1connect"
@@ -52,10 +53,7 @@ func received(t *testing.T, client runtimev1connect.RuntimeServiceClient, only .
 // The checks look at a real API server, and tell what is wrong and what to do.
 func TestPreflight(t *testing.T) {
 	w := newWorld(t, checked)
-	results, err := received(t, w.runtime(t), "k8s-version", "P9", "P14")
-	if err != nil {
-		t.Fatal(err)
-	}
+	results := must.Get(received(t, w.runtime(t), "k8s-version", "P9", "P14"))(t)
 	var codes []string
 	for _, result := range results {
 		codes = append(codes, result.GetCode())

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"slipway.dev/slipway/internal/agent/appproxy"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/rights"
 	"slipway.dev/slipway/internal/wire"
 	"slipway.dev/slipway/internal/wire/permission"
@@ -197,15 +198,9 @@ func TestNothingWithoutRights(t *testing.T) {
 		if name == "ListApplications" {
 			body = []byte(`{}`)
 		}
-		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, w.address+"/app-proxy"+procedure, bytes.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
+		request := must.Get(http.NewRequestWithContext(t.Context(), http.MethodPost, w.address+"/app-proxy"+procedure, bytes.NewReader(body)))(t)
 		request.Header.Set("Content-Type", content)
-		response, err := client.Do(request)
-		if err != nil {
-			t.Fatal(err)
-		}
+		response := must.Get(client.Do(request))(t)
 		text, err := io.ReadAll(io.LimitReader(response.Body, 1<<20))
 		_ = response.Body.Close()
 		want := `"code":"not_found"`
@@ -231,10 +226,7 @@ func TestWatchEndsWithTheRight(t *testing.T) {
 	w := newWorld(t, func(o *appproxy.Options) { o.Rights = func() (*rights.Policy, error) { return policy, nil } })
 	w.application(t, "shop", "https://git.example/shop.git")
 	apps := w.appsWith(t, wire.RuntimeClaims{Role: permission.RoleRestricted, Groups: []string{"dev"}})
-	stream, err := apps.WatchApplication(t.Context(), connect.NewRequest(&runtimev1.WatchApplicationRequest{Ref: shopRef()}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	stream := must.Get(apps.WatchApplication(t.Context(), connect.NewRequest(&runtimev1.WatchApplicationRequest{Ref: shopRef()})))(t)
 	defer stream.Close()
 	if !stream.Receive() || !slices.Equal(stream.Msg().GetApplication().GetRights(), []string{"get"}) {
 		t.Fatalf("the first: %v, %v", stream.Msg(), stream.Err())

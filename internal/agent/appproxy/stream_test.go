@@ -22,6 +22,7 @@ import (
 	"slipway.dev/slipway/internal/gitops/tracking"
 	"slipway.dev/slipway/internal/kube"
 	"slipway.dev/slipway/internal/kube/kubetest"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/wire/runtimev1"
 )
 
@@ -43,11 +44,8 @@ func serve(handler http.Handler, request *http.Request) *httptest.ResponseRecord
 func (w *world) label(t *testing.T, name, value string) {
 	t.Helper()
 	patch := fmt.Sprintf(`{"metadata":{"labels":{"turn":%q}}}`, value)
-	_, err := w.Dynamic.Resource(v1alpha1.ApplicationResource()).Namespace(w.control).
-		Patch(t.Context(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Get(w.Dynamic.Resource(v1alpha1.ApplicationResource()).Namespace(w.control).
+		Patch(t.Context(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}))(t)
 }
 
 // TestWatch: who looks sees the state and each change of it, all share one watch,
@@ -62,10 +60,7 @@ func TestWatch(t *testing.T) {
 	const people = 5
 	var streams []*connect.ServerStreamForClient[runtimev1.WatchApplicationResponse]
 	for range people {
-		stream, err := apps.WatchApplication(ctx, connect.NewRequest(&runtimev1.WatchApplicationRequest{Ref: shopRef()}))
-		if err != nil {
-			t.Fatal(err)
-		}
+		stream := must.Get(apps.WatchApplication(ctx, connect.NewRequest(&runtimev1.WatchApplicationRequest{Ref: shopRef()})))(t)
 		defer stream.Close()
 		streams = append(streams, stream)
 		if !stream.Receive() || !strings.Contains(string(stream.Msg().GetApplication().GetManifest()), `"name":"shop"`) {
@@ -82,18 +77,13 @@ func TestWatch(t *testing.T) {
 	if watches := w.gate.Requests("/applications?", "watch=true"); len(watches) != 1 {
 		t.Errorf("the API server has the watches %q for %d people", watches, people)
 	}
-	if err := w.Dynamic.Resource(v1alpha1.ApplicationResource()).Namespace(w.control).Delete(t.Context(), "shop", metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.Dynamic.Resource(v1alpha1.ApplicationResource()).Namespace(w.control).Delete(t.Context(), "shop", metav1.DeleteOptions{}))
 	for _, stream := range streams {
 		if !stream.Receive() || !stream.Msg().GetDeleted() || stream.Receive() || stream.Err() != nil {
 			t.Errorf("at the end: %v, %v", stream.Msg(), stream.Err())
 		}
 	}
-	missing, err := apps.WatchApplication(ctx, connect.NewRequest(&runtimev1.WatchApplicationRequest{Ref: shopRef()}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	missing := must.Get(apps.WatchApplication(ctx, connect.NewRequest(&runtimev1.WatchApplicationRequest{Ref: shopRef()})))(t)
 	defer missing.Close()
 	if missing.Receive() || connect.CodeOf(missing.Err()) != connect.CodeNotFound {
 		t.Errorf("one that is not there: %v", missing.Err())
@@ -136,10 +126,7 @@ func (w *world) logs(t *testing.T, request *runtimev1.LogsRequest, enough func([
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	stream, err := w.apps(t).Logs(ctx, connect.NewRequest(request))
-	if err != nil {
-		t.Fatal(err)
-	}
+	stream := must.Get(w.apps(t).Logs(ctx, connect.NewRequest(request)))(t)
 	defer stream.Close()
 	var lines []*runtimev1.LogsResponse
 	for stream.Receive() {
@@ -222,10 +209,7 @@ func (w *world) awaitPod(t *testing.T, name string) {
 func (w *world) requireComponentLogs(t *testing.T) {
 	t.Helper()
 	runtime := w.runtime(t)
-	stream, err := runtime.ComponentLogs(t.Context(), connect.NewRequest(&runtimev1.ComponentLogsRequest{}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	stream := must.Get(runtime.ComponentLogs(t.Context(), connect.NewRequest(&runtimev1.ComponentLogsRequest{})))(t)
 	defer stream.Close()
 	var packed bytes.Buffer
 	for stream.Receive() {
@@ -234,10 +218,7 @@ func (w *world) requireComponentLogs(t *testing.T) {
 	if stream.Err() != nil {
 		t.Fatal(stream.Err())
 	}
-	unpacked, err := gzip.NewReader(&packed)
-	if err != nil {
-		t.Fatal(err)
-	}
+	unpacked := must.Get(gzip.NewReader(&packed))(t)
 	archive := tar.NewReader(unpacked)
 	sizes := map[string]int64{}
 	for {
@@ -245,26 +226,18 @@ func (w *world) requireComponentLogs(t *testing.T) {
 		if errors.Is(err, io.EOF) {
 			break
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		sizes[header.Name] = header.Size
 	}
 	if len(sizes) != 2 || sizes["one/web.log"] == 0 || sizes["two/web.log"] == 0 {
 		t.Errorf("the archive has %v", sizes)
 	}
-	lines, err := runtime.ComponentLogs(t.Context(), connect.NewRequest(&runtimev1.ComponentLogsRequest{Component: "edge", TailLines: 1}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	lines := must.Get(runtime.ComponentLogs(t.Context(), connect.NewRequest(&runtimev1.ComponentLogsRequest{Component: "edge", TailLines: 1})))(t)
 	defer lines.Close()
 	if !lines.Receive() || lines.Msg().GetPod() != "two" || len(lines.Msg().GetData()) == 0 || lines.Receive() || lines.Err() != nil {
 		t.Errorf("the last line of one component: %v, %v", lines.Msg(), lines.Err())
 	}
-	missing, err := runtime.ComponentLogs(t.Context(), connect.NewRequest(&runtimev1.ComponentLogsRequest{Component: "database"}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	missing := must.Get(runtime.ComponentLogs(t.Context(), connect.NewRequest(&runtimev1.ComponentLogsRequest{Component: "database"})))(t)
 	defer missing.Close()
 	if missing.Receive() || connect.CodeOf(missing.Err()) != connect.CodeNotFound || !strings.Contains(missing.Err().Error(), "there are agent, edge") {
 		t.Errorf("a component that there is not: %v", missing.Err())

@@ -16,6 +16,7 @@ import (
 	"slipway.dev/slipway/internal/agent/appproxy"
 	"slipway.dev/slipway/internal/gitops/tracking"
 	"slipway.dev/slipway/internal/kube/kubetest"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/programs"
 	"slipway.dev/slipway/internal/wire/runtimev1"
 )
@@ -72,10 +73,7 @@ func (w *world) watchTree(t *testing.T) *treeStream {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
 	t.Cleanup(cancel)
-	stream, err := w.apps(t).WatchTree(ctx, connect.NewRequest(&runtimev1.WatchTreeRequest{Ref: shopRef()}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	stream := must.Get(w.apps(t).WatchTree(ctx, connect.NewRequest(&runtimev1.WatchTreeRequest{Ref: shopRef()})))(t)
 	read := &treeStream{messages: make(chan *runtimev1.WatchTreeResponse, 1000), close: cancel}
 	go func() {
 		defer close(read.messages)
@@ -134,9 +132,7 @@ func isCalm(nodes map[string]*runtimev1.Node) bool {
 func (w *world) patchConfig(t *testing.T, name, value string) {
 	t.Helper()
 	patch := fmt.Sprintf(`{"data":{"value":%q}}`, value)
-	if _, err := w.Client.CoreV1().ConfigMaps(w.control).Patch(t.Context(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(w.Client.CoreV1().ConfigMaps(w.control).Patch(t.Context(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}))(t)
 }
 
 func (w *world) growShop(t *testing.T) {
@@ -161,9 +157,7 @@ func TestWatchTree(t *testing.T) {
 		version := nodes["ConfigMap/settings"].GetResourceVersion()
 		return version != "" && version != calm["ConfigMap/settings"].GetResourceVersion()
 	})
-	if err := w.Client.CoreV1().Pods(w.control).Delete(t.Context(), calm["Pod"].GetRef().GetName(), metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.Client.CoreV1().Pods(w.control).Delete(t.Context(), calm["Pod"].GetRef().GetName(), metav1.DeleteOptions{}))
 	stream.until(t, "a Pod that is made again", func(nodes map[string]*runtimev1.Node) bool {
 		return isCalm(nodes) && nodes["Pod"].GetRef().GetUid() != calm["Pod"].GetRef().GetUid()
 	})
@@ -174,9 +168,7 @@ func TestWatchTree(t *testing.T) {
 	stream.until(t, "the Application itself", func(nodes map[string]*runtimev1.Node) bool {
 		return len(nodes) == 1 && nodes["ConfigMap/settings"].GetSync() == "OutOfSync"
 	})
-	if err := w.Dynamic.Resource(v1alpha1.ApplicationResource()).Namespace(w.control).Delete(t.Context(), "shop", metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.Dynamic.Resource(v1alpha1.ApplicationResource()).Namespace(w.control).Delete(t.Context(), "shop", metav1.DeleteOptions{}))
 	var last *runtimev1.WatchTreeResponse
 	for message := range stream.messages {
 		last = message
@@ -206,9 +198,7 @@ func (w *world) requireQuiet(t *testing.T, stream *treeStream) {
 	for turn, quiet := 0, true; quiet; turn++ {
 		w.patchConfig(t, "theirs", fmt.Sprint(turn))
 		patch := fmt.Sprintf(`{"metadata":{"labels":{"turn":"%d"}}}`, turn)
-		if _, err := w.Client.CoreV1().Pods(w.control).Patch(t.Context(), "theirs", types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(w.Client.CoreV1().Pods(w.control).Patch(t.Context(), "theirs", types.MergePatchType, []byte(patch), metav1.PatchOptions{}))(t)
 		select {
 		case message := <-stream.messages:
 			if message.GetTree() != nil {

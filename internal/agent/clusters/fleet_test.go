@@ -21,6 +21,7 @@ import (
 	"slipway.dev/slipway/internal/gitops/tracking"
 	"slipway.dev/slipway/internal/kube"
 	"slipway.dev/slipway/internal/kube/kubetest"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/programs"
 	"slipway.dev/slipway/internal/wire/runtimev1"
 )
@@ -83,11 +84,8 @@ roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: cluster-
 subjects: [{kind: ServiceAccount, name: slipway-manager, namespace: kube-system}]
 `)
 	seconds := int64(600) // the least that Kubernetes gives
-	made, err := s.far.Client.CoreV1().ServiceAccounts("kube-system").CreateToken(ctx, "slipway-manager",
-		&authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: &seconds}}, metav1.CreateOptions{})
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	made := must.Get(s.far.Client.CoreV1().ServiceAccounts("kube-system").CreateToken(ctx, "slipway-manager",
+		&authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: &seconds}}, metav1.CreateOptions{}))(s.t)
 	return &runtimev1.AddClusterRequest{
 		Name: "far", Server: s.far.Config.Host, CertificateAuthority: s.far.Config.CAData, Token: made.Status.Token,
 		ServiceAccount: "slipway-manager", ServiceAccountNamespace: "kube-system", Labels: map[string]string{"env": "prod"},
@@ -137,9 +135,7 @@ func TestClusters(t *testing.T) {
 func testLife(t *testing.T, s *scene) {
 	request := s.request()
 	request.DryRun = true
-	if err := s.add(request); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.add(request))
 	s.secrets(func(found []*corev1.Secret) error {
 		if len(found) != 0 {
 			return fmt.Errorf("a dry run stored %d Secrets", len(found))
@@ -147,9 +143,7 @@ func testLife(t *testing.T, s *scene) {
 		return nil
 	})
 	request.DryRun = false
-	if err := s.add(request); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.add(request))
 	<-s.moved
 	if all := s.fleet.All(); len(all) != 1 || all[0].Name != "far" || all[0].Server != request.GetServer() {
 		t.Fatalf("the engine gets %v", all)
@@ -190,9 +184,7 @@ func (s *scene) remove(t *testing.T) {
 		t.Errorf("removed while it is used: %v", err)
 	}
 	s.apps = nil
-	if _, err := s.service.RemoveCluster(t.Context(), removal); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(s.service.RemoveCluster(t.Context(), removal))(t)
 	s.listed(func(one *runtimev1.ManagedCluster) bool { return one == nil })
 	<-s.moved
 	if all := s.fleet.All(); len(all) != 0 {

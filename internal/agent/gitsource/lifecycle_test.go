@@ -15,6 +15,7 @@ import (
 
 	"slipway.dev/slipway/internal/agent/sharedrepo"
 	"slipway.dev/slipway/internal/gitops/gittest"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/wire/permission"
 	"slipway.dev/slipway/internal/wire/platformv1"
 	"slipway.dev/slipway/internal/wire/runtimev1"
@@ -75,9 +76,7 @@ func TestLifecycle(t *testing.T) {
 
 func (w *world) testCreate(t *testing.T, apps *runtimev1.GitSource) {
 	answer, err := w.client.CreateGitSource(t.Context(), create(apps))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if answer.Msg.GetWebhookProblem() != "" {
 		t.Errorf("no webhook: %s", answer.Msg.GetWebhookProblem())
 	}
@@ -95,10 +94,7 @@ func (w *world) testCreate(t *testing.T, apps *runtimev1.GitSource) {
 	}
 	w.synced(t, "guestbook")
 	w.configMap(t, "guestbook")
-	list, err := w.client.ListGitSources(t.Context(), connect.NewRequest(&runtimev1.ListGitSourcesRequest{}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	list := must.Get(w.client.ListGitSources(t.Context(), connect.NewRequest(&runtimev1.ListGitSourcesRequest{})))(t)
 	if all := list.Msg.GetGitSources(); len(all) != 1 || all[0].GetSync() != "Synced" || all[0].GetPath() != "apps" || all[0].GetInclude() != "*" {
 		t.Errorf("the list is %v", all)
 	}
@@ -113,9 +109,7 @@ func (w *world) testEdit(t *testing.T, apps *runtimev1.GitSource) {
 	request := connect.NewRequest(&runtimev1.EditGitSourceRequest{GitSource: apps})
 	_, err := w.serve(t, permission.RoleOperator).EditGitSource(t.Context(), request)
 	refused(t, err, connect.CodePermissionDenied)
-	if _, err := w.client.EditGitSource(t.Context(), request); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(w.client.EditGitSource(t.Context(), request))(t)
 	w.until(t, func(context.Context) error {
 		if source := w.synced(t, "apps").Spec.Source; source.Directory == nil || source.Directory.Exclude != "nothing/*" {
 			return fmt.Errorf("the source is %v", source)
@@ -130,9 +124,7 @@ func (w *world) testEdit(t *testing.T, apps *runtimev1.GitSource) {
 
 func (w *world) testDelete(t *testing.T) {
 	before := w.synced(t, "guestbook").UID
-	if _, err := w.client.DeleteGitSource(t.Context(), connect.NewRequest(&runtimev1.DeleteGitSourceRequest{Name: "apps"})); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(w.client.DeleteGitSource(t.Context(), connect.NewRequest(&runtimev1.DeleteGitSourceRequest{Name: "apps"})))(t)
 	w.gone(t, "apps")
 	if hooks := w.provider.Hooks("team/apps"); len(hooks) != 0 {
 		t.Errorf("the webhooks are %v", hooks)
@@ -179,9 +171,7 @@ func (w *world) testConfigure(t *testing.T) {
 }
 
 func (w *world) testLeave(t *testing.T) {
-	if err := w.home.Leave(t.Context(), w.home.Committer(), true); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.home.Leave(t.Context(), w.home.Committer(), true))
 	left := w.shared(t).Git(t, "ls-tree", "-r", "--name-only", "refs/heads/live")
 	if strings.Contains(left, "demo") || !strings.Contains(left, "slipway/README.md") {
 		t.Errorf("the files are\n%s", left)
@@ -202,13 +192,9 @@ func packedChart(t *testing.T) []byte {
 	} {
 		err := packed.WriteHeader(&tar.Header{Name: "gitops-runtime/" + name, Mode: 0o644, Size: int64(len(text))})
 		_, writeErr := packed.Write([]byte(text))
-		if err := errors.Join(err, writeErr); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, errors.Join(err, writeErr))
 	}
-	if err := errors.Join(packed.Close(), zipped.Close()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(packed.Close(), zipped.Close()))
 	return out.Bytes()
 }
 
@@ -225,9 +211,7 @@ func TestSSHSource(t *testing.T) {
 	_, err := w.client.CreateGitSource(t.Context(), create(source))
 	refused(t, err, connect.CodeFailedPrecondition, "SSH key")
 	w.credentials(t, &runtimev1.SetRuntimeCredentialsRequest{SshPrivateKey: server.PrivateKey(), KnownHosts: server.KnownHosts()})
-	if _, err := w.client.CreateGitSource(t.Context(), create(source)); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(w.client.CreateGitSource(t.Context(), create(source)))(t)
 	w.synced(t, "over-ssh")
 	w.configMap(t, "over-ssh")
 	if events, err := w.Client.CoreV1().Events(w.namespace).List(t.Context(), metav1.ListOptions{}); err != nil || strings.Contains(events.String()+w.log.String(), "canary0") {

@@ -11,6 +11,7 @@ import (
 	"connectrpc.com/connect"
 
 	"slipway.dev/slipway/internal/agent/gitsource"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/wire/runtimev1"
 )
 
@@ -24,12 +25,9 @@ func TestWebhooksFollow(t *testing.T) {
 	w.credentials(t, &runtimev1.SetRuntimeCredentialsRequest{})
 	w.synced(t, "demo-in-cluster")
 	for name, hook := range map[string]bool{"apps": true, "polled": false} {
-		_, err := w.client.CreateGitSource(t.Context(), connect.NewRequest(&runtimev1.CreateGitSourceRequest{
+		must.Get(w.client.CreateGitSource(t.Context(), connect.NewRequest(&runtimev1.CreateGitSourceRequest{
 			GitSource: &runtimev1.GitSource{Name: name, RepoUrl: url, Path: "apps"}, RegisterWebhook: hook,
-		}))
-		if err != nil {
-			t.Fatal(err)
-		}
+		})))(t)
 	}
 	w.synced(t, "apps")
 	ctx, cancel := context.WithCancel(t.Context())
@@ -57,9 +55,7 @@ func TestWebhooksFollow(t *testing.T) {
 	if who := w.shared(t).Git(t, "log", "-1", "--format=%cn|%s", "refs/heads/live"); who != "Slipway runtime demo|git source apps: webhook" {
 		t.Errorf("the commit is %q", who)
 	}
-	if _, err := w.client.DeleteGitSource(t.Context(), connect.NewRequest(&runtimev1.DeleteGitSourceRequest{Name: "apps"})); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(w.client.DeleteGitSource(t.Context(), connect.NewRequest(&runtimev1.DeleteGitSourceRequest{Name: "apps"})))(t)
 	if hooks := w.provider.Hooks("team/apps"); len(hooks) != 0 {
 		t.Errorf("after the deletion the webhooks are %v", hooks)
 	}

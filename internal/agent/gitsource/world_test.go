@@ -31,6 +31,7 @@ import (
 	"slipway.dev/slipway/internal/gitprovider"
 	"slipway.dev/slipway/internal/gitprovider/providertest"
 	"slipway.dev/slipway/internal/kube/kubetest"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/observe"
 	"slipway.dev/slipway/internal/programs"
 	"slipway.dev/slipway/internal/wire"
@@ -111,10 +112,7 @@ func newWorld(t *testing.T) *world {
 func (w *world) passOn(t *testing.T) http.Handler {
 	t.Helper()
 	base := w.git.Repository(t, "probe", map[string]string{"x": "x"}).URL()
-	target, err := url.Parse(strings.TrimSuffix(base, "/probe.git"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	target := must.Get(url.Parse(strings.TrimSuffix(base, "/probe.git")))(t)
 	return httputil.NewSingleHostReverseProxy(target)
 }
 
@@ -151,9 +149,7 @@ func (w *world) ada(ctx context.Context, role string) context.Context {
 func (w *world) credentials(t *testing.T, more *runtimev1.SetRuntimeCredentialsRequest) {
 	t.Helper()
 	more.Token, more.CertificateAuthorities = runtimeToken, string(w.provider.CA)
-	if _, err := w.integrations.SetRuntimeCredentials(w.ada(t.Context(), permission.RoleAdmin), connect.NewRequest(more)); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(w.integrations.SetRuntimeCredentials(w.ada(t.Context(), permission.RoleAdmin), connect.NewRequest(more)))(t)
 }
 
 // repository makes one at the provider, with files.
@@ -176,10 +172,7 @@ func (w *world) shared(t *testing.T) *gittest.Repository {
 // runAgent runs the engine until the end of the test.
 func (w *world) runAgent(t *testing.T) {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 2)
 	go func() {
@@ -238,10 +231,7 @@ func (w *world) gone(t *testing.T, name string) {
 // configMap wants a ConfigMap to be there.
 func (w *world) configMap(t *testing.T, name string) map[string]string {
 	t.Helper()
-	found, err := w.Client.CoreV1().ConfigMaps(w.namespace).Get(t.Context(), name, metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	found := must.Get(w.Client.CoreV1().ConfigMaps(w.namespace).Get(t.Context(), name, metav1.GetOptions{}))(t)
 	return found.Data
 }
 

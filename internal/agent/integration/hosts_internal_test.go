@@ -3,6 +3,8 @@ package integration
 import (
 	"strings"
 	"testing"
+
+	"slipway.dev/slipway/internal/must"
 )
 
 const hostKey = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl"
@@ -61,13 +63,8 @@ func TestGitHost(t *testing.T) {
 // TestSealerKeys: another key is told from a damaged text.
 func TestSealerKeys(t *testing.T) {
 	one, err := newSealer([]byte(strings.Repeat("a", keyBytes)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	other, err := newSealer([]byte(strings.Repeat("b", keyBytes)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
+	other := must.Get(newSealer([]byte(strings.Repeat("b", keyBytes))))(t)
 	to := binding{Purpose: "test", User: "ada"}
 	sealed := one.seal([]byte("text"), to)
 	if plain, err := one.open(sealed, to); err != nil || string(plain) != "text" {

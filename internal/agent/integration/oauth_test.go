@@ -14,6 +14,7 @@ import (
 
 	"slipway.dev/slipway/internal/agent/integration"
 	"slipway.dev/slipway/internal/gitprovider/providertest"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/wire/platformv1"
 	"slipway.dev/slipway/internal/wire/runtimev1"
 	"slipway.dev/slipway/internal/wire/runtimev1/runtimev1connect"
@@ -25,21 +26,15 @@ const callback = platformURL + "/git/callback"
 // application registers the OAuth application as an admin does.
 func (w *world) application(t *testing.T) {
 	t.Helper()
-	_, err := w.Client.CoreV1().Secrets(w.namespace).Create(t.Context(), &corev1.Secret{
+	must.Get(w.Client.CoreV1().Secrets(w.namespace).Create(t.Context(), &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Name: "slipway-oauth-github"},
 		Data:       map[string][]byte{"clientId": []byte("client"), "clientSecret": []byte("canary0client")},
-	}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}, metav1.CreateOptions{}))(t)
 }
 
 func begin(t *testing.T, client runtimev1connect.IntegrationServiceClient, request *runtimev1.BeginOAuthRequest) *runtimev1.BeginOAuthResponse {
 	t.Helper()
-	answer, err := client.BeginOAuth(t.Context(), connect.NewRequest(request))
-	if err != nil {
-		t.Fatal(err)
-	}
+	answer := must.Get(client.BeginOAuth(t.Context(), connect.NewRequest(request)))(t)
 	return answer.Msg
 }
 
@@ -51,14 +46,8 @@ func (w *world) agree(t *testing.T, address string) string {
 	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}}
 	defer transport.CloseIdleConnections()
 	browser := &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, address, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	response, err := browser.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
+	request := must.Get(http.NewRequestWithContext(t.Context(), http.MethodGet, address, nil))(t)
+	response := must.Get(browser.Do(request))(t)
 	_ = response.Body.Close()
 	back, err := url.Parse(response.Header.Get("Location"))
 	if err != nil || back.Host == "" {
@@ -134,13 +123,9 @@ func TestOAuthRenews(t *testing.T) {
 		})
 	}
 	begun := begin(t, w.user("ada"), &runtimev1.BeginOAuthRequest{RedirectUrl: callback})
-	if _, err := finish(t, w.user("ada"), begun.GetState(), w.agree(t, begun.GetUrl())); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(finish(t, w.user("ada"), begun.GetState(), w.agree(t, begun.GetUrl())))(t)
 	begun = begin(t, w.admin(), &runtimev1.BeginOAuthRequest{RedirectUrl: callback, RuntimeToken: true})
-	if _, err := finish(t, w.admin(), begun.GetState(), w.agree(t, begun.GetUrl())); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(finish(t, w.admin(), begun.GetState(), w.agree(t, begun.GetUrl())))(t)
 	w.clock = w.clock.Add(110 * time.Minute)
 	if token, _, err := w.service.UserToken(t.Context(), "", "ada"); err != nil || token.Reveal() != "access-1003" {
 		t.Errorf("the token of the user is not the next one: %v", err)

@@ -16,6 +16,7 @@ import (
 	"slipway.dev/slipway/internal/agent/integration"
 	"slipway.dev/slipway/internal/gitops/source/remote"
 	"slipway.dev/slipway/internal/gitprovider/providertest"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/wire/platformv1"
 	"slipway.dev/slipway/internal/wire/runtimev1"
 )
@@ -24,17 +25,9 @@ import (
 func sshKey(t *testing.T, host string) (key, line string) {
 	t.Helper()
 	public, private, err := ed25519.GenerateKey(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	block, err := ssh.MarshalPrivateKey(private, "canary")
-	if err != nil {
-		t.Fatal(err)
-	}
-	shown, err := ssh.NewPublicKey(public)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
+	block := must.Get(ssh.MarshalPrivateKey(private, "canary"))(t)
+	shown := must.Get(ssh.NewPublicKey(public))(t)
 	return string(pem.EncodeToMemory(block)), host + " " + strings.TrimSpace(string(ssh.MarshalAuthorizedKey(shown)))
 }
 
@@ -64,10 +57,7 @@ func TestRuntimeCredentials(t *testing.T) {
 	_, err = w.user("ada").SetRuntimeCredentials(t.Context(), connect.NewRequest(&runtimev1.SetRuntimeCredentialsRequest{Token: runtimeToken}))
 	refused(t, err, connect.CodePermissionDenied)
 
-	status, err := w.set(t, &runtimev1.SetRuntimeCredentialsRequest{Token: runtimeToken, CertificateAuthorities: authorities})
-	if err != nil {
-		t.Fatal(err)
-	}
+	status := must.Get(w.set(t, &runtimev1.SetRuntimeCredentialsRequest{Token: runtimeToken, CertificateAuthorities: authorities}))(t)
 	if status.GetState() != "ok" || status.GetLogin() != "robot" || status.GetExpiresAt().AsTime().Sub(w.clock) < 29*24*time.Hour {
 		t.Errorf("the status is %v", status)
 	}
@@ -83,9 +73,7 @@ func TestRuntimeCredentials(t *testing.T) {
 		t.Errorf("another host gets a credential: %v", err)
 	}
 	w.pending(t, platformv1.CompletionStep_COMPLETION_STEP_USER_TOKEN, platformv1.CompletionStep_COMPLETION_STEP_RUNTIME_APPLICATION)
-	if _, err := w.user("ada").Register(t.Context(), register(adaToken)); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(w.user("ada").Register(t.Context(), register(adaToken)))(t)
 	w.pending(t, platformv1.CompletionStep_COMPLETION_STEP_RUNTIME_APPLICATION)
 }
 
@@ -117,12 +105,8 @@ func TestRuntimeSSH(t *testing.T) {
 		_, err := w.set(t, request)
 		refused(t, err, connect.CodeInvalidArgument, name)
 	}
-	if _, err := w.set(t, &runtimev1.SetRuntimeCredentialsRequest{Token: runtimeToken, SshPrivateKey: key, KnownHosts: line}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := w.set(t, &runtimev1.SetRuntimeCredentialsRequest{Token: runtimeToken}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(w.set(t, &runtimev1.SetRuntimeCredentialsRequest{Token: runtimeToken, SshPrivateKey: key, KnownHosts: line}))(t)
+	must.Get(w.set(t, &runtimev1.SetRuntimeCredentialsRequest{Token: runtimeToken}))(t)
 	got, err := w.admin().GetRuntimeCredentials(t.Context(), connect.NewRequest(&runtimev1.GetRuntimeCredentialsRequest{}))
 	if err != nil || !got.Msg.GetConfigured() || !got.Msg.GetSsh() {
 		t.Errorf("the credentials are %v: %v", got, err)
@@ -131,10 +115,7 @@ func TestRuntimeSSH(t *testing.T) {
 		"ssh://git@127.0.0.1:2222/team/config.git": true, "git@127.0.0.1:team/config.git": true,
 		"ssh://git@127.0.0.1:2223/x.git": false, "git@example.com:team/config.git": false,
 	} {
-		parsed, err := remote.ParseAddress(address)
-		if err != nil {
-			t.Fatal(err)
-		}
+		parsed := must.Get(remote.ParseAddress(address))(t)
 		if ready, err := w.service.SSHReady(t.Context(), "", parsed); err != nil || ready != want {
 			t.Errorf("%s: there is a key: %v, %v", address, ready, err)
 		}
@@ -150,12 +131,8 @@ func TestRuntimeSSH(t *testing.T) {
 func TestRecheck(t *testing.T) {
 	w := newWorld(t)
 	w.trust(t)
-	if _, err := w.set(t, &runtimev1.SetRuntimeCredentialsRequest{Token: runtimeToken}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := w.user("ada").Register(t.Context(), register(adaToken)); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(w.set(t, &runtimev1.SetRuntimeCredentialsRequest{Token: runtimeToken}))(t)
+	must.Get(w.user("ada").Register(t.Context(), register(adaToken)))(t)
 	w.provider.SetToken(providertest.Token{Value: runtimeToken, Revoked: true})
 	w.provider.SetToken(providertest.Token{Value: adaToken, Revoked: true})
 	asked := len(w.provider.Requests())
@@ -187,9 +164,7 @@ func TestCanary(t *testing.T) {
 	w.trust(t)
 	key, line := sshKey(t, "127.0.0.1")
 	secrets := []string{runtimeToken, adaToken, weakToken, "canary0client", strings.Split(key, "\n")[1]}
-	if _, err := w.set(t, &runtimev1.SetRuntimeCredentialsRequest{Token: runtimeToken, SshPrivateKey: key, KnownHosts: line}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(w.set(t, &runtimev1.SetRuntimeCredentialsRequest{Token: runtimeToken, SshPrivateKey: key, KnownHosts: line}))(t)
 	_, _ = w.set(t, &runtimev1.SetRuntimeCredentialsRequest{Token: weakToken})
 	_, _ = w.set(t, &runtimev1.SetRuntimeCredentialsRequest{Token: "x", SshPrivateKey: key[:80]})
 	for _, token := range []string{adaToken, weakToken} {
@@ -204,19 +179,10 @@ func TestCanary(t *testing.T) {
 
 	var shown strings.Builder
 	shown.WriteString(w.log.String())
-	maps, err := w.Client.CoreV1().ConfigMaps(w.namespace).List(t.Context(), metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	events, err := w.Client.CoreV1().Events(w.namespace).List(t.Context(), metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	maps := must.Get(w.Client.CoreV1().ConfigMaps(w.namespace).List(t.Context(), metav1.ListOptions{}))(t)
+	events := must.Get(w.Client.CoreV1().Events(w.namespace).List(t.Context(), metav1.ListOptions{}))(t)
 	shown.WriteString(maps.String() + events.String())
-	all, err := w.Client.CoreV1().Secrets(w.namespace).List(t.Context(), metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := must.Get(w.Client.CoreV1().Secrets(w.namespace).List(t.Context(), metav1.ListOptions{}))(t)
 	needed := []string{"slipway-git-runtime", "slipway-git-runtime-https", "slipway-git-runtime-ssh"}
 	for _, one := range all.Items {
 		for field, text := range one.Data {

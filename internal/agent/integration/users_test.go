@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"slipway.dev/slipway/internal/gitprovider/providertest"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/wire/runtimev1"
 )
 
@@ -25,25 +26,17 @@ func register(token string) *connect.Request[runtimev1.RegisterRequest] {
 func TestRegister(t *testing.T) {
 	w := newWorld(t)
 	w.trust(t)
-	answer, err := w.user("ada").Register(t.Context(), register(adaToken))
-	if err != nil {
-		t.Fatal(err)
-	}
+	answer := must.Get(w.user("ada").Register(t.Context(), register(adaToken)))(t)
 	if status := answer.Msg.GetStatus(); status.GetLogin() != "ada" || status.GetState() != "ok" || status.GetUser() != "ada@example.com" || status.GetKind() != "classic" {
 		t.Errorf("the status is %v", status)
 	}
-	if _, err := w.user("bob").Register(t.Context(), register(bobToken)); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(w.user("bob").Register(t.Context(), register(bobToken)))(t)
 	for name, count := range map[string]int{"ada": 1, "admin": 2} {
 		client := w.user(name)
 		if name == "admin" {
 			client = w.admin()
 		}
-		list, err := client.ListIntegrations(t.Context(), connect.NewRequest(&runtimev1.ListIntegrationsRequest{}))
-		if err != nil {
-			t.Fatal(err)
-		}
+		list := must.Get(client.ListIntegrations(t.Context(), connect.NewRequest(&runtimev1.ListIntegrationsRequest{})))(t)
 		if all := list.Msg.GetIntegrations(); len(all) != 1 || all[0].GetName() != "default" || all[0].GetApiUrl() != w.provider.APIURL || len(all[0].GetUsers()) != count {
 			t.Errorf("%s sees %v", name, all)
 		}
@@ -52,9 +45,7 @@ func TestRegister(t *testing.T) {
 	if err != nil || token.Reveal() != adaToken {
 		t.Errorf("the token of ada is another one: %v", err)
 	}
-	if _, err := w.user("ada").Deregister(t.Context(), connect.NewRequest(&runtimev1.DeregisterRequest{})); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(w.user("ada").Deregister(t.Context(), connect.NewRequest(&runtimev1.DeregisterRequest{})))(t)
 	if _, _, err := w.service.UserToken(t.Context(), "", "ada"); err == nil {
 		t.Error("the token is still there")
 	}
@@ -121,9 +112,7 @@ func TestSwappedEntries(t *testing.T) {
 	w := newWorld(t)
 	w.trust(t)
 	for user, token := range map[string]string{"ada": adaToken, "bob": bobToken} {
-		if _, err := w.user(user).Register(t.Context(), register(token)); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(w.user(user).Register(t.Context(), register(token)))(t)
 	}
 	stored := w.secret(t, "slipway-git-default")
 	var fields []string
@@ -137,9 +126,7 @@ func TestSwappedEntries(t *testing.T) {
 		}
 		fields = append(fields, field)
 		var entry map[string]any
-		if err := json.Unmarshal(text, &entry); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal(text, &entry))
 		entries[field] = entry
 	}
 	one, other := fields[0], fields[1]
@@ -147,10 +134,7 @@ func TestSwappedEntries(t *testing.T) {
 	for field, entry := range entries {
 		stored.Data[field], _ = json.Marshal(entry)
 	}
-	stored, err := w.Client.CoreV1().Secrets(w.namespace).Update(t.Context(), stored, metav1.UpdateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	stored = must.Get(w.Client.CoreV1().Secrets(w.namespace).Update(t.Context(), stored, metav1.UpdateOptions{}))(t)
 	for _, user := range []string{"ada", "bob"} {
 		if _, _, err := w.service.UserToken(t.Context(), "", user); err == nil || !strings.Contains(err.Error(), "not of this user") {
 			t.Errorf("the token at the place of %s: %v", user, err)
@@ -158,9 +142,7 @@ func TestSwappedEntries(t *testing.T) {
 	}
 	// Whole entries at each other's places are nobody's.
 	stored.Data[one], stored.Data[other] = stored.Data[other], stored.Data[one]
-	if _, err := w.Client.CoreV1().Secrets(w.namespace).Update(t.Context(), stored, metav1.UpdateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(w.Client.CoreV1().Secrets(w.namespace).Update(t.Context(), stored, metav1.UpdateOptions{}))(t)
 	for _, user := range []string{"ada", "bob"} {
 		if _, _, err := w.service.UserToken(t.Context(), "", user); err == nil {
 			t.Errorf("%s has a token", user)
@@ -174,9 +156,7 @@ func TestSwappedEntries(t *testing.T) {
 func TestEditIntegration(t *testing.T) {
 	w := newWorld(t)
 	w.trust(t)
-	if _, err := w.user("ada").Register(t.Context(), register(adaToken)); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(w.user("ada").Register(t.Context(), register(adaToken)))(t)
 	add := func(one *runtimev1.Integration) error {
 		_, err := w.admin().AddIntegration(t.Context(), connect.NewRequest(&runtimev1.AddIntegrationRequest{Integration: one}))
 		return err
@@ -190,16 +170,11 @@ func TestEditIntegration(t *testing.T) {
 	change := connect.NewRequest(&runtimev1.EditIntegrationRequest{Integration: &runtimev1.Integration{ApiUrl: "https://other.example.com", Sharing: "admins"}})
 	_, err := w.user("ada").EditIntegration(t.Context(), change)
 	refused(t, err, connect.CodePermissionDenied)
-	answer, err := w.admin().EditIntegration(t.Context(), change)
-	if err != nil {
-		t.Fatal(err)
-	}
+	answer := must.Get(w.admin().EditIntegration(t.Context(), change))(t)
 	if one := answer.Msg.GetIntegration(); one.GetApiUrl() != "https://other.example.com/api/v3" || len(one.GetUsers()) != 0 {
 		t.Errorf("the integration is %v", one)
 	}
 	_, err = w.user("ada").Register(t.Context(), register(adaToken))
 	refused(t, err, connect.CodePermissionDenied, "admins")
-	if _, err := w.admin().RemoveIntegration(t.Context(), connect.NewRequest(&runtimev1.RemoveIntegrationRequest{Name: "default"})); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(w.admin().RemoveIntegration(t.Context(), connect.NewRequest(&runtimev1.RemoveIntegrationRequest{Name: "default"})))(t)
 }

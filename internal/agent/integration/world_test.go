@@ -23,6 +23,7 @@ import (
 	"slipway.dev/slipway/internal/gitprovider"
 	"slipway.dev/slipway/internal/gitprovider/providertest"
 	"slipway.dev/slipway/internal/kube/kubetest"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/programs"
 	"slipway.dev/slipway/internal/wire"
 	"slipway.dev/slipway/internal/wire/permission"
@@ -147,22 +148,15 @@ func (a *asUser) RoundTrip(r *http.Request) (*http.Response, error) {
 // trust makes the runtime know the authority of the provider.
 func (w *world) trust(t *testing.T) {
 	t.Helper()
-	_, err := w.Client.CoreV1().ConfigMaps(w.namespace).Create(t.Context(), &corev1.ConfigMap{
+	must.Get(w.Client.CoreV1().ConfigMaps(w.namespace).Create(t.Context(), &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Name: "argocd-tls-certs-cm"}, Data: map[string]string{"127.0.0.1": string(w.provider.CA)},
-	}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}, metav1.CreateOptions{}))(t)
 }
 
 // secret reads a Secret of the control namespace.
 func (w *world) secret(t *testing.T, name string) *corev1.Secret {
 	t.Helper()
-	found, err := w.Client.CoreV1().Secrets(w.namespace).Get(t.Context(), name, metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return found
+	return must.Get(w.Client.CoreV1().Secrets(w.namespace).Get(t.Context(), name, metav1.GetOptions{}))(t)
 }
 
 // refused checks that an answer is an error with a code and some words.

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"slipway.dev/slipway/internal/agent/join"
+	"slipway.dev/slipway/internal/must"
 )
 
 // TestPlatformComesBack: a platform that is away is asked again until it answers,
@@ -65,10 +66,7 @@ func connectProxy(t *testing.T) (address *url.URL, used *atomic.Int32) {
 		_ = from.Close()
 	}))
 	t.Cleanup(server.Close)
-	address, err := url.Parse(server.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	address = must.Get(url.Parse(server.URL))(t)
 	return address, used
 }
 

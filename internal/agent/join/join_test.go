@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"slipway.dev/slipway/internal/agent/join"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/wire/platformv1"
 )
 
@@ -147,9 +148,7 @@ func TestEndedAnywhere(t *testing.T) {
 // a right one needs no restart.
 func TestKeyIsReadAgain(t *testing.T) {
 	w := newWorld(t)
-	if err := os.Remove(w.keyFile); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Remove(w.keyFile))
 	r := w.start(t, true)
 	if status := r.awaitPhase(t, join.KeyMissing); !strings.Contains(status.Message, w.keyFile) {
 		t.Errorf("it says %q", status.Message)
@@ -170,9 +169,7 @@ func TestKeyInASecret(t *testing.T) {
 		t.Errorf("the error is %v", err)
 	}
 	made := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "slipway-key"}, StringData: map[string]string{"token": goodKey + "\n"}}
-	if _, err := w.Client.CoreV1().Secrets(w.namespace).Create(t.Context(), made, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(w.Client.CoreV1().Secrets(w.namespace).Create(t.Context(), made, metav1.CreateOptions{}))(t)
 	w.start(t, true, func(o *join.Options) { o.Key = key }).awaitPhase(t, join.Joined)
 	if _, err := join.KeySecret(w.Cluster.Cluster, w.namespace, "slipway-key", "other").Key(t.Context()); err == nil || !strings.Contains(err.Error(), "no API key in it") {
 		t.Errorf("the error is %v", err)

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"slipway.dev/slipway/internal/agent/join"
+	"slipway.dev/slipway/internal/must"
 )
 
 // noTokens says when a Secret still has a credential.
@@ -63,9 +64,7 @@ func TestRevokedAndAllowedAgain(t *testing.T) {
 	r.awaitPhase(t, join.Joined)
 	w.platform.change(func(p *platform) { p.revoked = true })
 	r.awaitPhase(t, join.Revoked)
-	if err := w.Client.CoreV1().Secrets(w.namespace).Delete(t.Context(), join.SecretName, metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.Client.CoreV1().Secrets(w.namespace).Delete(t.Context(), join.SecretName, metav1.DeleteOptions{}))
 	r.awaitPhase(t, join.Joined)
 }
 

@@ -19,6 +19,7 @@ import (
 	"slipway.dev/slipway/internal/agent/join"
 	"slipway.dev/slipway/internal/kube"
 	"slipway.dev/slipway/internal/kube/kubetest"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/programs"
 	"slipway.dev/slipway/internal/wire/platformv1"
 )
@@ -61,12 +62,8 @@ func newWorld(t *testing.T) *world {
 func (w *world) writeKey(t *testing.T, key string) {
 	t.Helper()
 	// In one step, as the kubelet does.
-	if err := os.WriteFile(w.keyFile+".new", []byte(key+"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Rename(w.keyFile+".new", w.keyFile); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(w.keyFile+".new", []byte(key+"\n"), 0o600))
+	must.Do(t, os.Rename(w.keyFile+".new", w.keyFile))
 }
 
 // Heartbeat is the state of the runtime.
@@ -98,10 +95,7 @@ func (w *world) start(t *testing.T, leads bool, changes ...func(*join.Options)) 
 	for _, change := range changes {
 		change(&options)
 	}
-	made, err := join.New(options)
-	if err != nil {
-		t.Fatal(err)
-	}
+	made := must.Get(join.New(options))(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	r := &replica{Membership: made, cancel: cancel}
 	run := func(part func(context.Context) error) {

@@ -19,6 +19,7 @@ import (
 
 	"slipway.dev/slipway/api/argo/v1alpha1"
 	"slipway.dev/slipway/internal/agent/report"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/wire/platformv1/platformv1connect"
 )
 
@@ -95,13 +96,8 @@ func TestKilled(t *testing.T) {
 		command := exec.Command(os.Args[0], p.server.URL, apps.URL)
 		command.Env = append(os.Environ(), childFolder+"="+folder)
 		command.Stderr = os.Stderr
-		input, err := command.StdinPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := command.Start(); err != nil {
-			t.Fatal(err)
-		}
+		input := must.Get(command.StdinPipe())(t)
+		must.Do(t, command.Start())
 		changes := json.NewEncoder(input)
 		events, _ := p.told()
 		for range 1 + dice.IntN(40) {

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"slipway.dev/slipway/internal/agent/report"
+	"slipway.dev/slipway/internal/must"
 )
 
 // history is a random life of a cluster, a reporter and a platform.
@@ -116,10 +117,7 @@ func (h *history) restart() {
 		h.cluster.remove(fmt.Sprint("app-", h.dice.IntN(8))) // while nobody looks
 		h.cluster.set(fmt.Sprint("app-", h.dice.IntN(8)), "Unknown")
 	}
-	names, err := filepath.Glob(filepath.Join(folder, "*"))
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	names := must.Get(filepath.Glob(filepath.Join(folder, "*")))(h.t)
 	for _, name := range names {
 		content, err := os.ReadFile(name)
 		if err != nil || len(content) == 0 {
@@ -134,9 +132,7 @@ func (h *history) restart() {
 		case 4:
 			content = nil
 		}
-		if err := os.WriteFile(name, content, 0o600); err != nil {
-			h.t.Fatal(err)
-		}
+		must.Do(h.t, os.WriteFile(name, content, 0o600))
 	}
 	h.begin(folder)
 }

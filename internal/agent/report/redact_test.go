@@ -11,6 +11,7 @@ import (
 
 	"slipway.dev/slipway/api/argo/v1alpha1"
 	"slipway.dev/slipway/internal/agent/report"
+	"slipway.dev/slipway/internal/must"
 )
 
 // canary is in every place of an Application that may hold a secret.
@@ -46,9 +47,7 @@ const leakyApplication = `{
 // TestSecretsStay: nothing that is secret leaves the cluster, and the rest does.
 func TestSecretsStay(t *testing.T) {
 	var app v1alpha1.Application
-	if err := json.Unmarshal([]byte(leakyApplication), &app); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal([]byte(leakyApplication), &app))
 	message := report.Message(&app, "prod", time.Unix(0, 0))
 	text := protojson.Format(message)
 	if strings.Contains(text, canary) {

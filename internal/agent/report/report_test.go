@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"slipway.dev/slipway/internal/agent/report"
+	"slipway.dev/slipway/internal/must"
 )
 
 // told is how many events the platform has stored, and how many resyncs have begun.
@@ -130,9 +131,7 @@ func TestFolderGoesAway(t *testing.T) {
 	start(t, p, c, folder, report.LargeBatches)
 	c.set("shop", "Healthy")
 	p.await(t, c)
-	if err := os.RemoveAll(folder); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.RemoveAll(folder))
 	// Enough for another segment, which cannot be made.
 	p.change(func(p *platform) { p.away = true })
 	for i := range 3000 {
@@ -140,9 +139,7 @@ func TestFolderGoesAway(t *testing.T) {
 	}
 	p.change(func(p *platform) { p.away = false })
 	p.await(t, c)
-	if err := os.MkdirAll(folder, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.MkdirAll(folder, 0o700))
 	p.awaitThat(t, func() string {
 		names, err := filepath.Glob(filepath.Join(folder, "spool-*.log"))
 		if err != nil || len(names) != 1 {
@@ -159,10 +156,7 @@ func TestRunsAgain(t *testing.T) {
 	p, c := newPlatform(t), newCluster()
 	options := report.Options{Folder: t.TempDir(), Runtime: runtimeName, Client: p.client(), List: c.list, Log: slog.New(slog.DiscardHandler)}
 	report.Hasten(&options, 20*time.Millisecond)
-	reporter, err := report.New(options)
-	if err != nil {
-		t.Fatal(err)
-	}
+	reporter := must.Get(report.New(options))(t)
 	for term := range 3 {
 		c.set("shop", fmt.Sprint("term ", term)) // while nobody leads
 		ctx, cancel := context.WithCancel(t.Context())

@@ -17,6 +17,7 @@ import (
 
 	"slipway.dev/slipway/api/argo/v1alpha1"
 	"slipway.dev/slipway/internal/agent/report"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/wire/platformv1"
 )
 
@@ -109,10 +110,7 @@ func start(t *testing.T, p *platform, c *cluster, folder string, changes ...func
 	for _, change := range changes {
 		change(&options)
 	}
-	reporter, err := report.New(options)
-	if err != nil {
-		t.Fatal(err)
-	}
+	reporter := must.Get(report.New(options))(t)
 	c.watchedBy(reporter)
 	ctx, cancel := context.WithCancel(context.Background())
 	l := &life{folder: folder, cancel: cancel, ended: make(chan error, 1)}
@@ -140,10 +138,7 @@ func (l *life) end(t *testing.T, c *cluster) {
 func (l *life) image(t *testing.T) string {
 	t.Helper()
 	to := t.TempDir()
-	names, err := filepath.Glob(filepath.Join(l.folder, "*"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	names := must.Get(filepath.Glob(filepath.Join(l.folder, "*")))(t)
 	for _, name := range names {
 		content, err := os.ReadFile(name)
 		if os.IsNotExist(err) {
@@ -152,9 +147,7 @@ func (l *life) image(t *testing.T) string {
 		if err == nil {
 			err = os.WriteFile(filepath.Join(to, filepath.Base(name)), content, 0o600)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 	}
 	return to
 }

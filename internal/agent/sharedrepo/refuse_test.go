@@ -11,6 +11,7 @@ import (
 	"slipway.dev/slipway/internal/agent/sharedrepo"
 	"slipway.dev/slipway/internal/gitops/gittest"
 	"slipway.dev/slipway/internal/gitops/source/remote"
+	"slipway.dev/slipway/internal/must"
 )
 
 // TestPathsOutside: a change reads and writes below the path of its location and
@@ -109,12 +110,8 @@ func TestRejectedPush(t *testing.T) {
 	server := gittest.Serve(t)
 	origin := server.Repository(t, "config", map[string]string{"x": "x"})
 	hook := filepath.Join(origin.Dir(), "hooks", "pre-receive")
-	if err := os.MkdirAll(filepath.Dir(hook), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(hook, []byte("#!/bin/sh\nexit 1\n"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.MkdirAll(filepath.Dir(hook), 0o755))
+	must.Do(t, os.WriteFile(hook, []byte("#!/bin/sh\nexit 1\n"), 0o755))
 	repository := open(t, origin.URL(), remote.Access{})
 	_, err := repository.Change(t.Context(), "no", somebody(), write("y", "y"))
 	var rejected *remote.RejectedError
@@ -154,9 +151,7 @@ func TestAuthorNames(t *testing.T) {
 	origin := gittest.Serve(t).Repository(t, "config", map[string]string{"x": "x"})
 	repository := open(t, origin.URL(), remote.Access{})
 	evil := sharedrepo.Author{Name: "Eve\ncommitter Mallory <m@example.com> 1 +0000\n", Email: "eve@example.com> 0 +0000\n\nx <"}
-	if _, err := repository.Change(t.Context(), "one\x00two\r", evil, write("y", "y")); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(repository.Change(t.Context(), "one\x00two\r", evil, write("y", "y")))(t)
 	origin.Git(t, "fsck", "--strict")
 	if got, want := origin.Git(t, "log", "-1", "--format=%cn|%s"), "Slipway runtime demo|onetwo"; got != want {
 		t.Errorf("the commit is %q, not %q", got, want)

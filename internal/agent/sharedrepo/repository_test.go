@@ -11,6 +11,7 @@ import (
 	"slipway.dev/slipway/internal/gitops/gittest"
 	"slipway.dev/slipway/internal/gitops/source/credential"
 	"slipway.dev/slipway/internal/gitops/source/remote"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/secret"
 )
 
@@ -26,15 +27,8 @@ func runtime() sharedrepo.Author {
 // open opens a location below a repository of the test.
 func open(t *testing.T, text string, access remote.Access) *sharedrepo.Repository {
 	t.Helper()
-	location, err := sharedrepo.Parse(text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	repository, err := sharedrepo.Open(sharedrepo.Options{Location: location, Access: access, Committer: runtime(), Folder: t.TempDir()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return repository
+	location := must.Get(sharedrepo.Parse(text))(t)
+	return must.Get(sharedrepo.Open(sharedrepo.Options{Location: location, Access: access, Committer: runtime(), Folder: t.TempDir()}))(t)
 }
 
 // write is a change that writes one file.
@@ -53,11 +47,7 @@ func empty(t *testing.T, server *gittest.Server) *gittest.Repository {
 // change makes a change that has to succeed.
 func change(t *testing.T, repository *sharedrepo.Repository, with func(sharedrepo.Files) error) string {
 	t.Helper()
-	commit, err := repository.Change(t.Context(), "a change", somebody(), with)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return commit
+	return must.Get(repository.Change(t.Context(), "a change", somebody(), with))(t)
 }
 
 // TestWaysIn: HTTPS with a token, with a name and password and a CA of its own,

@@ -7,6 +7,7 @@ import (
 	"slipway.dev/slipway/internal/agent/sharedrepo"
 	"slipway.dev/slipway/internal/gitops/gittest"
 	"slipway.dev/slipway/internal/gitops/source/remote"
+	"slipway.dev/slipway/internal/must"
 )
 
 // TestParse: the grammar of the address. (R57)
@@ -30,10 +31,7 @@ func TestParse(t *testing.T) {
 func TestSeed(t *testing.T) {
 	origin := empty(t, gittest.Serve(t))
 	repository := open(t, origin.URL()+"/shared", remote.Access{})
-	first, err := repository.Seed(t.Context(), "demo", "slipway")
-	if err != nil {
-		t.Fatal(err)
-	}
+	first := must.Get(repository.Seed(t.Context(), "demo", "slipway"))(t)
 	files := origin.Git(t, "ls-tree", "-r", "--name-only", "main")
 	want := `shared/README.md
 shared/resources/all-runtimes-all-clusters/.gitkeep
@@ -48,10 +46,7 @@ shared/runtimes/demo/in-cluster.yaml`
 	if again, err := repository.Seed(t.Context(), "demo", "slipway"); err != nil || again != first {
 		t.Errorf("seeding again makes %s after %s: %v", again, first, err)
 	}
-	second, err := repository.Seed(t.Context(), "other", "slipway")
-	if err != nil {
-		t.Fatal(err)
-	}
+	second := must.Get(repository.Seed(t.Context(), "other", "slipway"))(t)
 	if got := origin.Git(t, "diff", "--name-only", first, second); got != "shared/runtimes/other/in-cluster.yaml" {
 		t.Errorf("the second runtime changes %s", got)
 	}
@@ -70,9 +65,7 @@ func TestRestore(t *testing.T) {
 	server := gittest.Serve(t)
 	origin := empty(t, server)
 	repository := open(t, origin.URL(), remote.Access{})
-	if _, err := repository.Seed(t.Context(), "demo", "before"); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(repository.Seed(t.Context(), "demo", "before"))(t)
 	change(t, repository, func(files sharedrepo.Files) error {
 		if err := files.Write(sharedrepo.GitSourceFile("demo", "apps"), []byte("apps: 1\n")); err != nil {
 			return err
@@ -84,9 +77,7 @@ func TestRestore(t *testing.T) {
 	})
 	moved := server.Repository(t, "moved", map[string]string{"x": "x"})
 	moved.Git(t, "fetch", "--quiet", origin.Dir(), "+main:main")
-	if _, err := open(t, moved.URL()+"?ref=main", remote.Access{}).Seed(t.Context(), "demo", "after"); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(open(t, moved.URL()+"?ref=main", remote.Access{}).Seed(t.Context(), "demo", "after"))(t)
 	text := moved.Git(t, "show", "main:runtimes/demo/in-cluster.yaml")
 	for _, part := range []string{"repoURL: " + moved.URL(), "targetRevision: main", "namespace: after", "team: ours"} {
 		if !strings.Contains(text, part) {
@@ -101,14 +92,8 @@ func TestRestore(t *testing.T) {
 // TestManifests: Applications of ours never delete what they made, and go on when
 // everything is gone from Git.
 func TestManifests(t *testing.T) {
-	location, err := sharedrepo.Parse("https://example.com/config.git/shared?ref=live")
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := sharedrepo.Parent(location, "demo", "slipway").YAML()
-	if err != nil {
-		t.Fatal(err)
-	}
+	location := must.Get(sharedrepo.Parse("https://example.com/config.git/shared?ref=live"))(t)
+	text := must.Get(sharedrepo.Parent(location, "demo", "slipway").YAML())(t)
 	want := `apiVersion: argoproj.io/v1alpha1
 kind: Application
 metadata:

@@ -9,6 +9,7 @@ import (
 
 	"slipway.dev/slipway/internal/gitops/source"
 	"slipway.dev/slipway/internal/gitops/tracking"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/observe/trafficreport"
 )
 
@@ -118,10 +119,7 @@ func TestCovers(t *testing.T) {
 
 // FuzzReport: whatever an edge says, the agent counts with it and does not break.
 func FuzzReport(f *testing.F) {
-	text, err := json.Marshal(report(time.Second, map[trafficreport.RouteID]uint64{cart: 3}, cart, all))
-	if err != nil {
-		f.Fatal(err)
-	}
+	text := must.Get(json.Marshal(report(time.Second, map[trafficreport.RouteID]uint64{cart: 3}, cart, all)))(f)
 	f.Add(text, text)
 	f.Add([]byte(`{"table":null}`), []byte(`{"counts":[{"id":{"name":"x"},"spread":[1,2,3]}],"table":{"routes":[{"backends":[{}]}]}}`))
 	f.Fuzz(func(t *testing.T, a, b []byte) {

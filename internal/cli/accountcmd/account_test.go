@@ -11,6 +11,7 @@ import (
 	"connectrpc.com/connect"
 
 	"slipway.dev/slipway/internal/cli/clitest"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/programs"
 	"slipway.dev/slipway/internal/wire/platformv1"
 	"slipway.dev/slipway/internal/wire/platformv1/platformv1connect"
@@ -90,9 +91,7 @@ func TestKeys(t *testing.T) {
 	api := platformv1connect.NewKeyServiceClient(&http.Client{Transport: clitest.Bearer{Token: w.Key(t)}}, w.Url)
 	const more = 230 // more than a page
 	for i := range more {
-		if _, err := api.CreateKey(t.Context(), connect.NewRequest(&platformv1.CreateKeyRequest{Name: fmt.Sprintf("key-%03d", i)})); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(api.CreateKey(t.Context(), connect.NewRequest(&platformv1.CreateKeyRequest{Name: fmt.Sprintf("key-%03d", i)})))(t)
 	}
 	var list struct {
 		Keys []struct{ ID, Name, Prefix string }
@@ -148,16 +147,12 @@ func TestFollowAudit(t *testing.T) {
 	var out programs.Output
 	command := w.Command(t.Context(), strings.Fields("audit export --action key.create --follow"))
 	command.Stdout, command.Stderr = &out, &out
-	if err := command.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, command.Start())
 	for n := range 3 {
 		w.Must(t, fmt.Sprintf("api-key create key-%d", n))
 		programs.Until(t, "the entry of the key", func() bool { return strings.Contains(out.String(), fmt.Sprintf("key/key-%d", n)) })
 	}
-	if err := command.Process.Signal(os.Interrupt); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, command.Process.Signal(os.Interrupt))
 	err := command.Wait()
 	if lines := strings.Count(out.String(), "\n"); lines != 4 { // one is the key of the login
 		t.Errorf("%d lines, %v:\n%s", lines, err, out.String())

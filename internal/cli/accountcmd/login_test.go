@@ -15,6 +15,7 @@ import (
 
 	"slipway.dev/slipway/internal/cli/clitest"
 	"slipway.dev/slipway/internal/edge/pkitest"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/programs"
 )
 
@@ -157,9 +158,7 @@ func TestContexts(t *testing.T) {
 	write := func(mode os.FileMode, text string) {
 		t.Helper()
 		_ = os.Remove(w.Config)
-		if err := os.WriteFile(w.Config, []byte(text), mode); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(w.Config, []byte(text), mode))
 	}
 	const two = `currentContext: a
 contexts:
@@ -193,9 +192,7 @@ a https://a.example acme ada@example.com staging 2026-12-01T00:00:00Z
 	w.Fails(t, "config list", 2, "written by a newer program")
 	if os.Geteuid() == 0 {
 		write(0o600, two)
-		if err := os.Chown(w.Config, 65534, -1); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Chown(w.Config, 65534, -1))
 		w.Fails(t, "config list", 2, "belongs to another user")
 	}
 }
@@ -213,9 +210,7 @@ func TestContextsTogether(t *testing.T) {
 	for i := range many {
 		fmt.Fprintf(&text, "- {name: c%d, url: 'https://c%d.example'}\n", i, i)
 	}
-	if err := os.WriteFile(w.Config, []byte(text.String()), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(w.Config, []byte(text.String()), 0o600))
 	done := make(chan error, many)
 	for i := range many {
 		command := w.Command(t.Context(), strings.Fields(fmt.Sprintf("config set-runtime r%d --platform-context c%d", i, i)))
@@ -238,14 +233,9 @@ func TestContextsTogether(t *testing.T) {
 			t.Errorf("r%d is lost:\n%s", i, list)
 		}
 	}
-	lock, err := os.OpenFile(w.Config+".lock", os.O_RDWR, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	lock := must.Get(os.OpenFile(w.Config+".lock", os.O_RDWR, 0))(t)
 	defer func() { _ = lock.Close() }()
-	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, unix.Flock(int(lock.Fd()), unix.LOCK_EX))
 	w.Fails(t, "config use c1", 1, "another command changes the contexts")
 }
 
@@ -259,18 +249,14 @@ func TestLoginOnTerminal(t *testing.T) {
 	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	echoed := &programs.Output{}
 	go func() { _, _ = copyUntilEnd(echoed, screen) }()
-	if err := command.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, command.Start())
 	for _, step := range []struct{ prompt, response string }{
 		{"Email: ", clitest.AdminEmail}, {"Password: ", w.OneTime}, {"New password: ", "a mistake of mine"}, {"Once more: ", "another mistake"},
 		{"They differ.\nNew password: ", clitest.ChosenPassword}, {"differ.\nNew password: \nOnce more: ", clitest.ChosenPassword},
 	} {
 		shown.WaitFor(t, step.prompt)
 		waitForRaw(t, terminal, step.prompt != "Email: ")
-		if _, err := screen.WriteString(step.response + "\n"); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(screen.WriteString(step.response + "\n"))(t)
 	}
 	if err := command.Wait(); err != nil {
 		t.Fatalf("%v: %s", err, shown)
@@ -293,14 +279,10 @@ func TestInterruptedPassword(t *testing.T) {
 	command := w.Command(t.Context(), []string{"login", w.Url, "--email", clitest.AdminEmail})
 	shown := &programs.Output{}
 	command.Stdin, command.Stdout, command.Stderr = terminal, shown, shown
-	if err := command.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, command.Start())
 	shown.WaitFor(t, "Password: ")
 	waitForRaw(t, terminal, true)
-	if err := command.Process.Signal(os.Interrupt); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, command.Process.Signal(os.Interrupt))
 	if err := command.Wait(); err == nil || command.ProcessState.ExitCode() != 1 || !strings.Contains(shown.String(), "interrupted") {
 		t.Errorf("it ended with %v: %s", err, shown)
 	}
@@ -324,10 +306,7 @@ func copyUntilEnd(to *programs.Output, from *os.File) (int64, error) {
 func waitForRaw(t *testing.T, terminal *os.File, hidden bool) {
 	t.Helper()
 	programs.Until(t, "the echo of the terminal changes", func() bool {
-		state, err := unix.IoctlGetTermios(int(terminal.Fd()), unix.TCGETS)
-		if err != nil {
-			t.Fatal(err)
-		}
+		state := must.Get(unix.IoctlGetTermios(int(terminal.Fd()), unix.TCGETS))(t)
 		return (state.Lflag&unix.ECHO == 0) == hidden
 	})
 }

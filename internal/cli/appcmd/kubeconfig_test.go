@@ -11,6 +11,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"slipway.dev/slipway/internal/kube/kubetest"
+	"slipway.dev/slipway/internal/must"
 )
 
 // deadKubeconfig returns the path of a kubeconfig whose server refuses
@@ -29,9 +30,7 @@ func writeKubeconfig(t *testing.T, cluster clientcmdapi.Cluster, user clientcmda
 		Clusters: map[string]*clientcmdapi.Cluster{"c": &cluster}, AuthInfos: map[string]*clientcmdapi.AuthInfo{"u": &user},
 		Contexts: map[string]*clientcmdapi.Context{"x": {Cluster: "c", AuthInfo: "u"}}, CurrentContext: "x",
 	}, path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return path
 }
 
@@ -40,9 +39,7 @@ func writeKubeconfig(t *testing.T, cluster clientcmdapi.Cluster, user clientcmda
 func accountKubeconfig(t *testing.T, cluster *kubetest.Cluster, namespace, account string) string {
 	t.Helper()
 	token, err := cluster.Client.CoreV1().ServiceAccounts(namespace).CreateToken(t.Context(), account, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	authorities := cluster.Config.CAData
 	if len(authorities) == 0 {
 		if authorities, err = os.ReadFile(cluster.Config.CAFile); err != nil {

@@ -11,6 +11,7 @@ import (
 	"slipway.dev/slipway/internal/cli/clitest"
 	"slipway.dev/slipway/internal/gitops/gittest"
 	"slipway.dev/slipway/internal/kube/kubetest"
+	"slipway.dev/slipway/internal/must"
 )
 
 // TestAppMigrate: R29: the command against a real agent: the list, a dry run, the move
@@ -23,10 +24,7 @@ func TestAppMigrate(t *testing.T) {
 	argoHas(t, w, argo, repository.URL())
 	settings := func() string {
 		t.Helper()
-		one, err := w.Client.CoreV1().ConfigMaps(w.TestNamespace).Get(t.Context(), "settings", metav1.GetOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		one := must.Get(w.Client.CoreV1().ConfigMaps(w.TestNamespace).Get(t.Context(), "settings", metav1.GetOptions{}))(t)
 		return string(one.UID) + " " + one.Annotations["argocd.argoproj.io/tracking-id"]
 	}
 	before := settings()
@@ -83,12 +81,9 @@ spec:
   destination: {server: https://kubernetes.default.svc, namespace: %s}
   syncPolicy: {automated: {prune: true}}
 `, address, w.TestNamespace))
-	status, err := json.Marshal(map[string]any{"status": map[string]any{
+	status := must.Get(json.Marshal(map[string]any{"status": map[string]any{
 		"sync":      map[string]any{"status": "Synced", "comparedTo": map[string]any{"source": map[string]any{"repoURL": address}, "destination": map[string]any{}}},
 		"resources": []any{map[string]any{"version": "v1", "kind": "ConfigMap", "namespace": w.TestNamespace, "name": "settings", "status": "Synced"}},
-	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}}))(t)
 	kubetest.Patch(t, w.Dynamic.Resource(clitest.Applications).Namespace(argo), "shop", string(status))
 }

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"slipway.dev/slipway/internal/cli/clitest"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/programs"
 )
 
@@ -72,9 +73,7 @@ Application.argoproj.io NAMESPACE/web   Synced  Healthy
 			}
 		}
 	}
-	if err := json.Unmarshal([]byte(w.App(t, "tree web -o json").Stdout), &root); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal([]byte(w.App(t, "tree web -o json").Stdout), &root))
 	if len(root.Children) != 2 || len(root.Children[0].Children) != 1 || len(root.Children[0].Children[0].Children) != 2 {
 		t.Errorf("as JSON: %+v", root)
 	}

@@ -64,9 +64,7 @@ func InstallDefinitions(t *testing.T, cluster *kubetest.Cluster) {
 // mustJSON encodes a value, and fails the test if that is impossible.
 func mustJSON(t *testing.T, value any) []byte {
 	t.Helper()
-	text, err := json.Marshal(value)
-	must.Do(t, err)
-	return text
+	return must.Get(json.Marshal(value))(t)
 }
 
 // App runs `slipway app` in the process of the test and waits for its end. The

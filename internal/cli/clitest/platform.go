@@ -128,8 +128,7 @@ func (w *PlatformWorld) Login(t *testing.T) {
 // Key returns the API key of the first context in the user's file.
 func (w *PlatformWorld) Key(t *testing.T) string {
 	t.Helper()
-	text, err := os.ReadFile(w.Config)
-	must.Do(t, err)
+	text := must.Get(os.ReadFile(w.Config))(t)
 	for _, line := range strings.Split(string(text), "\n") {
 		if value, ok := strings.CutPrefix(strings.TrimSpace(line), "key: "); ok {
 			return value
@@ -160,19 +159,16 @@ func (w *PlatformWorld) Registered(t *testing.T, name string) platformv1connect.
 func (w *PlatformWorld) RegisteredAs(t *testing.T, key, name string) platformv1connect.AgentServiceClient {
 	t.Helper()
 	admin := platformv1connect.NewRuntimeServiceClient(&http.Client{Transport: Bearer{key}}, w.Url)
-	response, err := admin.RegisterRuntime(t.Context(), connect.NewRequest(&platformv1.RegisterRuntimeRequest{
+	response := must.Get(admin.RegisterRuntime(t.Context(), connect.NewRequest(&platformv1.RegisterRuntimeRequest{
 		Name: name, Namespace: "slipway", Cluster: name + "-cluster", ClusterUid: "uid-" + name, Version: "1.0.0", AccessMode: platformv1.AccessMode_ACCESS_MODE_TUNNEL,
-	}))
-	must.Do(t, err)
+	})))(t)
 	return platformv1connect.NewAgentServiceClient(&http.Client{Transport: Bearer{response.Msg.GetCredential().GetAccessToken()}}, w.Url)
 }
 
 // Beat sends a heartbeat of a runtime, in place of its agent.
 func Beat(t *testing.T, agent platformv1connect.AgentServiceClient, message *platformv1.HeartbeatRequest) {
 	t.Helper()
-	if _, err := agent.Heartbeat(t.Context(), connect.NewRequest(message)); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(agent.Heartbeat(t.Context(), connect.NewRequest(message)))(t)
 }
 
 // AccountOf returns the ID of the account that the test is signed in to.

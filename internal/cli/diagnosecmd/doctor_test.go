@@ -22,8 +22,7 @@ func TestDoctor(t *testing.T) {
 	w.Login(t)
 	own := w.Key(t)
 	w.Must(t, "config set-runtime prod")
-	text, err := os.ReadFile(w.Config)
-	must.Do(t, err)
+	text := must.Get(os.ReadFile(w.Config))(t)
 	more := strings.Replace(string(text), "contexts:\n", "contexts:\n- {name: other, url: 'https://other.example', key: canary-odd-key}\n", 1)
 	must.Do(t, os.WriteFile(w.Config, []byte(more), 0o600))
 	if got := w.Run(t, "doctor --kubeconfig missing"); got.Code != 0 || !strings.Contains(clitest.TrimLines(got.Stdout), "runtimes ok 0 runtimes") {
@@ -77,11 +76,9 @@ func TestDoctor(t *testing.T) {
 // unpack reads a bundle.
 func unpack(t *testing.T, path string) map[string]string {
 	t.Helper()
-	file, err := os.Open(path)
-	must.Do(t, err)
+	file := must.Get(os.Open(path))(t)
 	defer func() { _ = file.Close() }()
-	zipped, err := gzip.NewReader(file)
-	must.Do(t, err)
+	zipped := must.Get(gzip.NewReader(file))(t)
 	files := map[string]string{}
 	for archive := tar.NewReader(zipped); ; {
 		header, err := archive.Next()
@@ -89,8 +86,7 @@ func unpack(t *testing.T, path string) map[string]string {
 			return files
 		}
 		must.Do(t, err)
-		text, err := io.ReadAll(archive)
-		must.Do(t, err)
+		text := must.Get(io.ReadAll(archive))(t)
 		files[header.Name] = string(text)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"slipway.dev/slipway/internal/cli"
 	"slipway.dev/slipway/internal/cli/clitest"
 	"slipway.dev/slipway/internal/kube/kubetest"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/preflight"
 )
 
@@ -70,9 +71,7 @@ func TestPreflightFix(t *testing.T) {
 	if got := run("--fix --yes"); got.Code != 0 || !strings.Contains(got.Stdout, "its controller is ingress.k8s.aws/alb") {
 		t.Fatalf("%+v", got)
 	}
-	if _, err := classes.Get(t.Context(), "alb", metav1.GetOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(classes.Get(t.Context(), "alb", metav1.GetOptions{}))(t)
 }
 
 // TestPreflightUsage: everything that is wrong with the command line is told at once.

@@ -45,8 +45,7 @@ func (e *askedEdge) EntryPoints() []admin.EntryPoint {
 // address.
 func serveAdmin(t *testing.T, table *route.Table) string {
 	t.Helper()
-	compiled, err := program.Compiler{}.Compile(table)
-	must.Do(t, err)
+	compiled := must.Get(program.Compiler{}.Compile(table))(t)
 	source := &askedEdge{table: table, compiled: compiled, set: upstream.NewSet(upstream.DefaultConfig())}
 	change := route.Diff(nil, table)
 	source.set.Apply(&change)

@@ -32,8 +32,7 @@ spec:
 	marks := func() string {
 		t.Helper()
 		resource := kube.DefinitionResource()
-		one, err := cluster.Metadata.Resource(resource).Get(t.Context(), "rollouts.argoproj.io", metav1.GetOptions{})
-		must.Do(t, err)
+		one := must.Get(cluster.Metadata.Resource(resource).Get(t.Context(), "rollouts.argoproj.io", metav1.GetOptions{}))(t)
 		return one.Labels["app.kubernetes.io/managed-by"] + " " + one.Annotations["meta.helm.sh/release-name"] + " " + one.Annotations["meta.helm.sh/release-namespace"]
 	}
 	if got := run("plan --only rollouts"); got.Code != 0 || !strings.Contains(got.Stdout, "it has no owner") || !strings.Contains(got.Stdout, "absent") {

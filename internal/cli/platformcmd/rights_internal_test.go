@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"slipway.dev/slipway/internal/config"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/rights"
 )
 
@@ -14,15 +15,10 @@ import (
 // rule without effect prevents a start.
 func TestRightsPolicy(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "policy.csv")
-	if err := os.WriteFile(file, []byte("p, dev, applications, get, shop/.*, allow\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	policy, err := rightsPolicy(config.Rights{
+	must.Do(t, os.WriteFile(file, []byte("p, dev, applications, get, shop/.*, allow\n"), 0o600))
+	policy := must.Get(rightsPolicy(config.Rights{
 		Policy: "p, ops, applications, sync, .*/.*, allow", PolicyFile: file, MatchMode: "regex", PolicyDefault: "role:guest",
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	for request, want := range map[[3]string]bool{
 		{"dev", "get", "shop/web"}: true, {"dev", "sync", "shop/web"}: false, {"ops", "sync", "bank/web"}: true,
 	} {
@@ -40,9 +36,7 @@ func TestRightsPolicy(t *testing.T) {
 		"policy.csv line 1":    {PolicyFile: file, Policy: "# nothing", MatchMode: "glob"},
 	} {
 		if want == "policy.csv line 1" {
-			if err := os.WriteFile(file, []byte("p, dev, applications, get\n"), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.WriteFile(file, []byte("p, dev, applications, get\n"), 0o600))
 		}
 		if _, err := rightsPolicy(options); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", want, err)

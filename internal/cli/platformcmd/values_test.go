@@ -11,6 +11,7 @@ import (
 
 	"slipway.dev/slipway/internal/cli/clitest"
 	"slipway.dev/slipway/internal/install/validate"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/wire/platformv1"
 	"slipway.dev/slipway/internal/wire/platformv1/platformv1connect"
 )
@@ -24,10 +25,7 @@ func TestValidateValues(t *testing.T) {
 	client := platformv1connect.NewRuntimeServiceClient(&http.Client{Transport: clitest.Bearer{Token: w.Key(t)}}, w.Url)
 	ask := func(request *platformv1.ValidateValuesRequest) *platformv1.ValidateValuesResponse {
 		t.Helper()
-		response, err := client.ValidateValues(t.Context(), connect.NewRequest(request))
-		if err != nil {
-			t.Fatal(err)
-		}
+		response := must.Get(client.ValidateValues(t.Context(), connect.NewRequest(request)))(t)
 		return response.Msg
 	}
 	const good = "global: {platform: {url: https://slipway.example.com, userToken: {secretKeyRef: {name: key}}}, runtime: {name: NAME, ingress: {enabled: true, hosts: [a.example.com], className: nginx}}}\n"
@@ -49,9 +47,7 @@ func TestValidateValues(t *testing.T) {
 	// The same mistakes by the command line.
 	const wrong = "global: {platfrom: {}, runtime: {name: UPPER}}\nagent: {replicas: 0, config: {log: {level: loud}}}\n"
 	file := filepath.Join(t.TempDir(), "values.yaml")
-	if err := os.WriteFile(file, []byte(wrong), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, []byte(wrong), 0o600))
 	report := validate.Run(t.Context(), validate.Options{Values: strings.NewReader(wrong), Namespace: "slipway"})
 	got := ask(&platformv1.ValidateValuesRequest{Values: wrong})
 	if len(report.Findings) < 4 || len(got.GetFindings()) != len(report.Findings) {

@@ -83,13 +83,12 @@ func (w *releaseWorld) testTakenBack(t *testing.T) {
 		"Deployment slipway-agent: 0 of 1 available", "not healthy within 20s", "the installation was rolled back")
 	ctx, cancel := context.WithTimeout(t.Context(), releasePatience)
 	defer cancel()
-	_, err := kube.WaitFor(ctx, w.cluster.Client.CoreV1().Namespaces(), kube.Named("slipway"), func(found []*corev1.Namespace) error {
+	must.Get(kube.WaitFor(ctx, w.cluster.Client.CoreV1().Namespaces(), kube.Named("slipway"), func(found []*corev1.Namespace) error {
 		if len(found) > 0 {
 			return errors.New("the namespace is there")
 		}
 		return nil
-	})
-	must.Do(t, err)
+	}))(t)
 	w.requireNothing(t)
 }
 
@@ -98,8 +97,7 @@ func (w *releaseWorld) testInstall(t *testing.T) {
 	if list := clitest.TrimLines(w.Must(t, "runtime list")); !strings.Contains(list, "prod slipway") || !strings.Contains(list, " yes ") {
 		t.Errorf("the platform knows\n%s", list)
 	}
-	found, err := w.cluster.Client.CoreV1().Secrets("slipway").Get(t.Context(), "slipway-user-token", metav1.GetOptions{})
-	must.Do(t, err)
+	found := must.Get(w.cluster.Client.CoreV1().Secrets("slipway").Get(t.Context(), "slipway-user-token", metav1.GetOptions{}))(t)
 	key := string(found.Data["token"])
 	if !strings.HasPrefix(key, "slw_") || strings.Contains(got.Stdout+got.Stderr, key) || key == w.Key(t) {
 		t.Errorf("the key in the Secret is not one of its own, or is shown: %+v", got)
@@ -141,8 +139,7 @@ func (w *releaseWorld) chart(t *testing.T, version string) string {
 	dir := filepath.Join(t.TempDir(), "gitops-runtime")
 	must.Do(t, os.CopyFS(dir, os.DirFS("../../../charts/gitops-runtime")))
 	file := filepath.Join(dir, "Chart.yaml")
-	text, err := os.ReadFile(file)
-	must.Do(t, err)
+	text := must.Get(os.ReadFile(file))(t)
 	changed := strings.Replace(string(text), "\nversion: 0.1.0\n", "\nversion: "+version+"\n", 1)
 	if changed == string(text) {
 		t.Fatal("the version of the chart is not where it was")

@@ -44,8 +44,7 @@ func newGitAccount(t *testing.T) *gitAccount {
 		Repositories: []providertest.Repository{{Path: "team/config", Private: true}},
 		Tokens:       []providertest.Token{{Value: gitToken, Login: "robot", UserID: 1, Scopes: []string{"repo", "admin:repo_hook"}, Roles: map[string]string{"team": "admin"}}},
 	})
-	target, err := url.Parse(strings.TrimSuffix(g.repository.URL(), "/team/config.git"))
-	must.Do(t, err)
+	target := must.Get(url.Parse(strings.TrimSuffix(g.repository.URL(), "/team/config.git")))(t)
 	g.provider.Git = httputil.NewSingleHostReverseProxy(target)
 	g.from = g.provider.URL + "/team/config.git"
 	g.access = remote.Access{Credential: credential.Credential{Password: secret.New(gitToken)}, Authorities: []byte(g.provider.CA)}
@@ -68,12 +67,11 @@ func (w *releaseWorld) leave(t *testing.T, g *gitAccount, name, values string) {
 	if _, _, err := home.Configure(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	source, err := sharedrepo.Manifest{
+	source := must.Get(sharedrepo.Manifest{
 		Name: "apps", Runtime: name, Entity: sharedrepo.EntityGitSource,
 		Source:      map[string]any{"repoURL": g.from, "targetRevision": "HEAD", "path": "."},
 		Destination: sharedrepo.Destination{Namespace: w.namespace},
-	}.YAML()
-	must.Do(t, err)
+	}.YAML())(t)
 	g.repository.Commit(t, map[string]string{sharedrepo.GitSourceFile(name, "apps"): string(source)}, "a Git Source")
 }
 
@@ -132,8 +130,7 @@ spec:
 			t.Errorf("the repository still has %s", file)
 		}
 	}
-	left, err := w.cluster.Dynamic.Resource(clitest.Applications).Namespace(w.namespace).List(t.Context(), metav1.ListOptions{})
-	must.Do(t, err)
+	left := must.Get(w.cluster.Dynamic.Resource(clitest.Applications).Namespace(w.namespace).List(t.Context(), metav1.ListOptions{}))(t)
 	if len(left.Items) != 1 || left.Items[0].GetName() != "shop" {
 		t.Errorf("of the Applications are left %v", left.Items)
 	}
@@ -145,8 +142,7 @@ func (w *releaseWorld) awaitApplication(t *testing.T, name string) {
 	ctx, cancel := context.WithTimeout(t.Context(), releasePatience)
 	defer cancel()
 	for {
-		watch, err := w.cluster.Dynamic.Resource(clitest.Applications).Namespace(w.namespace).Watch(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + name})
-		must.Do(t, err)
+		watch := must.Get(w.cluster.Dynamic.Resource(clitest.Applications).Namespace(w.namespace).Watch(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + name}))(t)
 		_, there := <-watch.ResultChan()
 		watch.Stop()
 		if there {

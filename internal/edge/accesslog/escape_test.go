@@ -30,9 +30,7 @@ func odd(value string) *proxy.Record {
 
 func lineOf(t *testing.T, options accesslog.Options, record *proxy.Record) string {
 	t.Helper()
-	line, err := accesslog.LineOf(options, record)
-	must.Do(t, err)
-	return line
+	return must.Get(accesslog.LineOf(options, record))(t)
 }
 
 // checkLines holds a value to the promise: one line, which reads back.

@@ -13,6 +13,7 @@ import (
 	"slipway.dev/slipway/internal/edge/accesslog"
 	"slipway.dev/slipway/internal/edge/edgetest"
 	"slipway.dev/slipway/internal/edge/proxy"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/route"
 )
 
@@ -47,9 +48,7 @@ func TestThroughProxy(t *testing.T) {
 		"GET /none HTTP/1.1\r\nHost: shop.example.com\r\nUser-Agent: \x9b31m\r\n\r\n" +
 		"BAD \x1b[2J\r\n\r\n"
 	conn.Send(requests)
-	if _, err := io.Copy(io.Discard, conn); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(io.Copy(io.Discard, conn))(t)
 	conn.Close()
 	closeLog(t, log)
 

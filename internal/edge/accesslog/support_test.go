@@ -30,8 +30,7 @@ func newLog(t testing.TB, options accesslog.Options) (*accesslog.Log, *programs.
 	out := &programs.Output{}
 	options.Stdout = out
 	options.Log = cmp.Or(options.Log, slog.New(slog.DiscardHandler))
-	log, err := accesslog.New(options)
-	must.Do(t, err)
+	log := must.Get(accesslog.New(options))(t)
 	return log, out
 }
 
@@ -115,7 +114,6 @@ func sample(t testing.TB) *proxy.Record {
 
 func readFile(t *testing.T, path string) string {
 	t.Helper()
-	text, err := os.ReadFile(path)
-	must.Do(t, err)
+	text := must.Get(os.ReadFile(path))(t)
 	return string(text)
 }

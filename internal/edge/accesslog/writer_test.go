@@ -114,8 +114,7 @@ func (s *stuck) Write(b []byte) (int, error) {
 // TestFull: an output that does not take lines costs lines, not traffic.
 func TestFull(t *testing.T) {
 	out := &stuck{begun: make(chan struct{}), release: make(chan struct{})}
-	log, err := accesslog.New(accesslog.Options{Stdout: out, BufferingSize: 100, FlushInterval: time.Millisecond, Log: slog.New(slog.DiscardHandler)})
-	must.Do(t, err)
+	log := must.Get(accesslog.New(accesslog.Options{Stdout: out, BufferingSize: 100, FlushInterval: time.Millisecond, Log: slog.New(slog.DiscardHandler)}))(t)
 	log.Record(numbered(0))
 	<-out.begun
 	for i := range 1000 {
@@ -139,8 +138,7 @@ func TestFull(t *testing.T) {
 // TestLongLines: the queue is bounded in bytes too.
 func TestLongLines(t *testing.T) {
 	out := &stuck{begun: make(chan struct{}), release: make(chan struct{})}
-	log, err := accesslog.New(accesslog.Options{Stdout: out, BufferingSize: 1 << 30, FlushInterval: time.Millisecond, Log: slog.New(slog.DiscardHandler)})
-	must.Do(t, err)
+	log := must.Get(accesslog.New(accesslog.Options{Stdout: out, BufferingSize: 1 << 30, FlushInterval: time.Millisecond, Log: slog.New(slog.DiscardHandler)}))(t)
 	log.Record(numbered(0))
 	<-out.begun
 	long := &proxy.Record{Path: strings.Repeat("\x00", 4096)}
@@ -176,8 +174,7 @@ func TestDiskFull(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var complaints bytes.Buffer
 		out := &failing{fails: 3}
-		log, err := accesslog.New(accesslog.Options{Stdout: out, Format: accesslog.FormatJSON, Log: slog.New(slog.NewTextHandler(&complaints, nil))})
-		must.Do(t, err)
+		log := must.Get(accesslog.New(accesslog.Options{Stdout: out, Format: accesslog.FormatJSON, Log: slog.New(slog.NewTextHandler(&complaints, nil))}))(t)
 		for i := range 5 {
 			log.Record(numbered(i))
 			<-time.After(time.Second)
@@ -206,8 +203,7 @@ func TestPipe(t *testing.T) {
 	if _, err := accesslog.New(accesslog.Options{FilePath: path}); !errors.Is(err, syscall.ENXIO) {
 		t.Errorf("no reader: %v", err)
 	}
-	reader, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
-	must.Do(t, err)
+	reader := must.Get(os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0))(t)
 	defer reader.Close()
 	log, _ := newLog(t, accesslog.Options{FilePath: path, BufferingSize: 1 << 20})
 	for range 10000 {
@@ -223,8 +219,7 @@ func TestPipe(t *testing.T) {
 func BenchmarkRecord(b *testing.B) {
 	for _, format := range []accesslog.Format{accesslog.FormatJSON, accesslog.FormatCommon} {
 		b.Run(string(format), func(b *testing.B) {
-			log, err := accesslog.New(accesslog.Options{Stdout: discard{}, Format: format, Log: slog.New(slog.DiscardHandler), BufferingSize: 1 << 30})
-			must.Do(b, err)
+			log := must.Get(accesslog.New(accesslog.Options{Stdout: discard{}, Format: format, Log: slog.New(slog.DiscardHandler), BufferingSize: 1 << 30}))(b)
 			record := sample(b)
 			b.ReportAllocs()
 			for b.Loop() {

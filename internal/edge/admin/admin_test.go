@@ -100,8 +100,7 @@ func TestBackendsAndCertificates(t *testing.T) {
 	parts := newParts(t, shopTable(t))
 	s.Attach(parts)
 	// A request that runs shows.
-	lease, err := parts.set.Handle(route.BackendID{Namespace: "shop", Name: "cart", Port: 80}).Pick(upstream.PickOptions{})
-	must.Do(t, err)
+	lease := must.Get(parts.set.Handle(route.BackendID{Namespace: "shop", Name: "cart", Port: 80}).Pick(upstream.PickOptions{}))(t)
 	backends := decode[list[upstream.BackendState]](t, s, "backends?q=cart")
 	if len(backends.Items) != 1 || backends.Items[0].Endpoints[0].InFlight != 1 {
 		t.Errorf("%+v", backends)

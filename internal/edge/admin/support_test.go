@@ -55,8 +55,7 @@ func (p *parts) EntryPoints() []admin.EntryPoint {
 func newParts(t *testing.T, table *route.Table) *parts {
 	t.Helper()
 	table.EntryPoints = []string{"web", "websecure"}
-	compiled, err := program.Compiler{}.Compile(table)
-	must.Do(t, err)
+	compiled := must.Get(program.Compiler{}.Compile(table))(t)
 	p := &parts{table: table, program: compiled, set: upstream.NewSet(upstream.DefaultConfig())}
 	t.Cleanup(p.set.Close)
 	change := route.Diff(nil, table)
@@ -136,16 +135,13 @@ func serve(t *testing.T) *served {
 // get asks for a path below the prefix.
 func (s *served) get(t *testing.T, path string, change ...func(*http.Request)) (*http.Response, string) {
 	t.Helper()
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+s.address+admin.Prefix+path, nil)
-	must.Do(t, err)
+	request := must.Get(http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+s.address+admin.Prefix+path, nil))(t)
 	for _, c := range change {
 		c(request)
 	}
-	response, err := http.DefaultClient.Do(request)
-	must.Do(t, err)
+	response := must.Get(http.DefaultClient.Do(request))(t)
 	defer response.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(response.Body, 16<<20))
-	must.Do(t, err)
+	body := must.Get(io.ReadAll(io.LimitReader(response.Body, 16<<20)))(t)
 	return response, string(body)
 }
 

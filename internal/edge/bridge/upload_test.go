@@ -29,8 +29,7 @@ func TestUploadInPieces(t *testing.T) {
 		r := httptest.NewRequest("POST", "/x", io.MultiReader(strings.NewReader(body[:7]), strings.NewReader(body[7:])))
 		r.ContentLength = -1
 		r.Trailer = http.Header{"X-Sum": {"1", "2"}}
-		u, err := newUpload(t, r)
-		must.Do(t, err)
+		u := must.Get(newUpload(t, r))(t)
 		var got strings.Builder
 		buf := make([]byte, size)
 		for {
@@ -84,8 +83,7 @@ func TestUploadEndsShort(t *testing.T) {
 		r := httptest.NewRequest("POST", "/", io.MultiReader(strings.NewReader("1234"), iotest.ErrReader(end)))
 		r.Header.Set("Content-Length", "5")
 		r.ContentLength = 5
-		u, err := newUpload(t, r)
-		must.Do(t, err)
+		u := must.Get(newUpload(t, r))(t)
 		u.give(make([]byte, 4096))
 		buf := make([]byte, 100)
 		if n, err := u.read(buf); n != 4 || err != nil {
@@ -101,8 +99,7 @@ func TestUploadEndsShort(t *testing.T) {
 func TestUploadWithoutProgress(t *testing.T) {
 	r := httptest.NewRequest("POST", "/", stuck{})
 	r.ContentLength = -1
-	u, err := newUpload(t, r)
-	must.Do(t, err)
+	u := must.Get(newUpload(t, r))(t)
 	u.give(make([]byte, 4096))
 	if n, err := u.read(make([]byte, 100)); n != 0 || !errors.Is(err, io.ErrNoProgress) {
 		t.Errorf("%d, %v", n, err)
@@ -141,8 +138,7 @@ func TestComposeRefuses(t *testing.T) {
 	r := httptest.NewRequest("POST", "/", io.LimitReader(strings.NewReader(""), 1))
 	r.ContentLength = -1
 	r.Trailer = http.Header{"X-A": {"1\r\n\r\nGET / HTTP/1.1"}}
-	u, err := newUpload(t, r)
-	must.Do(t, err)
+	u := must.Get(newUpload(t, r))(t)
 	u.give(make([]byte, 4096))
 	if n, err := u.read(make([]byte, 100)); err == nil {
 		t.Errorf("a trailer with a request in it is read: %d", n)

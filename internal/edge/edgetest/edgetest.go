@@ -79,8 +79,7 @@ func (p *Proxy) Apply(t testing.TB, table *route.Table) {
 	named.EntryPoints = []string{EntryPoint}
 	change := route.Diff(nil, &named)
 	p.Upstreams.Apply(&change)
-	compiled, err := p.Compiler().Compile(&named)
-	must.Do(t, err)
+	compiled := must.Get(p.Compiler().Compile(&named))(t)
 	p.Swap(compiled)
 }
 

@@ -28,8 +28,7 @@ type Wire struct {
 // Dial connects to an address until the end of the test.
 func Dial(t testing.TB, address string) *Wire {
 	t.Helper()
-	conn, err := net.Dial("tcp", address)
-	must.Do(t, err)
+	conn := must.Get(net.Dial("tcp", address))(t)
 	return NewWire(t, conn)
 }
 
@@ -44,19 +43,15 @@ func NewWire(t testing.TB, conn net.Conn) *Wire {
 // Send writes a text.
 func (w *Wire) Send(text string) {
 	w.T.Helper()
-	if _, err := io.WriteString(w, text); err != nil {
-		w.T.Fatal(err)
-	}
+	must.Get(io.WriteString(w, text))(w.T)
 }
 
 // Response reads the response to a request with the method.
 func (w *Wire) Response(method string) (*http.Response, string) {
 	w.T.Helper()
-	response, err := http.ReadResponse(w.Reader, &http.Request{Method: method})
-	must.Do(w.T, err)
+	response := must.Get(http.ReadResponse(w.Reader, &http.Request{Method: method}))(w.T)
 	defer response.Body.Close()
-	body, err := io.ReadAll(response.Body)
-	must.Do(w.T, err)
+	body := must.Get(io.ReadAll(response.Body))(w.T)
 	return response, string(body)
 }
 

@@ -15,8 +15,7 @@ import (
 
 // The example in the documentation is read and is valid.
 func TestDocumentedExample(t *testing.T) {
-	text, err := os.ReadFile("../../../docs/edge.md")
-	must.Do(t, err)
+	text := must.Get(os.ReadFile("../../../docs/edge.md"))(t)
 	_, rest, _ := strings.Cut(string(text), "\n## Routes in a file\n")
 	_, rest, found := strings.Cut(rest, "```yaml\n")
 	example, _, closed := strings.Cut(rest, "```")

@@ -30,8 +30,7 @@ func usersPolicy(lines ...string) route.Policy {
 
 func bcryptLine(t testing.TB, user, password string, cost int) string {
 	t.Helper()
-	hash, err := bcrypt.GenerateFromPassword([]byte(password), cost)
-	must.Do(t, err)
+	hash := must.Get(bcrypt.GenerateFromPassword([]byte(password), cost))(t)
 	return user + ":" + string(hash)
 }
 

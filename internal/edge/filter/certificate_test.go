@@ -21,19 +21,15 @@ import (
 
 func makeCertificate(t testing.TB, serial int64, subject pkix.Name) *x509.Certificate {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	must.Do(t, err)
+	key := must.Get(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(serial), Subject: subject,
 		NotBefore: time.Unix(1700000000, 0), NotAfter: time.Unix(1800000000, 0),
 		DNSNames: []string{"a.example", "b.example"}, EmailAddresses: []string{"a@example.com"},
 		IPAddresses: []net.IP{net.IPv4(10, 0, 0, 1)}, URIs: []*url.URL{{Scheme: "spiffe", Host: "cluster", Path: "/ns/a"}},
 	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	must.Do(t, err)
-	certificate, err := x509.ParseCertificate(der)
-	must.Do(t, err)
-	return certificate
+	der := must.Get(x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key))(t)
+	return must.Get(x509.ParseCertificate(der))(t)
 }
 
 func certificatePolicy() route.Policy {
@@ -64,8 +60,7 @@ func TestForwardCertificate(t *testing.T) {
 	for range 2 {
 		r := begin(t, chain, get("/", "X-Client-Cert: forged", "x-client-info: forged"), func(x *filter.Exchange) { x.Certificate = certificate })
 		head := r.forwarded(t, false)
-		text, err := url.PathUnescape(header(t, head, "X-Client-Cert"))
-		must.Do(t, err)
+		text := must.Get(url.PathUnescape(header(t, head, "X-Client-Cert")))(t)
 		block, rest := pem.Decode([]byte(text))
 		if block == nil || len(rest) > 0 || string(block.Bytes) != string(certificate.Raw) {
 			t.Errorf("the certificate is not what the client has: %q", text)

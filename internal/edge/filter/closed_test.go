@@ -56,8 +56,7 @@ func policiesOf(t testing.TB, texts ...string) []route.Policy {
 // damagedPolicies reads testdata/damaged.txt.
 func damagedPolicies(t *testing.T) map[string][]string {
 	t.Helper()
-	text, err := os.ReadFile("testdata/damaged.txt")
-	must.Do(t, err)
+	text := must.Get(os.ReadFile("testdata/damaged.txt"))(t)
 	damaged := make(map[string][]string)
 	field := ""
 	for line := range strings.SplitSeq(string(text), "\n") {

@@ -157,9 +157,7 @@ func TestEncoders(t *testing.T) {
 				var said string
 				var sent bytes.Buffer
 				for _, piece := range []string{"first ", "second ", strings.Repeat("long ", 20000)} {
-					if _, err := encoder.Write([]byte(piece)); err != nil {
-						t.Fatal(err)
-					}
+					must.Get(encoder.Write([]byte(piece)))(t)
 					sent.ReadFrom(&encoder.Output)
 					said += piece
 					got := make([]byte, len(said))

@@ -45,8 +45,7 @@ func compile(t testing.TB, counters *filter.Counters, policies ...route.Policy) 
 	t.Helper()
 	deps := everything()
 	deps.Counters = counters
-	chain, err := deps.Compile(policies)
-	must.Do(t, err)
+	chain := must.Get(deps.Compile(policies))(t)
 	return &chain
 }
 

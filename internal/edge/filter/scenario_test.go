@@ -70,8 +70,7 @@ func play(t *testing.T, chain *filter.Chain, request, response string) string {
 		case "@trusted":
 			trusted = true
 		case "@at":
-			after, err := time.ParseDuration(value)
-			must.Do(t, err)
+			after := must.Get(time.ParseDuration(value))(t)
 			options = append(options, at(after))
 		default:
 			t.Fatalf("%s is not known", word)
@@ -79,9 +78,7 @@ func play(t *testing.T, chain *filter.Chain, request, response string) string {
 	}
 	r := begin(t, chain, request+"\n", options...)
 	status := 0
-	if _, err := fmt.Sscanf(response, "HTTP/1.1 %d", &status); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(fmt.Sscanf(response, "HTTP/1.1 %d", &status))(t)
 	r.finish(status)
 	if r.answer != nil {
 		reply := r.replied(t, fmt.Sprintf("HTTP/1.1 %d %s\n\n", r.answer.Status, r.answer.Reason))

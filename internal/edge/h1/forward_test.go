@@ -162,8 +162,7 @@ var forwardTests = []struct {
 func TestForward(t *testing.T) {
 	for _, test := range forwardTests {
 		t.Run(test.name, func(t *testing.T) {
-			got, err := test.plan.AppendTo(nil, parse(t, test.raw))
-			must.Do(t, err)
+			got := must.Get(test.plan.AppendTo(nil, parse(t, test.raw)))(t)
 			if string(got) != test.want {
 				t.Errorf("forwarded\n%s\nwant\n%s", got, test.want)
 			}
@@ -189,8 +188,7 @@ func TestConnectionCannotStrip(t *testing.T) {
 				raw := "POST / HTTP/1.1\r\nHost: a\r\nConnection: " + strings.ReplaceAll(list, "%s", spelling) +
 					"\r\nCookie: c=1\r\nAuthorization: Basic x\r\nContent-Type: text/plain\r\nContent-Length: 5\r\n\r\n"
 				plan := h1.ForwardPlan{Peer: testPeer, Edits: []h1.Edit{edit}}
-				forwarded, err := plan.AppendTo(nil, parse(t, raw))
-				must.Do(t, err)
+				forwarded := must.Get(plan.AppendTo(nil, parse(t, raw)))(t)
 				head := parse(t, string(forwarded))
 				if _, ok := head.Find(name); !ok {
 					t.Errorf("Connection: %s took %s away", strings.ReplaceAll(list, "%s", spelling), name)
@@ -225,8 +223,7 @@ func TestNoSpellingSpoofs(t *testing.T) {
 					t.Fatalf("%q: %v", lines, err)
 				}
 				plan := h1.ForwardPlan{Peer: testPeer}
-				forwarded, err := plan.AppendTo(nil, &head)
-				must.Do(t, err)
+				forwarded := must.Get(plan.AppendTo(nil, &head))(t)
 				if strings.Contains(string(forwarded), "spoofed") {
 					t.Errorf("%q survives as %q", lines, forwarded)
 				}
@@ -340,8 +337,7 @@ func TestComposerSmuggling(t *testing.T) {
 	for _, test := range []struct{ target, authority string }{{"admin", "a"}, {"/", ""}, {"/a%2fb", "a"}, {"/#x", "a"}, {"/", "a@b"}} {
 		var composer h1.Composer
 		composer.Start(nil, "GET", test.target, test.authority)
-		raw, err := composer.End(h1.NoBody, 0)
-		must.Do(t, err)
+		raw := must.Get(composer.End(h1.NoBody, 0))(t)
 		var head h1.Head
 		if n, err := head.Parse(raw, &limits); err == nil {
 			t.Errorf("%q is accepted: %d", raw, n)

@@ -153,12 +153,9 @@ func TestUnderscoresAllowed(t *testing.T) {
 	limits.Underscores = true
 	raw := "GET / HTTP/1.1\r\nHost: a\r\nMy_Header: b\r\nX_Forwarded_For: 127.0.0.1\r\nContent_Length: 5\r\n\r\n"
 	var head h1.Head
-	if _, err := head.Parse([]byte(raw), &limits); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(head.Parse([]byte(raw), &limits))(t)
 	plan := h1.ForwardPlan{Peer: h1.Peer{Trusted: true}}
-	forwarded, err := plan.AppendTo(nil, &head)
-	must.Do(t, err)
+	forwarded := must.Get(plan.AppendTo(nil, &head))(t)
 	want := "GET / HTTP/1.1\r\nHost: a\r\nMy_Header: b\r\nX-Forwarded-Host: a\r\n\r\n"
 	if string(forwarded) != want {
 		t.Errorf("forwarded %q, want %q", forwarded, want)
@@ -169,9 +166,7 @@ func TestHazardsAllowed(t *testing.T) {
 	limits := h1.DefaultLimits()
 	limits.Hazards = normalize.EncodedSlash
 	var head h1.Head
-	if _, err := head.Parse([]byte("GET /a%2fb HTTP/1.1\r\nHost: a\r\n\r\n"), &limits); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(head.Parse([]byte("GET /a%2fb HTTP/1.1\r\nHost: a\r\n\r\n"), &limits))(t)
 	if head.URI.Hazards != normalize.EncodedSlash || string(head.URI.Path) != "/a%2Fb" {
 		t.Errorf("path %q, hazards %b", head.URI.Path, head.URI.Hazards)
 	}

@@ -281,13 +281,11 @@ func echoOnce(t *testing.T, client *http.Client, address string, random *rand.Ra
 // talk sends raw bytes to address and returns all that comes back.
 func talk(t *testing.T, address, raw string) string {
 	t.Helper()
-	conn, err := net.Dial("tcp", address)
-	must.Do(t, err)
+	conn := must.Get(net.Dial("tcp", address))(t)
 	defer conn.Close()
 	write(t, conn, raw)
 	_ = conn.(*net.TCPConn).CloseWrite()
-	answer, err := io.ReadAll(conn)
-	must.Do(t, err)
+	answer := must.Get(io.ReadAll(conn))(t)
 	return string(answer)
 }
 
@@ -367,8 +365,7 @@ func TestProxyUpgrade(t *testing.T) {
 	}))
 	defer server.Close()
 	proxy := startProxy(t, server.Listener.Addr().String(), nil)
-	conn, err := net.Dial("tcp", proxy.address)
-	must.Do(t, err)
+	conn := must.Get(net.Dial("tcp", proxy.address))(t)
 	defer conn.Close()
 	// The first line of the new protocol comes along with the request.
 	write(t, conn, "GET / HTTP/1.1\r\nHost: a\r\nConnection: keep-alive, upgrade\r\nUpgrade: shout\r\n\r\nearly\n")
@@ -407,8 +404,7 @@ func BenchmarkProxy(b *testing.B) {
 		}
 	})
 	proxy := startProxy(b, backend.String(), nil)
-	conn, err := net.Dial("tcp", proxy.address)
-	must.Do(b, err)
+	conn := must.Get(net.Dial("tcp", proxy.address))(b)
 	defer conn.Close()
 	buf, request := make([]byte, 4096), []byte(browserGet)
 	b.ReportAllocs()

@@ -17,9 +17,7 @@ import (
 
 func write(t testing.TB, conn net.Conn, text string) {
 	t.Helper()
-	if _, err := io.WriteString(conn, text); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(io.WriteString(conn, text))(t)
 }
 
 func TestReadRequests(t *testing.T) {

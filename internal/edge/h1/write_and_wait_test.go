@@ -20,8 +20,7 @@ import (
 func turning(t *testing.T, times Timeouts) (*Reader, *Writer, *net.TCPConn) {
 	t.Helper()
 	near, far := programs.Pipe(t)
-	raw, err := near.SyscallConn()
-	must.Do(t, err)
+	raw := must.Get(near.SyscallConn())(t)
 	pool := new(BufferPool)
 	r, w := NewReader(near, pool, times), NewWriter(near, pool, times)
 	r.UseRawConn(raw)

@@ -237,8 +237,7 @@ func TestStalls(t *testing.T) {
 			t.Parallel()
 			tt.cfg.Handler = waits()
 			s := start(t, tt.cfg, nil)
-			conn, err := net.Dial("tcp", s.addr)
-			must.Do(t, err)
+			conn := must.Get(net.Dial("tcp", s.addr))(t)
 			defer conn.Close()
 			tt.send(conn, http2.NewFramer(conn, nil))
 			if reason := bridgetest.Within(t, "the end", s.reasons); reason != tt.reason {
@@ -279,8 +278,7 @@ func TestGuardLetsPass(t *testing.T) {
 		s := start(t, h2.Config{Handler: waits()}, nil)
 		c := client(t, nil)
 		for range 2000 {
-			response, err := c.Post("http://"+s.addr, "", nil)
-			must.Do(t, err)
+			response := must.Get(c.Post("http://"+s.addr, "", nil))(t)
 			_, _ = io.Copy(io.Discard, response.Body)
 			response.Body.Close()
 		}

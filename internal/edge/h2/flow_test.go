@@ -47,8 +47,7 @@ func serveOne(t *testing.T, s *h2.Server, wrap func(net.Conn) net.Conn) (addr st
 
 // A small answer goes out with one write: headers, data and the end.
 func TestOneWrite(t *testing.T) {
-	s, err := h2.New(h2.Config{Handler: bridgetest.Handler(func(x *bridgetest.Exchange) { _ = x.Respond(200, "hello") })})
-	must.Do(t, err)
+	s := must.Get(h2.New(h2.Config{Handler: bridgetest.Handler(func(x *bridgetest.Exchange) { _ = x.Respond(200, "hello") })}))(t)
 	conn := &counted{}
 	addr := serveOne(t, s, func(c net.Conn) net.Conn {
 		conn.Conn = c
@@ -152,9 +151,7 @@ func TestResetBehindHeaders(t *testing.T) {
 		_ = f.WriteHeaders(http2.HeadersFrameParam{StreamID: 2*i + 1, BlockFragment: p.head(), EndHeaders: true, EndStream: true})
 		_ = f.WriteRSTStream(2*i+1, http2.ErrCodeCancel)
 	}
-	if _, err := p.conn.Write(wire.Bytes()); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(p.conn.Write(wire.Bytes()))(t)
 	roundTrip(t, p)
 	if n := served.Load(); n != 0 {
 		t.Errorf("%d of them were served", n)
@@ -182,18 +179,13 @@ func deaf(t *testing.T, cfg h2.Config, send func(*http2.Framer) error) (reason s
 	reasons := make(chan string, 1)
 	cfg.Handler = waits()
 	cfg.Hooks.Closed = func(reason string) { reasons <- reason }
-	s, err := h2.New(cfg)
-	must.Do(t, err)
+	s := must.Get(h2.New(cfg))(t)
 	ours, theirs := net.Pipe()
 	defer theirs.Close()
 	go s.ServeConn(context.Background(), ours)
 	// All but the greeting is left unread. That one is waited for by the server.
-	if _, err := io.ReadFull(theirs, make([]byte, 9+4*6+13)); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := theirs.Write([]byte(http2.ClientPreface)); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(io.ReadFull(theirs, make([]byte, 9+4*6+13)))(t)
+	must.Get(theirs.Write([]byte(http2.ClientPreface)))(t)
 	f := http2.NewFramer(theirs, nil)
 	must.Do(t, f.WriteSettings())
 	if err := send(f); err != nil {

@@ -88,8 +88,7 @@ func FuzzSession(f *testing.F) {
 	_ = framer.WriteGoAway(0, http2.ErrCodeNo, nil)
 	f.Add(wire.Bytes())
 	f.Fuzz(func(t *testing.T, data []byte) {
-		s, err := New(Config{Handler: echo(), WriteTimeout: time.Second})
-		must.Do(t, err)
+		s := must.Get(New(Config{Handler: echo(), WriteTimeout: time.Second}))(t)
 		ours, theirs := net.Pipe()
 		ended := make(chan struct{})
 		go func() {

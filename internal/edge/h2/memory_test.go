@@ -21,11 +21,10 @@ type tracked struct{ net.Conn }
 // has ended, however it did. Clients that come again and again would fill it.
 func TestEndedConnectionIsForgotten(t *testing.T) {
 	entered := make(chan struct{})
-	s, err := h2.New(h2.Config{Handler: lasting(func(ctx context.Context) {
+	s := must.Get(h2.New(h2.Config{Handler: lasting(func(ctx context.Context) {
 		close(entered)
 		<-ctx.Done()
-	})})
-	must.Do(t, err)
+	})}))(t)
 	listener := programs.Listen(t, "")
 	served := make(chan weak.Pointer[tracked])
 	go func() {

@@ -44,11 +44,8 @@ type event struct {
 // dial opens a connection and says hello.
 func dial(t testing.TB, s *server) *peer {
 	t.Helper()
-	conn, err := net.Dial("tcp", s.addr)
-	must.Do(t, err)
-	if _, err := conn.Write([]byte(http2.ClientPreface)); err != nil {
-		t.Fatal(err)
-	}
+	conn := must.Get(net.Dial("tcp", s.addr))(t)
+	must.Get(conn.Write([]byte(http2.ClientPreface)))(t)
 	p := &peer{Framer: http2.NewFramer(conn, conn), conn: conn, changed: make(chan struct{})}
 	p.hpack = hpack.NewEncoder(&p.block)
 	p.ReadMetaHeaders = hpack.NewDecoder(4096, nil)

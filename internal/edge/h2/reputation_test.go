@@ -50,8 +50,7 @@ func TestProbation(t *testing.T) {
 			}
 			honest := client(t, nil)
 			for range 60 {
-				response, err := honest.Get("http://" + s.addr)
-				must.Do(t, err)
+				response := must.Get(honest.Get("http://" + s.addr))(t)
 				response.Body.Close()
 			}
 		})
@@ -76,9 +75,7 @@ func TestBide(t *testing.T) {
 		_ = cut.WriteRSTStream(2*i+1, http2.ErrCodeCancel)
 	}
 	for _, wire := range []*bytes.Buffer{&opened, &reset} {
-		if _, err := p.conn.Write(wire.Bytes()); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(p.conn.Write(wire.Bytes()))(t)
 	}
 	roundTrip(t, p)
 	if n := served.Load(); n >= streams/2 {

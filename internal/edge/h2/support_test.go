@@ -35,10 +35,7 @@ func start(t testing.TB, cfg h2.Config, certificate *tls.Certificate) *server {
 	t.Helper()
 	s := &server{reasons: make(chan string, 1000)}
 	cfg.Hooks.Closed = func(reason string) { s.reasons <- reason }
-	var err error
-	if s.Server, err = h2.New(cfg); err != nil {
-		t.Fatal(err)
-	}
+	s.Server = must.Get(h2.New(cfg))(t)
 	s.addr = programs.Serve(t, "", func(conn net.Conn) {
 		if certificate != nil {
 			secure := tls.Server(conn, &tls.Config{Certificates: []tls.Certificate{*certificate}, NextProtos: []string{"h2"}})
@@ -111,8 +108,7 @@ func TestContext(t *testing.T) {
 		got <- [3]string{word, x.Conn.RemoteAddr().String(), x.Conn.LocalAddr().String()}
 		_ = x.Respond(200, "")
 	})
-	s, err := h2.New(h2.Config{Handler: handler})
-	must.Do(t, err)
+	s := must.Get(h2.New(h2.Config{Handler: handler}))(t)
 	listener := programs.Listen(t, "")
 	remote := make(chan string, 1)
 	ended := make(chan struct{})
@@ -126,8 +122,7 @@ func TestContext(t *testing.T) {
 		s.ServeConn(context.WithValue(context.Background(), key{}, "hello"), conn)
 	}()
 	c := client(t, nil)
-	response, err := c.Get("http://" + listener.Addr().String())
-	must.Do(t, err)
+	response := must.Get(c.Get("http://" + listener.Addr().String()))(t)
 	response.Body.Close()
 	want := [3]string{"hello", <-remote, listener.Addr().String()}
 	if said := <-got; said != want {

@@ -27,12 +27,10 @@ func TestDrain(t *testing.T) {
 		_ = x.Send("hello")
 	})})
 	idle := client(t, s)
-	response, err := idle.Post(s.url, "", nil)
-	must.Do(t, err)
+	response := must.Get(idle.Post(s.url, "", nil))(t)
 	response.Body.Close()
 	busy := client(t, s)
-	running, err := busy.Get(s.url)
-	must.Do(t, err)
+	running := must.Get(busy.Get(s.url))(t)
 	defer running.Body.Close()
 	bridgetest.Within(t, "the request", arrived)
 	if s.Len() != 2 {
@@ -97,8 +95,7 @@ func TestDrainInTime(t *testing.T) {
 
 // A Server that was never used can be closed, and does not serve after that.
 func TestCloseUnused(t *testing.T) {
-	s, err := h3.Listen(h3.Config{Address: "127.0.0.1:0", TLS: tlsConfig(t), Handler: http.NotFoundHandler()})
-	must.Do(t, err)
+	s := must.Get(h3.Listen(h3.Config{Address: "127.0.0.1:0", TLS: tlsConfig(t), Handler: http.NotFoundHandler()}))(t)
 	s.Close()
 	if err := s.Serve(); err != nil {
 		t.Errorf("Serve: %v", err)

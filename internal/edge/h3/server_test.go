@@ -92,8 +92,7 @@ func TestConfig(t *testing.T) {
 // Connections beyond the limit are refused, and there is room again later.
 func TestMaxConns(t *testing.T) {
 	s := start(t, h3.Config{Handler: ok(), MaxConns: 1})
-	conn, err := dial(t, s)
-	must.Do(t, err)
+	conn := must.Get(dial(t, s))(t)
 	var refused *quic.TransportError
 	if _, err := dial(t, s); !errors.As(err, &refused) || refused.ErrorCode != quic.ConnectionRefused {
 		t.Errorf("a second connection: %v", err)
@@ -116,8 +115,7 @@ func TestIdle(t *testing.T) {
 	s := start(t, h3.Config{Handler: ok(), IdleTimeout: 100 * time.Millisecond})
 	conn, err := dial(t, s)
 	must.Do(t, err)
-	stream, err := conn.OpenStream()
-	must.Do(t, err)
+	stream := must.Get(conn.OpenStream())(t)
 	if _, err := stream.Write([]byte{1, 50, 0, 0}); err != nil { // a part of HEADERS
 		t.Fatal(err)
 	}
@@ -132,15 +130,13 @@ func TestNoEarlyData(t *testing.T) {
 	cache := tls.NewLRUClientSessionCache(1)
 	config := &tls.Config{RootCAs: s.roots, NextProtos: []string{"h3"}, ClientSessionCache: cache}
 	for i := range 2 {
-		conn, err := quic.DialAddrEarly(t.Context(), s.Addr().String(), config, nil)
-		must.Do(t, err)
+		conn := must.Get(quic.DialAddrEarly(t.Context(), s.Addr().String(), config, nil))(t)
 		bridgetest.Within(t, "the handshake", conn.HandshakeComplete())
 		if conn.ConnectionState().Used0RTT {
 			t.Errorf("connection %d used 0-RTT", i)
 		}
 		// The ticket comes with the first packets after the handshake.
-		stream, err := conn.AcceptUniStream(t.Context())
-		must.Do(t, err)
+		stream := must.Get(conn.AcceptUniStream(t.Context()))(t)
 		if _, err := stream.Read(make([]byte, 1)); err != nil {
 			t.Error(err)
 		}
@@ -243,11 +239,9 @@ func TestExpect(t *testing.T) {
 			return nil
 		},
 	})
-	r, err := http.NewRequestWithContext(ctx, "POST", s.url, strings.NewReader("hello"))
-	must.Do(t, err)
+	r := must.Get(http.NewRequestWithContext(ctx, "POST", s.url, strings.NewReader("hello")))(t)
 	r.Header.Set("Expect", "100-continue")
-	response, err := client(t, s).Do(r)
-	must.Do(t, err)
+	response := must.Get(client(t, s).Do(r))(t)
 	defer response.Body.Close()
 	if body, err := io.ReadAll(response.Body); string(body) != "hello<nil>" || err != nil {
 		t.Errorf("%q, %v", body, err)
@@ -262,17 +256,13 @@ func TestGetWithoutEnd(t *testing.T) {
 	handler := ok()
 	handler.HeadTimeout = 50 * time.Millisecond
 	s := start(t, h3.Config{Handler: handler})
-	conn, err := dial(t, s)
-	must.Do(t, err)
+	conn := must.Get(dial(t, s))(t)
 	transport := new(http3.Transport)
 	defer transport.Close()
-	stream, err := transport.NewClientConn(conn).OpenRequestStream(t.Context())
-	must.Do(t, err)
-	r, err := http.NewRequest("GET", s.url, nil)
-	must.Do(t, err)
+	stream := must.Get(transport.NewClientConn(conn).OpenRequestStream(t.Context()))(t)
+	r := must.Get(http.NewRequest("GET", s.url, nil))(t)
 	must.Do(t, stream.SendRequestHeader(r))
-	response, err := stream.ReadResponse()
-	must.Do(t, err)
+	response := must.Get(stream.ReadResponse())(t)
 	if response.StatusCode != http.StatusRequestTimeout {
 		t.Errorf("answered %d", response.StatusCode)
 	}

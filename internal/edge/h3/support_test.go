@@ -15,6 +15,7 @@ import (
 	"slipway.dev/slipway/internal/edge/bridge/bridgetest"
 	"slipway.dev/slipway/internal/edge/h3"
 	"slipway.dev/slipway/internal/edge/pkitest"
+	"slipway.dev/slipway/internal/must"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -44,10 +45,7 @@ func start(t testing.TB, cfg h3.Config) *server {
 	cfg.TLS.Certificates = []tls.Certificate{*certificate}
 	cfg.Hooks.Closed = func(reason string) { s.reasons <- reason }
 	cfg.Hooks.Refused = func(reason string) { s.refused <- reason }
-	var err error
-	if s.Server, err = h3.Listen(cfg); err != nil {
-		t.Fatal(err)
-	}
+	s.Server = must.Get(h3.Listen(cfg))(t)
 	s.url = "https://" + s.Addr().String()
 	go func() { s.served <- s.Serve() }()
 	t.Cleanup(func() {

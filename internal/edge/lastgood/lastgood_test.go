@@ -91,8 +91,7 @@ func TestSaveAndLoad(t *testing.T) {
 	table := numbered(1)
 	table.EntryPoints = []string{"web"}
 	must.Do(t, lastgood.Save(dir, table))
-	loaded, err := lastgood.Load(dir)
-	must.Do(t, err)
+	loaded := must.Get(lastgood.Load(dir))(t)
 	if len(loaded.EntryPoints) != 0 {
 		t.Errorf("the entry points were saved: %v", loaded.EntryPoints)
 	}
@@ -114,8 +113,7 @@ func TestSaveAndLoad(t *testing.T) {
 	if !equal(t, served, numbered(1)) {
 		t.Error("the file provider reads something else")
 	}
-	text, err := os.ReadFile(file)
-	must.Do(t, err)
+	text := must.Get(os.ReadFile(file))(t)
 	for i, line := range strings.Split(string(text), "\n") {
 		if strings.Count(line, `"host":`) > 1 {
 			t.Fatalf("line %d has more than one rule: %.200s", i+1, line)
@@ -138,8 +136,7 @@ func TestDamage(t *testing.T) {
 	table.Rules, table.Backends = table.Rules[:1], table.Backends[:1]
 	must.Do(t, lastgood.Save(dir, table))
 	file := filepath.Join(dir, lastgood.FileName)
-	whole, err := os.ReadFile(file)
-	must.Do(t, err)
+	whole := must.Get(os.ReadFile(file))(t)
 	check := func(what string, text []byte) {
 		t.Helper()
 		must.Do(t, os.WriteFile(file, text, 0o600))
@@ -285,8 +282,7 @@ func TestKeeper(t *testing.T) {
 		}
 	}
 	synctest.Test(t, func(t *testing.T) {
-		keeper, err := lastgood.NewKeeper(dir, slog.New(slog.DiscardHandler))
-		must.Do(t, err)
+		keeper := must.Get(lastgood.NewKeeper(dir, slog.New(slog.DiscardHandler)))(t)
 		expect("nothing kept", -1)
 		keeper.Keep(func() *route.Table { return numbered(1) })
 		expect("the first", 1)
@@ -319,8 +315,7 @@ func TestKeeperRetries(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "edge")
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
-		keeper, err := lastgood.NewKeeper(dir, slog.New(slog.NewTextHandler(&log, nil)))
-		must.Do(t, err)
+		keeper := must.Get(lastgood.NewKeeper(dir, slog.New(slog.NewTextHandler(&log, nil))))(t)
 		must.Do(t, os.Chmod(dir, 0o755))
 		keeper.Keep(func() *route.Table { return numbered(1) })
 		synctest.Wait()

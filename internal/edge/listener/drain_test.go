@@ -206,11 +206,10 @@ func TestCloseAndCancel(t *testing.T) {
 		ctx, cancel := context.WithCancel(context.Background())
 		defer cancel()
 		count := newCounters()
-		l, err := listener.Listen(ctx, listener.Config{
+		l := must.Get(listener.Listen(ctx, listener.Config{
 			Address: "127.0.0.1:0", Proxy: listener.ProxyOptional, TrustedProxies: loopback, Hooks: count.hooks(),
 			HeaderTimeout: 10 * testTimeout, // so that it is not what closes the pending one
-		})
-		must.Do(t, err)
+		}))(t)
 		given, pending := connect(t, l), connect(t, l)
 		send(t, given, []byte("x"))
 		c := accept(t, l)

@@ -96,10 +96,8 @@ func TestOnePort(t *testing.T) {
 	} {
 		tt.transport.DialContext = viaProxy
 		tt.transport.TLSClientConfig = &tls.Config{InsecureSkipVerify: true}
-		response, err := (&http.Client{Transport: tt.transport, Timeout: testTimeout}).Get(tt.url)
-		must.Do(t, err)
-		body, err := io.ReadAll(io.LimitReader(response.Body, 1<<10))
-		must.Do(t, err)
+		response := must.Get((&http.Client{Transport: tt.transport, Timeout: testTimeout}).Get(tt.url))(t)
+		body := must.Get(io.ReadAll(io.LimitReader(response.Body, 1<<10)))(t)
 		response.Body.Close()
 		tt.transport.CloseIdleConnections()
 		if string(body) != tt.want {
@@ -112,8 +110,7 @@ func TestPassthrough(t *testing.T) {
 	t.Parallel()
 	l := open(t, listener.Config{})
 	servePort(t, l)
-	client, err := tls.Dial("tcp", l.Addr().String(), &tls.Config{InsecureSkipVerify: true, ServerName: "pass.example"})
-	must.Do(t, err)
+	client := must.Get(tls.Dial("tcp", l.Addr().String(), &tls.Config{InsecureSkipVerify: true, ServerName: "pass.example"}))(t)
 	defer client.Close()
 	must.Do(t, client.SetDeadline(time.Now().Add(testTimeout)))
 	data := bytes.Repeat([]byte("0123456789abcdef"), 1<<14)

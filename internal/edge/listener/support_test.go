@@ -87,8 +87,7 @@ func (c *counters) awaitRefused(t testing.TB, reason listener.RefuseReason, coun
 func open(t testing.TB, config listener.Config) *listener.Listener {
 	t.Helper()
 	config.Address = cmp.Or(config.Address, "127.0.0.1:0")
-	l, err := listener.Listen(context.Background(), config)
-	must.Do(t, err)
+	l := must.Get(listener.Listen(context.Background(), config))(t)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithCancel(context.Background())
 		cancel()
@@ -115,8 +114,7 @@ func expectRefused(t testing.TB, l net.Listener, sent string) {
 // connect makes a client connection.
 func connect(t testing.TB, l net.Listener) *net.TCPConn {
 	t.Helper()
-	conn, err := net.DialTimeout("tcp", l.Addr().String(), testTimeout)
-	must.Do(t, err)
+	conn := must.Get(net.DialTimeout("tcp", l.Addr().String(), testTimeout))(t)
 	must.Do(t, conn.SetDeadline(time.Now().Add(testTimeout)))
 	t.Cleanup(func() { conn.Close() })
 	return conn.(*net.TCPConn)
@@ -125,8 +123,7 @@ func connect(t testing.TB, l net.Listener) *net.TCPConn {
 // accept takes the next connection.
 func accept(t testing.TB, l *listener.Listener) *listener.Conn {
 	t.Helper()
-	c, err := l.AcceptConn()
-	must.Do(t, err)
+	c := must.Get(l.AcceptConn())(t)
 	t.Cleanup(func() { c.Close() })
 	return c
 }
@@ -136,8 +133,7 @@ func accept(t testing.TB, l *listener.Listener) *listener.Conn {
 func send(t testing.TB, conn net.Conn, pieces ...[]byte) {
 	t.Helper()
 	for _, piece := range pieces {
-		_, err := conn.Write(piece)
-		must.Do(t, err)
+		must.Get(conn.Write(piece))(t)
 	}
 }
 

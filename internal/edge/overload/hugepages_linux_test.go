@@ -12,8 +12,7 @@ import (
 
 // TestCollapse: memory keeps its content, wherever it begins and ends.
 func TestCollapse(t *testing.T) {
-	memory, err := unix.Mmap(-1, 0, 4*largePage+largePage/2, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
-	must.Do(t, err)
+	memory := must.Get(unix.Mmap(-1, 0, 4*largePage+largePage/2, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON))(t)
 	defer func() { _ = unix.Munmap(memory) }()
 	pattern := []byte("slipway")
 	want := bytes.Repeat(pattern, len(memory)/len(pattern))

@@ -71,9 +71,7 @@ func programPages(t *testing.T) int {
 	}
 	for line := range strings.Lines(string(text)) {
 		if value, found := strings.CutPrefix(line, "RssFile:"); found {
-			kB, err := strconv.Atoi(strings.TrimSuffix(strings.TrimSpace(value), " kB"))
-			must.Do(t, err)
-			return kB
+			return must.Get(strconv.Atoi(strings.TrimSuffix(strings.TrimSpace(value), " kB")))(t)
 		}
 	}
 	t.Fatal("/proc/self/status has no RssFile")

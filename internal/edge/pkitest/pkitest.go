@@ -93,9 +93,7 @@ func Make(wanted Certificate, by *Authority) (Pair, error) {
 // SelfSigned makes a certificate that signs itself.
 func SelfSigned(t testing.TB, wanted Certificate) Pair {
 	t.Helper()
-	pair, err := Make(wanted, nil)
-	must.Do(t, err)
-	return pair
+	return must.Get(Make(wanted, nil))(t)
 }
 
 // Authority is a certificate authority. It signs leaf certificates directly,
@@ -112,9 +110,7 @@ type Authority struct {
 // NewAuthority makes an authority, and fails the test otherwise.
 func NewAuthority(t testing.TB) *Authority {
 	t.Helper()
-	authority, err := MakeAuthority("test authority")
-	must.Do(t, err)
-	return authority
+	return must.Get(MakeAuthority("test authority"))(t)
 }
 
 // MakeAuthority makes an authority with a common name. It is valid since ten
@@ -142,9 +138,7 @@ func (a *Authority) Issue(t testing.TB, names ...string) Pair {
 // Sign issues a certificate.
 func (a *Authority) Sign(t testing.TB, wanted Certificate) Pair {
 	t.Helper()
-	pair, err := Make(wanted, a)
-	must.Do(t, err)
-	return pair
+	return must.Get(Make(wanted, a))(t)
 }
 
 // encode returns DER as PEM.
@@ -158,9 +152,7 @@ type Pair struct{ Chain, Key string }
 // TLS returns the pair for crypto/tls.
 func (p Pair) TLS(t testing.TB) tls.Certificate {
 	t.Helper()
-	pair, err := tls.X509KeyPair([]byte(p.Chain), []byte(p.Key))
-	must.Do(t, err)
-	return pair
+	return must.Get(tls.X509KeyPair([]byte(p.Chain), []byte(p.Key)))(t)
 }
 
 // Leaf returns the certificate.
@@ -194,8 +186,7 @@ func ClientHello(t testing.TB, config *tls.Config) []byte {
 		_ = tls.Client(near, config).Handshake() // it ends with the pipe
 	}()
 	buf := make([]byte, 64<<10)
-	n, err := far.Read(buf)
-	must.Do(t, err)
+	n := must.Get(far.Read(buf))(t)
 	_ = far.Close()
 	<-stopped
 	_ = near.Close()

@@ -115,8 +115,7 @@ func TestApplyMovesUses(t *testing.T) {
 	change.TCPRoutes.Removed = []route.TCPRouteID{{Name: "tcp"}}
 	change.Backends.Removed = []route.BackendID{{Name: "used"}}
 	change.Backends.Added = []*route.Backend{{ID: route.BackendID{Name: "new"}}}
-	next, err := compiled.Apply(&change)
-	must.Do(t, err)
+	next := must.Get(compiled.Apply(&change))(t)
 	for entryPoint, want := range map[string]bool{"fresh": true, "web": false, "tls": false} {
 		if got := next.Lookup(&program.Request{EntryPoint: entryPoint, Host: "a.x", Path: "/"}).Rule; (got != nil) != want {
 			t.Errorf("at %s: %s", entryPoint, show(got))
@@ -157,8 +156,7 @@ func TestApplyManyEntryPoints(t *testing.T) {
 			to.Rules = append(to.Rules, rule(generation, i))
 		}
 		change := route.Diff(table, to)
-		next, err := compiled.Apply(&change)
-		must.Do(t, err)
+		next := must.Get(compiled.Apply(&change))(t)
 		for i, name := range names(generation) {
 			got := next.Lookup(&program.Request{EntryPoint: name, Path: "/"}).Rule
 			if got == nil || got.ID.Rule != i {

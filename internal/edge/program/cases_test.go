@@ -152,7 +152,5 @@ func parseRequest(t *testing.T, line string) (program.Request, string) {
 
 func number(t *testing.T, text string) int {
 	t.Helper()
-	value, err := strconv.Atoi(text)
-	must.Do(t, err)
-	return value
+	return must.Get(strconv.Atoi(text))(t)
 }

@@ -24,8 +24,7 @@ func prioritized(name, host string, priority int32) *route.Rule {
 func TestMaxWildcardPriority(t *testing.T) {
 	hosts := []string{"", "*.a.x", "*.b.x", "*.c.x", "www.a.x"}
 	random := rand.New(rand.NewPCG(3, 4))
-	current, err := Compiler{}.Compile(&route.Table{})
-	must.Do(t, err)
+	current := must.Get(Compiler{}.Compile(&route.Table{}))(t)
 	rules := map[string]*route.Rule{}
 	lowered := 0
 	for range 2000 {
@@ -46,8 +45,7 @@ func TestMaxWildcardPriority(t *testing.T) {
 				change.Rules.Changed, rules[name] = append(change.Rules.Changed, rule), rule
 			}
 		}
-		next, err := current.Apply(&change)
-		must.Do(t, err)
+		next := must.Get(current.Apply(&change))(t)
 		var table route.Table
 		want := int32(math.MinInt32)
 		for _, rule := range rules {
@@ -56,8 +54,7 @@ func TestMaxWildcardPriority(t *testing.T) {
 				want = max(want, rule.Priority)
 			}
 		}
-		fresh, err := Compiler{}.Compile(&table)
-		must.Do(t, err)
+		fresh := must.Get(Compiler{}.Compile(&table))(t)
 		if next.maxWildcardPriority != want || fresh.maxWildcardPriority != want {
 			t.Fatalf("the highest priority is %d after the change and %d when compiled, want %d", next.maxWildcardPriority, fresh.maxWildcardPriority, want)
 		}

@@ -106,8 +106,7 @@ func TestHostsOfAnyLength(t *testing.T) {
 		host := strings.Repeat("x", length)
 		change.Rules.Added = append(change.Rules.Added, simpleRule(host+"-more", host, "/more"))
 	}
-	changed, err := compiled.Apply(change)
-	must.Do(t, err)
+	changed := must.Get(compiled.Apply(change))(t)
 	check(changed, "/", "")
 	check(changed, "/more", "-more")
 	check(compiled, "/more", "")
@@ -208,8 +207,7 @@ func TestBinding(t *testing.T) {
 			Backends: []route.BackendRef{{Backend: route.BackendID{Name: "b"}}},
 		}},
 	}
-	compiled, err := compiler.Compile(table)
-	must.Do(t, err)
+	compiled := must.Get(compiler.Compile(table))(t)
 	if got := compiled.Lookup(&program.Request{Host: "two.x", Path: "/"}).Binding; got != "two.x" {
 		t.Errorf("binding %v", got)
 	}
@@ -220,8 +218,7 @@ func TestBinding(t *testing.T) {
 	var change route.Change
 	change.Rules.Changed = []*route.Rule{simpleRule("one", "other.x", "/")}
 	change.Backends.EndpointsChanged = []*route.Backend{largeBackend(route.BackendID{Name: "b"}, 2)}
-	next, err := compiled.Apply(&change)
-	must.Do(t, err)
+	next := must.Get(compiled.Apply(&change))(t)
 	if !slices.Equal(bound, []string{"one"}) {
 		t.Errorf("bound again: %v", bound)
 	}
@@ -266,8 +263,7 @@ func TestLookupWhileApplying(t *testing.T) {
 	for range 300 {
 		to := c.changed(table)
 		change := route.Diff(table, to)
-		next, err := live.Load().Apply(&change)
-		must.Do(t, err)
+		next := must.Get(live.Load().Apply(&change))(t)
 		live.Store(next)
 		table = to
 	}

@@ -138,8 +138,7 @@ func TestSecretsAreNotShown(t *testing.T) {
 	t.Parallel()
 	ca := newIssuer(t)
 	cert := ca.certificate(t, "site", wanted{names: []string{"a.example"}})
-	asJSON, err := json.Marshal(cert)
-	must.Do(t, err)
+	asJSON := must.Get(json.Marshal(cert))(t)
 	wrapped := struct{ inner tlsstore.Certificate }{cert}
 	for _, text := range []string{
 		fmt.Sprint(cert), fmt.Sprintf("%+v", cert), fmt.Sprintf("%#v", cert), fmt.Sprintf("%x", cert.KeyPEM),

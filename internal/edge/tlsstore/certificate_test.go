@@ -150,8 +150,7 @@ func TestExpiryIsSeenWithoutRebuild(t *testing.T) {
 	clock := newClock()
 	store := newStore(t, tlsstore.Config{Now: clock.now})
 	preferred := ca.certificate(t, "ecdsa", wanted{names: []string{"a.example"}, to: clock.now().Add(time.Hour)})
-	key, err := rsaKey()
-	must.Do(t, err)
+	key := must.Get(rsaKey())(t)
 	other := ca.certificate(t, "rsa", wanted{names: []string{"a.example"}, key: key, to: clock.now().Add(48 * time.Hour)})
 	load(t, store, tlsstore.Input{Certificates: []tlsstore.Certificate{preferred, other}})
 	address := serve(t, store)
@@ -163,8 +162,7 @@ func TestExpiryIsSeenWithoutRebuild(t *testing.T) {
 func TestChoiceByKey(t *testing.T) {
 	t.Parallel()
 	ca := newIssuer(t)
-	rsaSigner, err := rsaKey()
-	must.Do(t, err)
+	rsaSigner := must.Get(rsaKey())(t)
 	_, edSigner, err := ed25519.GenerateKey(rand.Reader)
 	must.Do(t, err)
 	year := time.Now().AddDate(1, 0, 0)
@@ -192,8 +190,7 @@ func TestChoiceByKey(t *testing.T) {
 		{"rsa suite", only(tls.TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256), rsaCert},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			state, err := dial(t, address, tt.client)
-			must.Do(t, err)
+			state := must.Get(dial(t, address, tt.client))(t)
 			if got := state.PeerCertificates[0].PublicKeyAlgorithm; !strings.EqualFold(got.String(), tt.want.ID.Name) {
 				t.Errorf("got a key of kind %s, want %s", got, tt.want.ID.Name)
 			}

@@ -30,8 +30,7 @@ func TestChallenge(t *testing.T) {
 		return dial(t, address, &tls.Config{ServerName: name, InsecureSkipVerify: true, NextProtos: protos})
 	}
 	for _, name := range []string{"pending.example", "Pending.EXAMPLE."} {
-		state, err := acme(name, "acme-tls/1")
-		must.Do(t, err)
+		state := must.Get(acme(name, "acme-tls/1"))(t)
 		if state.NegotiatedProtocol != "acme-tls/1" || state.PeerCertificates[0].DNSNames[0] != "pending.example" {
 			t.Errorf("%s: protocol %q, certificate for %v", name, state.NegotiatedProtocol, state.PeerCertificates[0].DNSNames)
 		}
@@ -45,8 +44,7 @@ func TestChallenge(t *testing.T) {
 	if _, err := acme("pending.example", "acme-tls/1", "h2"); err == nil {
 		t.Error("a host that needs a certificate was opened by offering acme-tls/1")
 	}
-	state, err := acme("open.example", "acme-tls/1", "h2")
-	must.Do(t, err)
+	state := must.Get(acme("open.example", "acme-tls/1", "h2"))(t)
 	if state.NegotiatedProtocol != "h2" {
 		t.Errorf("protocol %q", state.NegotiatedProtocol)
 	}
@@ -62,8 +60,7 @@ func TestChallengeServesNothing(t *testing.T) {
 	t.Parallel()
 	ca := newIssuer(t)
 	certPEM, keyPEM := ca.issue(t, wanted{names: []string{"a.example"}})
-	answer, err := tls.X509KeyPair([]byte(certPEM), []byte(keyPEM.Reveal()))
-	must.Do(t, err)
+	answer := must.Get(tls.X509KeyPair([]byte(certPEM), []byte(keyPEM.Reveal())))(t)
 	store := newStore(t, tlsstore.Config{Challenge: func(string) *tls.Certificate { return &answer }})
 	far, near := net.Pipe()
 	defer near.Close()

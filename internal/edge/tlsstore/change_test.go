@@ -109,10 +109,8 @@ func served(t *testing.T, store *tlsstore.Store, host string) ([][]byte, tlsstor
 		ServerName: host, SupportedVersions: []uint16{tls.VersionTLS13},
 		SignatureSchemes: []tls.SignatureScheme{tls.ECDSAWithP256AndSHA256},
 	}
-	config, err := store.GetConfigForClient(hello)
-	must.Do(t, err)
-	certificate, err := config.GetCertificate(hello)
-	must.Do(t, err)
+	config := must.Get(store.GetConfigForClient(hello))(t)
+	certificate := must.Get(config.GetCertificate(hello))(t)
 	options, _ := store.OptionsFor(host)
 	return certificate.Certificate, options.ID
 }

@@ -54,10 +54,8 @@ func FuzzLookup(f *testing.F) {
 		store.Swap(index)
 
 		hello := &tls.ClientHelloInfo{ServerName: sni}
-		config, err := store.GetConfigForClient(hello)
-		must.Do(t, err)
-		certificate, err := config.GetCertificate(hello)
-		must.Do(t, err)
+		config := must.Get(store.GetConfigForClient(hello))(t)
+		certificate := must.Get(config.GetCertificate(hello))(t)
 		if got, want := certName(t, certificate), oracle(sni, certMask, "default.slipway.invalid"); got != want {
 			t.Errorf("SNI %q got the certificate for %q, want %q", sni, got, want)
 		}
@@ -73,8 +71,7 @@ func FuzzLookup(f *testing.F) {
 
 func certName(t *testing.T, certificate *tls.Certificate) string {
 	t.Helper()
-	leaf, err := x509.ParseCertificate(certificate.Certificate[0])
-	must.Do(t, err)
+	leaf := must.Get(x509.ParseCertificate(certificate.Certificate[0]))(t)
 	return leaf.DNSNames[0]
 }
 

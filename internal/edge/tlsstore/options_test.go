@@ -85,8 +85,7 @@ func TestVersionsSuitesAndProtocols(t *testing.T) {
 	expectAlert(t, err, "protocol version not supported")
 	_, err = client("new.example", tls.VersionTLS12, tls.VersionTLS12)
 	expectAlert(t, err, "protocol version not supported")
-	state, err := client("old.example", tls.VersionTLS11, tls.VersionTLS13)
-	must.Do(t, err)
+	state := must.Get(client("old.example", tls.VersionTLS11, tls.VersionTLS13))(t)
 	if state.Version != tls.VersionTLS12 {
 		t.Errorf("old.example speaks %s", tls.VersionName(state.Version))
 	}
@@ -98,8 +97,7 @@ func TestVersionsSuitesAndProtocols(t *testing.T) {
 		t.Errorf("suite.example uses %s", tls.CipherSuiteName(state.CipherSuite))
 	}
 	for _, tt := range []struct{ host, want string }{{"any.example", "h2"}, {"h1.example", "http/1.1"}} {
-		state, err := client(tt.host, 0, 0, "http/1.1", "h2")
-		must.Do(t, err)
+		state := must.Get(client(tt.host, 0, 0, "http/1.1", "h2"))(t)
 		if state.NegotiatedProtocol != tt.want {
 			t.Errorf("%s speaks %q, want %q", tt.host, state.NegotiatedProtocol, tt.want)
 		}

@@ -73,9 +73,7 @@ func (a *issuer) client(t testing.TB) tls.Certificate {
 
 func ecdsaKey(t testing.TB) *ecdsa.PrivateKey {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	must.Do(t, err)
-	return key
+	return must.Get(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
 }
 
 // rsaKey is made once: it takes a second under the race detector.
@@ -83,9 +81,7 @@ var rsaKey = sync.OnceValues(func() (*rsa.PrivateKey, error) { return rsa.Genera
 
 func newStore(t testing.TB, config tlsstore.Config) *tlsstore.Store {
 	t.Helper()
-	store, err := tlsstore.New(config)
-	must.Do(t, err)
-	return store
+	return must.Get(tlsstore.New(config))(t)
 }
 
 // load builds and swaps, and fails on problems.
@@ -124,8 +120,7 @@ func answer(conn net.Conn, store *tlsstore.Store) {
 // dial makes a handshake and reads the answer.
 func dial(t testing.TB, address string, config *tls.Config) (tls.ConnectionState, error) {
 	t.Helper()
-	raw, err := net.DialTimeout("tcp", address, testTimeout)
-	must.Do(t, err)
+	raw := must.Get(net.DialTimeout("tcp", address, testTimeout))(t)
 	return exchange(raw, config)
 }
 

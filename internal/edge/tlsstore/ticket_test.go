@@ -26,8 +26,7 @@ func newSessions(version uint16, certificates ...tls.Certificate) *sessions {
 // resumes makes a connection and reports whether it resumed a session.
 func (s *sessions) resumes(t *testing.T, address string) bool {
 	t.Helper()
-	state, err := dial(t, address, s.config())
-	must.Do(t, err)
+	state := must.Get(dial(t, address, s.config()))(t)
 	return state.DidResume
 }
 

@@ -247,8 +247,7 @@ func httpClient(t testing.TB, address, sni string, h2 bool, certificates ...tls.
 		t.Cleanup(transport.CloseIdleConnections)
 		return transport
 	}
-	conn, err := tls.Dial("tcp", address, config)
-	must.Do(t, err)
+	conn := must.Get(tls.Dial("tcp", address, config))(t)
 	t.Cleanup(func() { conn.Close() })
 	return newH1(conn)
 }
@@ -260,15 +259,13 @@ func newH1(conn net.Conn) *h1Conn {
 
 func get(t testing.TB, client requester, host string) (int, string) {
 	t.Helper()
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://fixed.example/", nil)
-	must.Do(t, err)
+	request := must.Get(http.NewRequestWithContext(t.Context(), http.MethodGet, "https://fixed.example/", nil))(t)
 	request.Host = host
 	response, err := client.RoundTrip(request)
 	if err != nil {
 		t.Fatalf("host %s: %v", host, err)
 	}
 	defer response.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(response.Body, 1<<10))
-	must.Do(t, err)
+	body := must.Get(io.ReadAll(io.LimitReader(response.Body, 1<<10)))(t)
 	return response.StatusCode, string(body)
 }

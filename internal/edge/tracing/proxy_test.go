@@ -10,6 +10,7 @@ import (
 	"slipway.dev/slipway/internal/edge/edgetest"
 	"slipway.dev/slipway/internal/edge/proxy"
 	"slipway.dev/slipway/internal/edge/tracing"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/programs"
 	"slipway.dev/slipway/internal/route"
 )
@@ -48,9 +49,7 @@ func TestThroughProxy(t *testing.T) {
 	}
 	// The last exchange is over when the next request has been refused.
 	conn.Send("BAD\r\n\r\n")
-	if _, err := io.Copy(io.Discard, conn.Reader); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(io.Copy(io.Discard, conn.Reader))(t)
 	conn.Close()
 	closeTracer(t, tracer)
 

@@ -123,9 +123,7 @@ func options(r *receiver) tracing.Options {
 
 func newTracer(t *testing.T, o tracing.Options) *tracing.Tracer {
 	t.Helper()
-	tracer, err := tracing.New(t.Context(), o)
-	must.Do(t, err)
-	return tracer
+	return must.Get(tracing.New(t.Context(), o))(t)
 }
 
 // closeTracer sends what is queued.
@@ -167,8 +165,7 @@ func recordOf(t *testing.T, headers string) (*proxy.Record, *filter.Exchange) {
 func forwarded(t *testing.T, record *proxy.Record, x *filter.Exchange) *h1.Head {
 	t.Helper()
 	plan := h1.ForwardPlan{Edits: x.RequestEdits}
-	text, err := plan.AppendTo(nil, record.Head)
-	must.Do(t, err)
+	text := must.Get(plan.AppendTo(nil, record.Head))(t)
 	return parsed(t, string(text))
 }
 

@@ -155,8 +155,7 @@ func TestGRPC(t *testing.T) {
 			defer conn.Release()
 			message := asMessage(test.text)
 			request := append([]byte(callHead(test.method)+"Transfer-Encoding: chunked\r\n\r\n"), chunk(message)...)
-			_, err := conn.Writer.Write(h1.AppendLastChunk(request, nil))
-			must.Do(t, err)
+			must.Get(conn.Writer.Write(h1.AppendLastChunk(request, nil)))(t)
 			var head h1.ResponseHead
 			must.Do(t, conn.Reader.ReadResponse(&head, h1.RequestInfo{}, conn.Limits))
 			var body h1.Body
@@ -199,14 +198,12 @@ func TestGRPCBothWays(t *testing.T) {
 	defer conn.Release()
 	say := func(text []byte) {
 		t.Helper()
-		_, err := conn.Writer.Write(text)
-		must.Do(t, err)
+		must.Get(conn.Writer.Write(text))(t)
 	}
 	say([]byte(callHead("Both") + "Transfer-Encoding: chunked\r\n\r\n"))
 	// The server answers the first message, so its head comes with that.
 	say(chunk(asMessage("x")))
-	response, err := http.ReadResponse(bufio.NewReader(conn.NetConn()), nil)
-	must.Do(t, err)
+	response := must.Get(http.ReadResponse(bufio.NewReader(conn.NetConn()), nil))(t)
 	defer response.Body.Close()
 	for i := 1; i <= 50; i++ {
 		if value, err := readReply(response.Body); err != nil || value != i {

@@ -73,8 +73,7 @@ func TestFreshSkipsThePool(t *testing.T) {
 	lease := pick(t, w.Handle(shop), upstream.PickOptions{})
 	defer lease.Done(upstream.OK)
 	connect(t, &lease).Release()
-	conn, err := lease.Connect(t.Context(), 0, true)
-	must.Do(t, err)
+	conn := must.Get(lease.Connect(t.Context(), 0, true))(t)
 	defer conn.Close()
 	if conn.Reused() {
 		t.Error("a fresh connection was asked for, and an old one came")
@@ -215,8 +214,7 @@ func until204(conn net.Conn, after string) {
 // awaitReadable returns when there is something to read, or the end.
 func awaitReadable(t *testing.T, conn net.Conn) {
 	t.Helper()
-	raw, err := conn.(syscall.Conn).SyscallConn()
-	must.Do(t, err)
+	raw := must.Get(conn.(syscall.Conn).SyscallConn())(t)
 	var one [1]byte
 	must.Do(t, raw.Read(func(fd uintptr) bool {
 		_, _, err := syscall.Recvfrom(int(fd), one[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)

@@ -100,9 +100,7 @@ func TestRefusedRequest(t *testing.T) {
 			conn.Close()
 			conn, err = lease.Connect(t.Context(), testTimeout, true)
 			must.Do(t, err)
-			if _, err := conn.Writer.Write([]byte("GET / HTTP/1.1\r\nHost: cart\r\n\r\n")); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(conn.Writer.Write([]byte("GET / HTTP/1.1\r\nHost: cart\r\n\r\n")))(t)
 			var head h1.ResponseHead
 			must.Do(t, conn.Reader.ReadResponse(&head, h1.RequestInfo{}, conn.Limits))
 			conn.Release()
@@ -131,8 +129,7 @@ func TestCloseCancelsTheRequest(t *testing.T) {
 	w.serve(h2cart(address))
 	lease := pick(t, w.Handle(shop), upstream.PickOptions{})
 	conn, beside := connect(t, &lease), connect(t, &lease)
-	_, err := conn.Writer.Write([]byte("GET /wait HTTP/1.1\r\nHost: cart\r\n\r\n"))
-	must.Do(t, err)
+	must.Get(conn.Writer.Write([]byte("GET /wait HTTP/1.1\r\nHost: cart\r\n\r\n")))(t)
 	programs.Receive(t, began, "the request")
 	conn.Close()
 	programs.Receive(t, ended, "the end of the request")
@@ -154,8 +151,7 @@ func TestSilentEndpoint(t *testing.T) {
 	conn := connect(t, &lease)
 	defer conn.Close()
 	conn.SetTimeouts(10*time.Millisecond, 10*time.Millisecond)
-	_, err := conn.Writer.Write([]byte("GET / HTTP/1.1\r\nHost: cart\r\n\r\n"))
-	must.Do(t, err)
+	must.Get(conn.Writer.Write([]byte("GET / HTTP/1.1\r\nHost: cart\r\n\r\n")))(t)
 	var head h1.ResponseHead
 	if err := conn.Reader.ReadResponse(&head, h1.RequestInfo{}, conn.Limits); !errors.Is(err, h1.ErrIdle) {
 		t.Errorf("error %v, want ErrIdle", err)

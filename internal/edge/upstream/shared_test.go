@@ -331,8 +331,7 @@ func TestALPNChanges(t *testing.T) {
 		http2First.Store(want == "HTTP/2.0")
 		lease := pick(t, w.Handle(shop), upstream.PickOptions{})
 		conn := connect(t, &lease)
-		_, err := conn.Writer.Write([]byte("GET / HTTP/1.1\r\nHost: cart\r\n\r\n"))
-		must.Do(t, err)
+		must.Get(conn.Writer.Write([]byte("GET / HTTP/1.1\r\nHost: cart\r\n\r\n")))(t)
 		var head h1.ResponseHead
 		must.Do(t, conn.Reader.ReadResponse(&head, h1.RequestInfo{}, conn.Limits))
 		if peer, _ := head.Find("peer"); !strings.HasPrefix(string(peer), want) {

@@ -171,9 +171,7 @@ func newPod(t testing.TB) *pod {
 
 func listen(t testing.TB, address string) net.Listener {
 	t.Helper()
-	listener, err := net.Listen("tcp", address)
-	must.Do(t, err)
-	return listener
+	return must.Get(net.Listen("tcp", address))(t)
 }
 
 // script is a backend that plays one function for each connection, in order.

@@ -60,9 +60,7 @@ func TestApply(t *testing.T) {
 	}
 	step = w.step(strings.ReplaceAll(webDeployment, "blue", "green"))
 	requests = w.requests(func() {
-		if _, err := w.Apply(w.context(), step, apply.Options{}); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(w.Apply(w.context(), step, apply.Options{}))(t)
 	})
 	if !slices.Equal(requests, []string{"PATCH"}) {
 		t.Errorf("changing took %q", requests)
@@ -146,9 +144,7 @@ func TestReplace(t *testing.T) {
 	step := w.step(settings)
 	step.Action, step.Options.Replace = plan.CreateOnly, true
 	requests := w.requests(func() {
-		if _, err := w.Apply(w.context(), step, apply.Options{}); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(w.Apply(w.context(), step, apply.Options{}))(t)
 	})
 	if !slices.Equal(requests, []string{"POST"}) {
 		t.Errorf("creating took %q", requests)
@@ -193,8 +189,7 @@ func TestDelete(t *testing.T) {
 func TestClearRemovesHookFinalizer(t *testing.T) {
 	w := enter(t)
 	step := w.step(strings.ReplaceAll(settings, "{name: settings}", "{name: settings, finalizers: [argocd.argoproj.io/hook-finalizer]}"))
-	object, err := w.Apply(w.context(), step, apply.Options{})
-	must.Do(t, err)
+	object := must.Get(w.Apply(w.context(), step, apply.Options{}))(t)
 	requests := w.requests(func() {
 		must.Do(t, w.Clear(w.context(), step.Key, object.GetUID()))
 	})

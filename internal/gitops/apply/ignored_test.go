@@ -44,14 +44,12 @@ spec:
 		t.Run(tt.name, func(t *testing.T) {
 			w := enter(t)
 			tt.rule.Group, tt.rule.Kind = "*", "*"
-			ignore, err := plan.NewIgnore([]v1alpha1.ResourceIgnoreDifferences{tt.rule}, nil)
-			must.Do(t, err)
+			ignore := must.Get(plan.NewIgnore([]v1alpha1.ResourceIgnoreDifferences{tt.rule}, nil))(t)
 			object := w.apply(tt.manifest)
 			w.patch(object, "somebody", tt.patch)
 			step := w.step(strings.ReplaceAll(tt.manifest, "name: web}", "name: web, annotations: {changed: 'yes'}}"))
 			step.Options.RespectIgnoreDifferences = true
-			answer, err := w.Apply(w.context(), step, apply.Options{Ignore: ignore})
-			must.Do(t, err)
+			answer := must.Get(w.Apply(w.context(), step, apply.Options{Ignore: ignore}))(t)
 			if got := at(t, answer, tt.field...); got != tt.want {
 				t.Errorf("got %s, want %s", got, tt.want)
 			}
@@ -63,17 +61,13 @@ spec:
 // alone.
 func TestRespectWithinElements(t *testing.T) {
 	w := enter(t)
-	ignore, err := plan.NewIgnore([]v1alpha1.ResourceIgnoreDifferences{{Group: "apps", Kind: "Deployment", JSONPointers: []string{"/spec/template/spec/containers/0/image"}}}, nil)
-	must.Do(t, err)
+	ignore := must.Get(plan.NewIgnore([]v1alpha1.ResourceIgnoreDifferences{{Group: "apps", Kind: "Deployment", JSONPointers: []string{"/spec/template/spec/containers/0/image"}}}, nil))(t)
 	object := w.apply(webDeployment)
 	patch := `{"spec":{"template":{"spec":{"containers":[{"name":"web","image":"registry.example.test/web:9"}]}}}}`
-	if _, err := w.resource(object).Patch(w.context(), "web", types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{FieldManager: "updater"}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(w.resource(object).Patch(w.context(), "web", types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{FieldManager: "updater"}))(t)
 	step := w.step(strings.ReplaceAll(webDeployment, "blue", "green"))
 	step.Options.RespectIgnoreDifferences = true
-	answer, err := w.Apply(w.context(), step, apply.Options{Ignore: ignore})
-	must.Do(t, err)
+	answer := must.Get(w.Apply(w.context(), step, apply.Options{Ignore: ignore}))(t)
 	containers := at(t, answer, "spec", "template", "spec", "containers")
 	for _, part := range []string{"web:9", "value: green", "containerPort: 8080"} {
 		if !strings.Contains(containers, part) {

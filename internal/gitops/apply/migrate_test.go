@@ -31,18 +31,13 @@ func (w *world) made(manager string, how metav1.ManagedFieldsOperationType) *uns
 	object.SetLabels(nil)
 	object.SetAnnotations(map[string]string{"team": "web"})
 	if how == metav1.ManagedFieldsOperationApply {
-		made, err := w.resource(object).Apply(w.context(), object.GetName(), object, metav1.ApplyOptions{FieldManager: manager})
-		must.Do(w.t, err)
-		return made
+		return must.Get(w.resource(object).Apply(w.context(), object.GetName(), object, metav1.ApplyOptions{FieldManager: manager}))(w.t)
 	}
 	if !strings.HasPrefix(manager, "kubectl-") || manager == "kubectl-client-side-apply" {
-		raw, err := json.Marshal(object)
-		must.Do(w.t, err)
+		raw := must.Get(json.Marshal(object))(w.t)
 		object.SetAnnotations(map[string]string{"team": "web", lastApplied: string(raw)})
 	}
-	made, err := w.resource(object).Create(w.context(), object, metav1.CreateOptions{FieldManager: manager})
-	must.Do(w.t, err)
-	return made
+	return must.Get(w.resource(object).Create(w.context(), object, metav1.CreateOptions{FieldManager: manager}))(w.t)
 }
 
 // managers are those of an object, without subresources.
@@ -86,9 +81,7 @@ func TestMigration(t *testing.T) {
 			}
 			step := w.step(settings)
 			requests := w.requests(func() {
-				if _, err := w.Apply(w.context(), step, apply.Options{}); err != nil {
-					t.Fatal(err)
-				}
+				must.Get(w.Apply(w.context(), step, apply.Options{}))(t)
 			})
 			is := w.live(object)
 			if data := at(t, is, "data"); data != tt.data {
@@ -105,9 +98,7 @@ func TestMigration(t *testing.T) {
 			}
 			again := w.step(strings.ReplaceAll(settings, "blue", "green"))
 			requests = w.requests(func() {
-				if _, err := w.Apply(w.context(), again, apply.Options{}); err != nil {
-					t.Fatal(err)
-				}
+				must.Get(w.Apply(w.context(), again, apply.Options{}))(t)
 			})
 			if !slices.Equal(requests, []string{"PATCH"}) {
 				t.Errorf("the second apply took %q", requests)
@@ -123,9 +114,7 @@ func TestMigrationOfWhatChanged(t *testing.T) {
 	step := w.step(settings)
 	w.patch(object, "robot", `{"data":{"robot":"here"}}`)
 	requests := w.requests(func() {
-		if _, err := w.Apply(w.context(), step, apply.Options{}); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(w.Apply(w.context(), step, apply.Options{}))(t)
 	})
 	if data := at(t, w.live(object), "data"); data != "color: blue\nrobot: here\nsize: large" {
 		t.Errorf("the data is\n%s", data)
@@ -140,18 +129,13 @@ func TestMigrationOfWhatChanged(t *testing.T) {
 func TestMigrationOfBeforeFirstApply(t *testing.T) {
 	w := enter(t)
 	object := w.object("apiVersion: v1\nkind: Service\nmetadata: {name: web}\nspec: {type: NodePort, ports: [{port: 80, nodePort: 30111}]}\n")
-	made, err := w.resource(object).Create(w.context(), object, metav1.CreateOptions{FieldManager: "old"})
-	must.Do(t, err)
+	made := must.Get(w.resource(object).Create(w.context(), object, metav1.CreateOptions{FieldManager: "old"}))(t)
 	// An empty list of entries is how an object looks that has none.
-	if _, err := w.resource(object).Patch(w.context(), "web", types.MergePatchType, []byte(`{"metadata":{"managedFields":[{}]}}`), metav1.PatchOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(w.resource(object).Patch(w.context(), "web", types.MergePatchType, []byte(`{"metadata":{"managedFields":[{}]}}`), metav1.PatchOptions{}))(t)
 	other := object.DeepCopy()
 	delete(other.Object, "spec")
 	other.SetAnnotations(map[string]string{"other": "here"})
-	if _, err := w.resource(object).Apply(w.context(), "web", other, metav1.ApplyOptions{FieldManager: "other", Force: true}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(w.resource(object).Apply(w.context(), "web", other, metav1.ApplyOptions{FieldManager: "other", Force: true}))(t)
 	if names := managers(w.live(object)); !slices.Contains(names, "before-first-apply Update") {
 		t.Fatalf("the managers are %q", names)
 	}

@@ -91,8 +91,7 @@ func (w *world) compare(by *apply.Applier, step *plan.Step) (plan.SyncState, []s
 func TestPredictAfterApply(t *testing.T) {
 	w := enter(t)
 	w.defineWidgets()
-	archive, err := txtar.ParseFile("testdata/common.txtar")
-	must.Do(t, err)
+	archive := must.Get(txtar.ParseFile("testdata/common.txtar"))(t)
 	for _, file := range archive.Files {
 		t.Run(file.Name, func(t *testing.T) {
 			w.t = t
@@ -211,8 +210,7 @@ func established(definition *unstructured.Unstructured) *unstructured.Unstructur
 // is no difference.
 func TestPredictStale(t *testing.T) {
 	w := enter(t)
-	archive, err := txtar.ParseFile("testdata/common.txtar")
-	must.Do(t, err)
+	archive := must.Get(txtar.ParseFile("testdata/common.txtar"))(t)
 	at := slices.IndexFunc(archive.Files, func(file txtar.File) bool { return file.Name == "asked/nulls" })
 	manifest := string(archive.Files[at].Data)
 	object := w.apply(manifest)

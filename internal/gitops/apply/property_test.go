@@ -21,8 +21,7 @@ import (
 // Whatever others do to an object, and whatever Git wants of it: if nobody was
 // asked, an apply changes nothing.
 func TestCertainIsCertain(t *testing.T) {
-	archive, err := txtar.ParseFile("testdata/common.txtar")
-	must.Do(t, err)
+	archive := must.Get(txtar.ParseFile("testdata/common.txtar"))(t)
 	rounds := 40
 	if testing.Short() {
 		rounds = 10

@@ -74,8 +74,7 @@ func (w *world) context() context.Context {
 // as plan gives them.
 func (w *world) object(manifest string) *unstructured.Unstructured {
 	w.t.Helper()
-	raw, err := yaml.YAMLToJSON([]byte(manifest))
-	must.Do(w.t, err)
+	raw := must.Get(yaml.YAMLToJSON([]byte(manifest)))(w.t)
 	object := &unstructured.Unstructured{}
 	must.Do(w.t, object.UnmarshalJSON(raw))
 	if w.kinds.Scope(tracking.KeyOf(object).GroupKind()) == plan.NamespaceScope {
@@ -94,8 +93,7 @@ func (w *world) step(manifest string) *plan.Step {
 
 func (w *world) resource(object *unstructured.Unstructured) dynamic.ResourceInterface {
 	w.t.Helper()
-	mapping, err := w.kinds.Mapping(w.context(), object.GroupVersionKind())
-	must.Do(w.t, err)
+	mapping := must.Get(w.kinds.Mapping(w.context(), object.GroupVersionKind()))(w.t)
 	if !mapping.Namespaced {
 		return w.others.Dynamic.Resource(mapping.Resource)
 	}
@@ -105,8 +103,7 @@ func (w *world) resource(object *unstructured.Unstructured) dynamic.ResourceInte
 // live is the object in the cluster, or nil.
 func (w *world) live(object *unstructured.Unstructured) *unstructured.Unstructured {
 	w.t.Helper()
-	found, err := w.resource(object).List(w.context(), kube.Named(object.GetName()))
-	must.Do(w.t, err)
+	found := must.Get(w.resource(object).List(w.context(), kube.Named(object.GetName())))(w.t)
 	if len(found.Items) == 0 {
 		return nil
 	}
@@ -116,9 +113,7 @@ func (w *world) live(object *unstructured.Unstructured) *unstructured.Unstructur
 // apply applies a manifest, and fails the test if that fails.
 func (w *world) apply(manifest string) *unstructured.Unstructured {
 	w.t.Helper()
-	answer, err := w.Apply(w.context(), w.step(manifest), apply.Options{})
-	must.Do(w.t, err)
-	return answer
+	return must.Get(w.Apply(w.context(), w.step(manifest), apply.Options{}))(w.t)
 }
 
 // fails runs a step, which must fail in a way.
@@ -145,9 +140,7 @@ func (w *world) isFault(err error, kind apply.ErrorKind, parts ...string) *apply
 // patch changes a live object as somebody else.
 func (w *world) patch(object *unstructured.Unstructured, manager, patch string) *unstructured.Unstructured {
 	w.t.Helper()
-	answer, err := w.resource(object).Patch(w.context(), object.GetName(), types.MergePatchType, []byte(patch), metav1.PatchOptions{FieldManager: manager})
-	must.Do(w.t, err)
-	return answer
+	return must.Get(w.resource(object).Patch(w.context(), object.GetName(), types.MergePatchType, []byte(patch), metav1.PatchOptions{FieldManager: manager}))(w.t)
 }
 
 // at is a field of an object as text.
@@ -161,8 +154,7 @@ func at(t testing.TB, object *unstructured.Unstructured, fields ...string) strin
 	if !found {
 		return "nothing"
 	}
-	raw, err := yaml.Marshal(value)
-	must.Do(t, err)
+	raw := must.Get(yaml.Marshal(value))(t)
 	return strings.TrimSpace(string(raw))
 }
 

@@ -13,6 +13,7 @@ import (
 	"slipway.dev/slipway/internal/gitops/gittest"
 	"slipway.dev/slipway/internal/kube"
 	"slipway.dev/slipway/internal/kube/kubetest"
+	"slipway.dev/slipway/internal/must"
 )
 
 const kept = "  syncPolicy: {preserveResourcesOnDeletion: true}\n"
@@ -168,9 +169,7 @@ func TestDrift(t *testing.T) {
 		}
 		return nil
 	})
-	if err := s.applications(s.control).Delete(t.Context(), "b", metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.applications(s.control).Delete(t.Context(), "b", metav1.DeleteOptions{}))
 	s.until(s.control, "b", func(*unstructured.Unstructured) error { return nil })
 	s.patch(s.applications(s.control), "a", `{"metadata": {"finalizers": null}}`)
 }
@@ -330,9 +329,7 @@ func TestDeletionAsDocumented(t *testing.T) {
 	s := newScene(t)
 	s.listSet(s.control, "a", kept)
 	s.awaits(s.control, "a")
-	if err := s.sets(s.control).Delete(t.Context(), "set", metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.sets(s.control).Delete(t.Context(), "set", metav1.DeleteOptions{}))
 	s.awaits(s.control, "")
 
 	s.listSet(s.tenant, "a", "") // the project is not for that namespace: nothing is made
@@ -340,9 +337,7 @@ func TestDeletionAsDocumented(t *testing.T) {
 	s.listSet(s.control, "b", "  syncPolicy: {preserveResourcesOnDeletion: true, applicationsSync: create-update}\n")
 	s.awaits(s.control, "b")
 	s.patch(s.sets(s.control), "set", `{"metadata": {"finalizers": ["resources-finalizer.argocd.argoproj.io"]}}`)
-	if err := s.sets(s.control).Delete(t.Context(), "set", metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.sets(s.control).Delete(t.Context(), "set", metav1.DeleteOptions{}))
 	kubetest.WaitFor(t, s.sets(s.control), kube.Named("set"), patience, func(found []*unstructured.Unstructured) error {
 		if len(found) > 0 {
 			return errors.New("the set is still there")

@@ -25,6 +25,7 @@ import (
 	"slipway.dev/slipway/internal/gitops/source"
 	"slipway.dev/slipway/internal/kube"
 	"slipway.dev/slipway/internal/kube/kubetest"
+	"slipway.dev/slipway/internal/must"
 )
 
 const patience = time.Minute
@@ -67,19 +68,9 @@ func newScene(t *testing.T) *scene {
 func (s *scene) start() {
 	s.t.Helper()
 	cluster := s.cluster.Connect(s.t, kube.Rate(500, 1000), s.gate.Option)
-	var err error
-	s.sources, err = source.New(source.Options{Folder: s.t.TempDir(), FetchTimeout: 10 * time.Second})
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	program, err := os.Executable()
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	renderer, err := render.New(render.Options{Command: []string{program, "render-worker"}})
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	s.sources = must.Get(source.New(source.Options{Folder: s.t.TempDir(), FetchTimeout: 10 * time.Second}))(s.t)
+	program := must.Get(os.Executable())(s.t)
+	renderer := must.Get(render.New(render.Options{Command: []string{program, "render-worker"}}))(s.t)
 	options := appset.ControllerOptions{
 		Generator: renderer,
 		Cluster:   cluster, ControlNamespace: s.control, Namespaces: []string{s.control, s.tenant}, Interval: time.Hour,

@@ -47,8 +47,7 @@ func Main(m *testing.M, run func(*testing.M)) {
 // Install defines Argo CD's kinds, and waits until the cluster serves them.
 func Install(t testing.TB, cluster *kubetest.Cluster) {
 	t.Helper()
-	text, err := v1alpha1.CRDs()
-	must.Do(t, err)
+	text := must.Get(v1alpha1.CRDs())(t)
 	cluster.Define(t, string(text))
 }
 
@@ -93,13 +92,10 @@ type EngineOptions struct {
 // Start runs an Engine until the end of the test.
 func Start(t testing.TB, options EngineOptions) *Engine {
 	t.Helper()
-	program, err := os.Executable()
-	must.Do(t, err)
-	renderer, err := render.New(render.Options{Command: []string{program, workerArgument}, Observe: options.Rendered})
-	must.Do(t, err)
+	program := must.Get(os.Executable())(t)
+	renderer := must.Get(render.New(render.Options{Command: []string{program, workerArgument}, Observe: options.Rendered}))(t)
 	options.Sources.Indexes = renderer
-	sources, err := source.New(options.Sources)
-	must.Do(t, err)
+	sources := must.Get(source.New(options.Sources))(t)
 	kinds := live.NewKinds(options.Cluster)
 	// The cache reports changes before the controller exists.
 	var controller atomic.Pointer[reconcile.Controller]
@@ -111,8 +107,7 @@ func Start(t testing.TB, options EngineOptions) *Engine {
 	settings := options.Settings
 	settings.Cluster, settings.Sources, settings.Renderer = options.Cluster, sources, renderer
 	settings.Live, settings.Kinds, settings.Applier = cache, kinds, apply.New(options.Cluster, kinds)
-	running, err := reconcile.New(settings)
-	must.Do(t, err)
+	running := must.Get(reconcile.New(settings))(t)
 	controller.Store(running)
 	ctx, cancel := context.WithCancel(context.Background())
 	var parts sync.WaitGroup

@@ -26,8 +26,7 @@ func clone(t *testing.T, url string, environment ...string) (folder, output stri
 
 func read(t *testing.T, path string) string {
 	t.Helper()
-	content, err := os.ReadFile(path)
-	must.Do(t, err)
+	content := must.Get(os.ReadFile(path))(t)
 	return string(content)
 }
 

@@ -39,10 +39,8 @@ type sshServer struct {
 func ServeSSH(t testing.TB) *Server {
 	t.Helper()
 	program := sshd(t)
-	me, err := user.Current()
-	must.Do(t, err)
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	must.Do(t, err)
+	me := must.Get(user.Current())(t)
+	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	s := &Server{root: t.TempDir(), ended: ctx}
 	s.ssh = &sshServer{listener: listener, connections: map[net.Conn]bool{}}
@@ -119,10 +117,8 @@ func newKey(t testing.TB) (ssh.PublicKey, string) {
 	t.Helper()
 	public, private, err := ed25519.GenerateKey(rand.Reader)
 	must.Do(t, err)
-	block, err := ssh.MarshalPrivateKey(private, "gittest")
-	must.Do(t, err)
-	key, err := ssh.NewPublicKey(public)
-	must.Do(t, err)
+	block := must.Get(ssh.MarshalPrivateKey(private, "gittest"))(t)
+	key := must.Get(ssh.NewPublicKey(public))(t)
 	return key, string(pem.EncodeToMemory(block))
 }
 

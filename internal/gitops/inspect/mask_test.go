@@ -29,8 +29,7 @@ func text(t testing.TB, object *unstructured.Unstructured) string {
 	if object == nil {
 		return ""
 	}
-	content, err := yaml.Marshal(object.Object)
-	must.Do(t, err)
+	content := must.Get(yaml.Marshal(object.Object))(t)
 	return string(content)
 }
 

@@ -83,9 +83,7 @@ func fill(b *testing.B, cluster *kubetest.Cluster, namespace string, count int) 
 	for i := range count {
 		fmt.Fprintf(&manifests, benchDeployment, i, shop.Label(), i)
 	}
-	if _, err := connected.Apply(b.Context(), target(namespace), manifests.String()); err != nil {
-		b.Fatal(err)
-	}
+	must.Get(connected.Apply(b.Context(), target(namespace), manifests.String()))(b)
 }
 
 // BenchmarkUnstructured is what it costs to look at one object.

@@ -311,15 +311,13 @@ func TestNote(t *testing.T) {
 	if object := w.Get(key); object == nil || object.ResourceVersion != answer.GetResourceVersion() || w.data(namespace, "one", "value") != "second" {
 		t.Errorf("got %+v, want what was noted", object)
 	}
-	raw, err := answer.MarshalJSON()
-	must.Do(t, err)
+	raw := must.Get(answer.MarshalJSON())(t)
 	w.NoteJSON(raw)
 	w.took()
 	note(configMap("one", "third", bank))
 	w.until("the Application that lost it hears of it", func() bool { return w.hears(shop.Label() + " ConfigMap one") })
 
-	unlabelled, err := maps1(cluster, namespace).Patch(t.Context(), "one", types.MergePatchType, []byte(`{"metadata":{"labels":null}}`), metav1.PatchOptions{})
-	must.Do(t, err)
+	unlabelled := must.Get(maps1(cluster, namespace).Patch(t.Context(), "one", types.MergePatchType, []byte(`{"metadata":{"labels":null}}`), metav1.PatchOptions{}))(t)
 	w.Note(unlabelled)
 	if w.Get(key) != nil || len(w.namesOf(bank, namespace)) != 0 {
 		t.Error("an object without the label is there")

@@ -154,9 +154,7 @@ spec:
 func define(t *testing.T, cluster *kubetest.Cluster, group string) *unstructured.Unstructured {
 	t.Helper()
 	made := cluster.Define(t, strings.ReplaceAll(gadgets, "GROUP", group))
-	definition, err := cluster.Dynamic.Resource(kube.DefinitionResource()).Get(t.Context(), made[0].GetName(), metav1.GetOptions{})
-	must.Do(t, err)
-	return definition
+	return must.Get(cluster.Dynamic.Resource(kube.DefinitionResource()).Get(t.Context(), made[0].GetName(), metav1.GetOptions{}))(t)
 }
 
 // What a definition says is known without a question, in the order of versions

@@ -26,8 +26,7 @@ func TestRecord(t *testing.T) {
 		{"a failure", `{"apiVersion":"v1","kind":"Status","status":"Failure","code":404,"reason":"NotFound"}`, "*v1.Status", "", ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			decoded, err := decodeRecord([]byte(tt.raw))
-			must.Do(t, err)
+			decoded := must.Get(decodeRecord([]byte(tt.raw)))(t)
 			kind := ""
 			switch got := decoded.(type) {
 			case *record:

@@ -56,8 +56,7 @@ func TestRefused(t *testing.T) {
 				t.Fatalf("%v", err)
 			}
 			// The project is checked when it is moved, so the list does not have it.
-			listed, err := migrate.List(t.Context(), w.cluster.Cluster, w.argo, w.control)
-			must.Do(w.t, err)
+			listed := must.Get(migrate.List(t.Context(), w.cluster.Cluster, w.argo, w.control))(w.t)
 			at := slices.IndexFunc(listed, func(c migrate.Candidate) bool { return c.App.Name == name })
 			if found := listed[at].Findings; tt.code != migrate.CodeProject && (len(found) != 1 || found[0].Code != tt.code || found[0].Fix == "") {
 				t.Errorf("found %v", found)
@@ -94,9 +93,7 @@ func TestNobodyCompares(t *testing.T) {
 	if theirs := w.app(w.argo, "shop"); theirs == nil || len(theirs.Finalizers) > 0 || theirs.Spec.SyncPolicy.IsAutomated() {
 		t.Errorf("%+v", theirs)
 	}
-	if _, err := migrate.Back(t.Context(), w.options("shop", w.cluster.Cluster)); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(migrate.Back(t.Context(), w.options("shop", w.cluster.Cluster)))(t)
 	if got := essence(w.app(w.argo, "shop")); got != was {
 		t.Errorf("%s came back as %s", was, got)
 	}
@@ -111,8 +108,7 @@ func TestList(t *testing.T) {
 	w.cluster.Apply(t, w.argo, plain)
 	w.patch("shop", syncedStatus)
 	w.cluster.Apply(t, w.control, strings.Replace(strings.Replace(plain, "namespace: "+w.argo, "namespace: "+w.control, 1), "name: shop", "name: own", 1))
-	found, err := migrate.List(t.Context(), w.cluster.Cluster, "", w.control)
-	must.Do(t, err)
+	found := must.Get(migrate.List(t.Context(), w.cluster.Cluster, "", w.control))(t)
 	at := slices.IndexFunc(found, func(c migrate.Candidate) bool { return c.App == tracking.App{Namespace: w.argo, Name: "shop"} })
 	if at < 0 || len(found[at].Findings) > 0 || slices.ContainsFunc(found, func(c migrate.Candidate) bool { return c.App.Namespace == w.control }) {
 		t.Errorf("%+v", found)

@@ -28,8 +28,7 @@ func TestMove(t *testing.T) {
 	w.wait(w.argo, "shop", synced)
 	before, was := w.identities("shop"), essence(w.app(w.argo, "shop"))
 
-	report, err := migrate.Run(t.Context(), w.options("shop", w.cluster.Cluster))
-	must.Do(t, err)
+	report := must.Get(migrate.Run(t.Context(), w.options("shop", w.cluster.Cluster)))(t)
 	if len(report.Resources) != 3 {
 		t.Fatalf("%d resources", len(report.Resources))
 	}
@@ -56,9 +55,7 @@ func TestMove(t *testing.T) {
 	w.configMap("more", 0)
 	w.wait(w.control, "shop", func(app *v1alpha1.Application) bool { return synced(app) && app.Operation == nil && done(app) })
 
-	if _, err := migrate.Back(t.Context(), w.options("shop", w.cluster.Cluster)); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(migrate.Back(t.Context(), w.options("shop", w.cluster.Cluster)))(t)
 	if got := essence(w.app(w.argo, "shop")); got != was || w.app(w.control, "shop") != nil {
 		t.Errorf("it came back as %s, and was %s", got, was)
 	}
@@ -163,9 +160,7 @@ func TestKilledOnTheWayBack(t *testing.T) {
 		w.cluster.Apply(t, w.argo, w.argoApp(name, repository))
 		w.wait(w.argo, name, synced)
 		before, was := w.identities(name), essence(w.app(w.argo, name))
-		if _, err := migrate.Run(t.Context(), w.options(name, w.cluster.Cluster)); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(migrate.Run(t.Context(), w.options(name, w.cluster.Cluster)))(t)
 		w.wait(w.control, name, func(app *v1alpha1.Application) bool { return synced(app) && app.Operation == nil && done(app) })
 		cluster, count := w.killedAfter(writes)
 		_, err := migrate.Back(t.Context(), w.options(name, cluster))
@@ -267,8 +262,7 @@ func TestLabelTracking(t *testing.T) {
 	w.cluster.Apply(t, w.argo, w.argoApp("shop", repository))
 	w.patch("shop", strings.ReplaceAll(status, "NS", w.target))
 	before := w.marks()
-	report, err := migrate.Run(t.Context(), w.options("shop", w.cluster.Cluster))
-	must.Do(t, err)
+	report := must.Get(migrate.Run(t.Context(), w.options("shop", w.cluster.Cluster)))(t)
 	left := 0
 	for _, resource := range report.Resources {
 		if resource.Left != "" {
@@ -279,9 +273,7 @@ func TestLabelTracking(t *testing.T) {
 	if left != 2 || after["old"] != before["old"] || after["shared"] != before["shared"] || after["shop"] == before["shop"] {
 		t.Errorf("%d are left: %v became %v", left, before, after)
 	}
-	if _, err := migrate.Back(t.Context(), w.options("shop", w.cluster.Cluster)); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(migrate.Back(t.Context(), w.options("shop", w.cluster.Cluster)))(t)
 	if got := w.marks(); !maps.Equal(got, before) {
 		t.Errorf("%v came back as %v", before, got)
 	}
@@ -290,8 +282,7 @@ func TestLabelTracking(t *testing.T) {
 // marks are labels and annotations of the ConfigMaps.
 func (w *world) marks() map[string]string {
 	w.t.Helper()
-	list, err := w.cluster.Client.CoreV1().ConfigMaps(w.target).List(w.t.Context(), metav1.ListOptions{})
-	must.Do(w.t, err)
+	list := must.Get(w.cluster.Client.CoreV1().ConfigMaps(w.target).List(w.t.Context(), metav1.ListOptions{}))(w.t)
 	made := map[string]string{}
 	for _, one := range list.Items {
 		made[one.Name] = fmt.Sprint(one.Labels, one.Annotations)

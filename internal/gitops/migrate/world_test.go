@@ -96,8 +96,7 @@ func (w *world) options(name string, cluster *kube.Cluster) migrate.Options {
 // app reads an Application; nil if it is not there.
 func (w *world) app(namespace, name string) *v1alpha1.Application {
 	w.t.Helper()
-	list, err := argotest.Applications(w.cluster, namespace).List(w.t.Context(), kube.Named(name))
-	must.Do(w.t, err)
+	list := must.Get(argotest.Applications(w.cluster, namespace).List(w.t.Context(), kube.Named(name)))(w.t)
 	if len(list.Items) == 0 {
 		return nil
 	}

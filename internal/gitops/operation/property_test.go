@@ -41,9 +41,7 @@ func newStory(t testing.TB, seed uint64) *story {
 		set := s.prepare([]*unstructured.Unstructured{object})
 		for _, desired := range set.Objects {
 			step := &plan.Step{StepID: plan.StepID{Phase: plan.Sync, Key: desired.Key}, Object: desired.Object}
-			if _, err := s.Apply(t.Context(), step, applyForReal()); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(s.Apply(t.Context(), step, applyForReal()))(t)
 		}
 	}
 	if dice.IntN(2) == 0 {
@@ -75,9 +73,7 @@ func (s *story) plan() *plan.Plan {
 	if s.deletion {
 		build = plan.Deletion
 	}
-	made, err := build(s.prepare(s.rendered), plan.Input{Live: maps.Clone(s.objects), Gate: openGate{}, Options: s.options})
-	must.Do(s.t, err)
-	return made
+	return must.Get(build(s.prepare(s.rendered), plan.Input{Live: maps.Clone(s.objects), Gate: openGate{}, Options: s.options}))(s.t)
 }
 
 func (s *story) run(p *plan.Plan, marks map[plan.StepID]plan.Mark, parallel int) *operation.Run {

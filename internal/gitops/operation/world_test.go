@@ -158,9 +158,7 @@ func (w *world) build(manifests string, options plan.Options, build func(*plan.S
 			objects[desired.Key] = object.Unstructured()
 		}
 	}
-	made, err := build(set, plan.Input{Live: objects, Gate: openGate{}, Options: options})
-	must.Do(w.t, err)
-	return made
+	return must.Get(build(set, plan.Input{Live: objects, Gate: openGate{}, Options: options}))(w.t)
 }
 
 // run begins an operation, or goes on with one.

@@ -85,8 +85,7 @@ func TestCompare(t *testing.T) {
 		{"escaped", []string{"note"}, v1alpha1.ResourceIgnoreDifferences{Group: "apps", Kind: "Deployment", JSONPointers: []string{"/metadata/annotations/example.com~1note"}}, plan.Synced},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			ignore, err := plan.NewIgnore([]v1alpha1.ResourceIgnoreDifferences{test.rule}, deletePath{})
-			must.Do(t, err)
+			ignore := must.Get(plan.NewIgnore([]v1alpha1.ResourceIgnoreDifferences{test.rule}, deletePath{}))(t)
 			live := decode(t, liveDeployment)
 			got, err := plan.Compare(live, live, ignore, changed(test.changes...))
 			if got != test.want || err != nil {
@@ -164,12 +163,10 @@ func TestManagedFields(t *testing.T) {
 				{"manager":"hpa","operation":"Update","apiVersion":"v1","fieldsType":"FieldsV1","fieldsV1":%s},
 				{"manager":"other","fieldsType":"FieldsV1","fieldsV1":{"f:spec":{}}}]},"spec":%s}`, test.fields, test.before))
 			other := decode(t, fmt.Sprintf(`{"apiVersion":"v1","kind":"A","metadata":{"name":"a"},"spec":%s}`, test.before))
-			ignore, err := plan.NewIgnore([]v1alpha1.ResourceIgnoreDifferences{{Kind: "A", ManagedFieldsManagers: []string{"hpa", "none"}}}, nil)
-			must.Do(t, err)
+			ignore := must.Get(plan.NewIgnore([]v1alpha1.ResourceIgnoreDifferences{{Kind: "A", ManagedFieldsManagers: []string{"hpa", "none"}}}, nil))(t)
 			ignore.Strip(live, other)
 			for side, object := range map[string]*unstructured.Unstructured{"live": live, "other": other} {
-				got, err := json.Marshal(object.Object["spec"])
-				must.Do(t, err)
+				got := must.Get(json.Marshal(object.Object["spec"]))(t)
 				if want := canonical(t, test.after); string(got) != want {
 					t.Errorf("the %s one is %s, want %s", side, got, want)
 				}
@@ -182,8 +179,7 @@ func canonical(t *testing.T, text string) string {
 	t.Helper()
 	var value any
 	must.Do(t, json.Unmarshal([]byte(text), &value))
-	written, err := json.Marshal(value)
-	must.Do(t, err)
+	written := must.Get(json.Marshal(value))(t)
 	return string(written)
 }
 

@@ -275,15 +275,12 @@ func FuzzPrepare(f *testing.F) {
 		w.input.Options.AllowPrune = true
 		w.input.Live[tracking.KeyOf(made)] = made
 		set := plan.Prepare(w.source)
-		p, err := plan.Build(set, w.input)
-		must.Do(t, err)
+		p := must.Get(plan.Build(set, w.input))(t)
 		if len(set.Refusals) > 0 && !p.Blocked {
 			t.Error("what cannot be read does not block")
 		}
 		p.Next(plan.NewState(nil))
-		if _, err := plan.Deletion(set, w.input); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(plan.Deletion(set, w.input))(t)
 	})
 }
 

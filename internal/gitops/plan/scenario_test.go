@@ -73,9 +73,7 @@ func (w *world) build(t testing.TB) *plan.Plan {
 	if w.deletion {
 		build = plan.Deletion
 	}
-	made, err := build(plan.Prepare(w.source), w.input)
-	must.Do(t, err)
-	return made
+	return must.Get(build(plan.Prepare(w.source), w.input))(t)
 }
 
 func buildScenario(t *testing.T, sections map[string]string) *plan.Plan {
@@ -116,8 +114,7 @@ func (w *world) option(t *testing.T, line string) {
 	case name == "propagation":
 		options.Propagation = metav1.DeletionPropagation(value)
 	case name == "select":
-		selector, err := plan.ParseSelector(value)
-		must.Do(t, err)
+		selector := must.Get(plan.ParseSelector(value))(t)
 		options.Selection = append(options.Selection, selector)
 	default:
 		t.Fatalf("what is the option %q?", line)

@@ -10,6 +10,7 @@ import (
 	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/gitops/plan"
 	"slipway.dev/slipway/internal/gitops/tracking"
+	"slipway.dev/slipway/internal/must"
 )
 
 // TestKindsAsDocumented: the lists of Argo CD, and what it means that one is
@@ -259,10 +260,7 @@ func TestControlNamespaceLive(t *testing.T) {
 			}
 			live[tracking.KeyOf(object)] = object
 		}
-		made, err := plan.Build(set, plan.Input{Live: live, Gate: gate})
-		if err != nil {
-			t.Fatal(err)
-		}
+		made := must.Get(plan.Build(set, plan.Input{Live: live, Gate: gate}))(t)
 		if made.Blocked != (test.want != "") || made.Blocked && !strings.Contains(made.Refusals[0].Message, test.want) {
 			t.Errorf("%s: %v, want %q", name, made.Refusals, test.want)
 		}

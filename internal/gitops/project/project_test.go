@@ -14,6 +14,7 @@ import (
 	"slipway.dev/slipway/internal/gitops/plan"
 	"slipway.dev/slipway/internal/gitops/project"
 	"slipway.dev/slipway/internal/gitops/tracking"
+	"slipway.dev/slipway/internal/must"
 )
 
 const control = "argocd"
@@ -35,9 +36,7 @@ func compileAny(t *testing.T, spec string) (*project.Project, []refusal.Refusal)
 		"metadata": map[string]any{"name": "team", "namespace": control},
 	}
 	var content map[string]any
-	if err := yaml.Unmarshal([]byte(spec), &content); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, yaml.Unmarshal([]byte(spec), &content))
 	object["spec"] = content
 	decoded, refused, err := v1alpha1.DecodeProject(object)
 	if err != nil || len(refused) > 0 {

@@ -8,6 +8,7 @@ import (
 	"slipway.dev/slipway/api/argo/v1alpha1"
 	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/gitops/project"
+	"slipway.dev/slipway/internal/must"
 )
 
 // compileRepos compiles a project with these sourceRepos.
@@ -189,22 +190,13 @@ func TestCheckArchive(t *testing.T) {
 		{"https://files.example/bank/web.tgz", false},
 	} {
 		p := compile(t, "sourceRepos: ['"+repository+"', 'https://charts.example/files/**', 'https://charts.example/shared', '!https://secret.example/**', '!https://charts.example/shared/bank', '!https://files.example/bank']")
-		admitted, err := p.Admit(v1alpha1.ApplicationSource{RepoURL: repository, Chart: "web"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		at, err := url.Parse(test.at)
-		if err != nil {
-			t.Fatal(err)
-		}
+		admitted := must.Get(p.Admit(v1alpha1.ApplicationSource{RepoURL: repository, Chart: "web"}))(t)
+		at := must.Get(url.Parse(test.at))(t)
 		if err := admitted.CheckArchive(at); (err == nil) != test.allows {
 			t.Errorf("%s: %v", test.at, err)
 		}
 	}
-	atRoot, err := compile(t, "sourceRepos: ['https://charts.example']").Admit(v1alpha1.ApplicationSource{RepoURL: "https://charts.example", Chart: "web"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	atRoot := must.Get(compile(t, "sourceRepos: ['https://charts.example']").Admit(v1alpha1.ApplicationSource{RepoURL: "https://charts.example", Chart: "web"}))(t)
 	if err := atRoot.CheckArchive(&url.URL{Scheme: "https", Host: "charts.example", Path: "/a/web.tgz"}); err != nil {
 		t.Error(err)
 	}

@@ -14,8 +14,7 @@ import (
 // versionOf is the version of a ConfigMap.
 func (w *world) versionOf(name string) string {
 	w.t.Helper()
-	found, err := w.cluster.Client.CoreV1().ConfigMaps(w.target).Get(w.t.Context(), name, metav1.GetOptions{})
-	must.Do(w.t, err)
+	found := must.Get(w.cluster.Client.CoreV1().ConfigMaps(w.target).Get(w.t.Context(), name, metav1.GetOptions{}))(w.t)
 	return found.ResourceVersion
 }
 
@@ -105,8 +104,7 @@ func TestCreateNamespace(t *testing.T) {
 	w.application("web", repository, "web", `{automated: {}, syncOptions: [CreateNamespace=true], managedNamespaceMetadata: {labels: {team: a}}}`)
 	w.synced("web", repository.Head(t))
 	w.value("one", "1")
-	namespace, err := w.cluster.Client.CoreV1().Namespaces().Get(t.Context(), w.target, metav1.GetOptions{})
-	must.Do(w.t, err)
+	namespace := must.Get(w.cluster.Client.CoreV1().Namespaces().Get(t.Context(), w.target, metav1.GetOptions{}))(w.t)
 	if namespace.Labels["team"] != "a" {
 		t.Errorf("the labels are %v", namespace.Labels)
 	}

@@ -43,9 +43,8 @@ func (w *world) gone(name string) {
 // label changes something of a Deployment that nobody cares about.
 func (w *world) label(name, key string) {
 	w.t.Helper()
-	_, err := w.cluster.Client.AppsV1().Deployments(w.target).Patch(w.t.Context(), name, types.MergePatchType,
-		fmt.Appendf(nil, `{"metadata": {"labels": {"example.com/%s": "x"}}}`, key), metav1.PatchOptions{FieldManager: "somebody"})
-	must.Do(w.t, err)
+	must.Get(w.cluster.Client.AppsV1().Deployments(w.target).Patch(w.t.Context(), name, types.MergePatchType,
+		fmt.Appendf(nil, `{"metadata": {"labels": {"example.com/%s": "x"}}}`, key), metav1.PatchOptions{FieldManager: "somebody"}))(w.t)
 }
 
 // deployment is one without Pods.

@@ -132,8 +132,7 @@ func testOtherCluster(t *testing.T, cluster *kubetest.Cluster) {
 		t.Error("the object is in the cluster of the Application too")
 	}
 	client := other.Dynamic.Resource(schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}).Namespace("default")
-	_, err := client.Patch(t.Context(), "one", types.MergePatchType, []byte(`{"data": {"value": "drifted"}}`), metav1.PatchOptions{FieldManager: "user"})
-	must.Do(w.t, err)
+	must.Get(client.Patch(t.Context(), "one", types.MergePatchType, []byte(`{"data": {"value": "drifted"}}`), metav1.PatchOptions{FieldManager: "user"}))(w.t)
 	other.value("one", "1")
 
 	repository.Delete(t, "web/two.yaml")

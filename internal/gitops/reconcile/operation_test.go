@@ -18,9 +18,8 @@ func listAll() metav1.ListOptions { return metav1.ListOptions{} }
 // open makes a gate healthy, as a controller of Ingresses does.
 func (w *world) open(name string) {
 	w.t.Helper()
-	_, err := w.cluster.Client.NetworkingV1().Ingresses(w.target).Patch(w.t.Context(), name, types.MergePatchType,
-		[]byte(`{"status": {"loadBalancer": {"ingress": [{"ip": "192.0.2.1"}]}}}`), metav1.PatchOptions{FieldManager: "controller"}, "status")
-	must.Do(w.t, err)
+	must.Get(w.cluster.Client.NetworkingV1().Ingresses(w.target).Patch(w.t.Context(), name, types.MergePatchType,
+		[]byte(`{"status": {"loadBalancer": {"ingress": [{"ip": "192.0.2.1"}]}}}`), metav1.PatchOptions{FieldManager: "controller"}, "status"))(w.t)
 }
 
 // waits follows an Application until its operation waits for something.
@@ -85,16 +84,14 @@ func TestRestartInTheMiddle(t *testing.T) {
 	w.outOfSync("web")
 	w.patch("web", `{"operation": {"sync": {}}}`)
 	before := w.waits("web", "first to be healthy")
-	hook, err := w.cluster.Client.CoreV1().ConfigMaps(w.target).Get(t.Context(), "hook", metav1.GetOptions{})
-	must.Do(w.t, err)
+	hook := must.Get(w.cluster.Client.CoreV1().ConfigMaps(w.target).Get(t.Context(), "hook", metav1.GetOptions{}))(w.t)
 	w.engine.Stop()
 	repository.Commit(t, map[string]string{"web/second.yaml": configMap("second", "newer")}, "meanwhile")
 	w.open("first")
 	w.start()
 	after := w.operated("web", v1alpha1.OperationSucceeded)
 	w.value("second", "2")
-	again, err := w.cluster.Client.CoreV1().ConfigMaps(w.target).Get(t.Context(), "hook", metav1.GetOptions{})
-	must.Do(w.t, err)
+	again := must.Get(w.cluster.Client.CoreV1().ConfigMaps(w.target).Get(t.Context(), "hook", metav1.GetOptions{}))(w.t)
 	if again.UID != hook.UID {
 		t.Error("the hook ran again")
 	}

@@ -19,9 +19,8 @@ import (
 // set changes the value of a ConfigMap as somebody with kubectl does.
 func (w *world) set(name, value string) {
 	w.t.Helper()
-	_, err := w.cluster.Client.CoreV1().ConfigMaps(w.target).Patch(w.t.Context(), name, types.MergePatchType,
-		fmt.Appendf(nil, `{"data": {"value": %q}}`, value), metav1.PatchOptions{FieldManager: "kubectl-edit"})
-	must.Do(w.t, err)
+	must.Get(w.cluster.Client.CoreV1().ConfigMaps(w.target).Patch(w.t.Context(), name, types.MergePatchType,
+		fmt.Appendf(nil, `{"data": {"value": %q}}`, value), metav1.PatchOptions{FieldManager: "kubectl-edit"}))(w.t)
 }
 
 func (w *world) outOfSync(name string) *v1alpha1.Application {

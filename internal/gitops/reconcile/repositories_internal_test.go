@@ -88,8 +88,7 @@ func TestRepositoryIsForgotten(t *testing.T) {
 	r := newRepositories()
 	r.use(appNamed("a"), sourceAt("main"))
 	r.use(appNamed("b"), sourceAt("main"))
-	other, err := project.Unlimited("team").Admit(v1alpha1.ApplicationSource{RepoURL: "https://git.example/other"})
-	must.Do(t, err)
+	other := must.Get(project.Unlimited("team").Admit(v1alpha1.ApplicationSource{RepoURL: "https://git.example/other"}))(t)
 	r.use(appNamed("a"), []project.Admitted{other})
 	if got := len(r.addresses(false)); got != 2 {
 		t.Errorf("%d repositories, want 2", got)
@@ -108,8 +107,7 @@ func TestRepositoryIsForgotten(t *testing.T) {
 func TestRepositoryOfTwoProjects(t *testing.T) {
 	r := newRepositories()
 	r.use(appNamed("a"), sourceAt("main"))
-	theirs, err := project.Unlimited("other").Admit(v1alpha1.ApplicationSource{RepoURL: "https://git.example/shop", TargetRevision: "main"})
-	must.Do(t, err)
+	theirs := must.Get(project.Unlimited("other").Admit(v1alpha1.ApplicationSource{RepoURL: "https://git.example/shop", TargetRevision: "main"}))(t)
 	r.use(appNamed("b"), []project.Admitted{theirs})
 	if got := r.readersOf(shop.address); len(got) != 2 || len(r.addresses(false)) != 1 {
 		t.Fatalf("the readers are %v", got)

@@ -116,8 +116,7 @@ func TestDefinitionIsReplaced(t *testing.T) {
 		return nil
 	})
 	inspector := &inspect.Inspector{Cluster: cluster.Cluster, Manager: "user"}
-	found, err := inspector.Get(t.Context(), tracking.App{Namespace: w.control, Name: "web"})
-	must.Do(t, err)
+	found := must.Get(inspector.Get(t.Context(), tracking.App{Namespace: w.control, Name: "web"}))(t)
 	_, err = inspector.Terminate(t.Context(), found)
 	must.Do(t, err)
 	w.operated("web", v1alpha1.OperationFailed)

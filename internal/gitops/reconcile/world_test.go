@@ -231,7 +231,6 @@ func (w *world) value(name, want string) {
 // exists reports whether a ConfigMap is there now.
 func (w *world) exists(name string) bool {
 	w.t.Helper()
-	found, err := w.cluster.Client.CoreV1().ConfigMaps(w.target).List(w.t.Context(), kube.Named(name))
-	must.Do(w.t, err)
+	found := must.Get(w.cluster.Client.CoreV1().ConfigMaps(w.target).List(w.t.Context(), kube.Named(name)))(w.t)
 	return len(found.Items) > 0
 }

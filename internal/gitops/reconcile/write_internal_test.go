@@ -64,10 +64,8 @@ func TestPatch(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			app, want := sample(), &applicationUpdate{status: sample().Status}
 			test.change(app, want)
-			patch, err := patchFor(app, want, noon())
-			must.Do(t, err)
-			text, err := json.Marshal(patch)
-			must.Do(t, err)
+			patch := must.Get(patchFor(app, want, noon()))(t)
+			text := must.Get(json.Marshal(patch))(t)
 			if string(text) != test.patch {
 				t.Errorf("the patch is\n%s, want\n%s", text, test.patch)
 			}
@@ -157,8 +155,7 @@ func TestAnswerWithNewsIsLookedAt(t *testing.T) {
 			after := *before
 			after.ResourceVersion = "8"
 			test.change(&after)
-			content, err := after.Unstructured()
-			must.Do(t, err)
+			content := must.Get(after.Unstructured())(t)
 			must.Do(t, p.takeResponse(&unstructured.Unstructured{Object: content}, test.unseen))
 			if got := controller.queue.length(); got != test.want {
 				t.Errorf("%d items wait, want %d", got, test.want)

@@ -14,6 +14,7 @@ import (
 	"slipway.dev/slipway/internal/gitops/appset/generate"
 	"slipway.dev/slipway/internal/gitops/render"
 	"slipway.dev/slipway/internal/gitops/tree"
+	"slipway.dev/slipway/internal/must"
 )
 
 // setFacts are one repository and some clusters.
@@ -58,9 +59,7 @@ func filesSet(pattern string) string {
 func setOf(t *testing.T, spec string) (set map[string]any) {
 	t.Helper()
 	text := "apiVersion: argoproj.io/v1alpha1\nkind: ApplicationSet\nmetadata: {name: set, namespace: argocd}\nspec:\n  goTemplate: true\n  " + spec
-	if err := yaml.Unmarshal([]byte(text), &set); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, yaml.Unmarshal([]byte(text), &set))
 	return set
 }
 

@@ -16,6 +16,7 @@ import (
 	"slipway.dev/slipway/api/argo/v1alpha1"
 	"slipway.dev/slipway/internal/gitops/render"
 	"slipway.dev/slipway/internal/gitops/tree"
+	"slipway.dev/slipway/internal/must"
 )
 
 var update = flag.Bool("update", false, "write what was rendered into testdata/*/*.txtar")
@@ -42,19 +43,14 @@ type exampleRequest struct {
 
 func readExample(t testing.TB, file string) *example {
 	t.Helper()
-	archive, err := txtar.ParseFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	archive := must.Get(txtar.ParseFile(file))(t)
 	e := &example{file: file, archive: archive}
 	files, links := map[string]string{}, map[string]string{}
 	given := exampleRequest{App: "example", Namespace: "default", Revision: "0123456789abcdef"}
 	for _, f := range archive.Files {
 		switch f.Name {
 		case "request.yaml":
-			if err := yaml.UnmarshalStrict(f.Data, &given); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, yaml.UnmarshalStrict(f.Data, &given))
 		case "want":
 			e.want = string(f.Data)
 		case "links":
@@ -94,27 +90,15 @@ func exampleStore(t testing.TB, prefix string, files, links map[string]string) t
 	root := t.TempDir()
 	for name, text := range own {
 		place := filepath.Join(root, filepath.FromSlash(name))
-		if err := os.MkdirAll(filepath.Dir(place), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(place, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.MkdirAll(filepath.Dir(place), 0o755))
+		must.Do(t, os.WriteFile(place, []byte(text), 0o644))
 	}
 	for from, to := range links {
 		place := filepath.Join(root, filepath.FromSlash(from))
-		if err := os.MkdirAll(filepath.Dir(place), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Symlink(to, place); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.MkdirAll(filepath.Dir(place), 0o755))
+		must.Do(t, os.Symlink(to, place))
 	}
-	store, err := tree.NewFolder(root)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return store
+	return must.Get(tree.NewFolder(root))(t)
 }
 
 // describe is a result as text.
@@ -124,9 +108,7 @@ func describe(t testing.TB, result *render.Result, err error) string {
 	if errors.As(err, &failure) {
 		return fmt.Sprintf("%s: %s\n", failure.Kind, failure)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	var text strings.Builder
 	for i, kind := range result.Types {
 		fmt.Fprintf(&text, "# source %d: %s\n", i, kind)
@@ -135,14 +117,8 @@ func describe(t testing.TB, result *render.Result, err error) string {
 		fmt.Fprintf(&text, "# warning: %s\n", warning)
 	}
 	for _, object := range result.Objects {
-		one, err := json.Marshal(object.Object)
-		if err != nil {
-			t.Fatal(err)
-		}
-		asYAML, err := yaml.JSONToYAML(one)
-		if err != nil {
-			t.Fatal(err)
-		}
+		one := must.Get(json.Marshal(object.Object))(t)
+		asYAML := must.Get(yaml.JSONToYAML(one))(t)
 		fmt.Fprintf(&text, "---\n%s", asYAML)
 	}
 	return text.String()
@@ -163,7 +139,5 @@ func (e *example) check(t *testing.T, got string) {
 			e.archive.Files[i].Data = []byte(got)
 		}
 	}
-	if err := os.WriteFile(e.file, txtar.Format(e.archive), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(e.file, txtar.Format(e.archive), 0o644))
 }

@@ -6,6 +6,7 @@ import (
 
 	"slipway.dev/slipway/api/argo/v1alpha1"
 	"slipway.dev/slipway/internal/gitops/tree"
+	"slipway.dev/slipway/internal/must"
 )
 
 // smallDirectory is a Deployment, a Service, a ServiceAccount and an Ingress.
@@ -30,10 +31,7 @@ func smallKustomization() Request {
 }
 
 func benchmarkRenders(b *testing.B, request Request) {
-	r, err := New(Options{})
-	if err != nil {
-		b.Fatal(err)
-	}
+	r := must.Get(New(Options{}))(b)
 	defer r.Close()
 	b.RunParallel(func(loop *testing.PB) {
 		for loop.Next() {
@@ -62,10 +60,7 @@ func BenchmarkKustomize(b *testing.B) { benchmarkRenders(b, smallKustomization()
 func BenchmarkStart(b *testing.B) {
 	options := Options{}.withDefaults()
 	for b.Loop() {
-		worker, err := startProcess(b.Context(), &options, b.TempDir())
-		if err != nil {
-			b.Fatal(err)
-		}
+		worker := must.Get(startProcess(b.Context(), &options, b.TempDir()))(b)
 		b.ReportMetric(float64(worker.memory())/(1<<20), "MiB/worker")
 		worker.kill()
 		<-worker.exited
@@ -74,16 +69,10 @@ func BenchmarkStart(b *testing.B) {
 
 // BenchmarkHolds is what an application costs whose files did not change.
 func BenchmarkHolds(b *testing.B) {
-	r, err := New(Options{})
-	if err != nil {
-		b.Fatal(err)
-	}
+	r := must.Get(New(Options{}))(b)
 	defer r.Close()
 	request := smallDirectory()
-	result, err := r.Render(b.Context(), request)
-	if err != nil {
-		b.Fatal(err)
-	}
+	result := must.Get(r.Render(b.Context(), request))(b)
 	for b.Loop() {
 		if !result.Holds(request) {
 			b.Fatal("it does not hold")

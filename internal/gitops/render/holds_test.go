@@ -11,6 +11,7 @@ import (
 	"slipway.dev/slipway/api/argo/v1alpha1"
 	"slipway.dev/slipway/internal/gitops/render"
 	"slipway.dev/slipway/internal/gitops/tree"
+	"slipway.dev/slipway/internal/must"
 )
 
 // monorepo has an application that reads more than its own folder.
@@ -35,10 +36,7 @@ func webRequest(files map[string]string, revision string) render.Request {
 // the request too.
 func TestHolds(t *testing.T) {
 	renderer := newRenderer(t, render.Options{})
-	result, err := renderer.Render(t.Context(), webRequest(monorepo(), "one"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	result := must.Get(renderer.Render(t.Context(), webRequest(monorepo(), "one")))(t)
 	for _, tt := range []struct {
 		name   string
 		change func(files map[string]string, request *render.Request)
@@ -94,10 +92,7 @@ func TestHoldsForRevision(t *testing.T) {
 func TestHoldsForCluster(t *testing.T) {
 	renderer := newRenderer(t, render.Options{})
 	request := small()
-	result, err := renderer.Render(t.Context(), request)
-	if err != nil {
-		t.Fatal(err)
-	}
+	result := must.Get(renderer.Render(t.Context(), request))(t)
 	request.APIVersions, request.KubeVersion = []string{"new/v1"}, "v1.99.0"
 	if !result.Holds(request) {
 		t.Error("a folder of manifests depends on the kinds of the cluster")
@@ -133,9 +128,7 @@ func TestObserve(t *testing.T) {
 		defer mu.Unlock()
 		seen = append(seen, outcome)
 	}})
-	if _, err := renderer.Render(t.Context(), small()); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(renderer.Render(t.Context(), small()))(t)
 	if _, err := renderer.Render(t.Context(), requestFor(chartOf("{{ fail `no` }}"))); err == nil {
 		t.Fatal("no error")
 	}
@@ -148,10 +141,7 @@ func TestObserve(t *testing.T) {
 func TestJSONTypes(t *testing.T) {
 	renderer := newRenderer(t, render.Options{})
 	store := tree.NewMemory(map[string]string{"a.yaml": "apiVersion: v1\nkind: A\nspec: {i: 5, f: 1.5, b: true, n: null, l: [1], m: {a: b}}\n"})
-	result, err := renderer.Render(t.Context(), requestFor(store))
-	if err != nil {
-		t.Fatal(err)
-	}
+	result := must.Get(renderer.Render(t.Context(), requestFor(store)))(t)
 	spec := result.Objects[0].Object["spec"].(map[string]any)
 	if _, ok := spec["i"].(int64); !ok {
 		t.Errorf("a whole number is a %T", spec["i"])

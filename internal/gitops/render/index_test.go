@@ -12,6 +12,7 @@ import (
 	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/gitops/render"
 	"slipway.dev/slipway/internal/gitops/source/helmindex"
+	"slipway.dev/slipway/internal/must"
 )
 
 // indexOf is an index of many versions, as Helm writes it.
@@ -44,10 +45,7 @@ func TestCompactIndex(t *testing.T) {
 		"JSON":    []byte(`{"entries":{"web":[{"version":"1.0.0"}]}}`),
 		"unusual": []byte("x: " + strings.Repeat("x", 600<<10) + "\nentries: {web: [{version: 1.0.0}]}\n"),
 	} {
-		want, err := helmindex.Compact(bytes.NewReader(index), 1<<30)
-		if err != nil {
-			t.Fatal(err)
-		}
+		want := must.Get(helmindex.Compact(bytes.NewReader(index), 1<<30))(t)
 		got, err := compactIn(t, r, index)
 		if err != nil || !bytes.Equal(got, want) {
 			t.Errorf("%s: %d bytes, %v, want %d", name, len(got), err, len(want))

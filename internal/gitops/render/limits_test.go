@@ -16,6 +16,7 @@ import (
 	"slipway.dev/slipway/internal/gitops/render"
 	"slipway.dev/slipway/internal/gitops/render/manifest"
 	"slipway.dev/slipway/internal/gitops/tree"
+	"slipway.dev/slipway/internal/must"
 )
 
 const chartFile = "apiVersion: v2\nname: hostile\nversion: 0.1.0\n"
@@ -78,18 +79,9 @@ data: {text: "{{ repeat 8000 "a" }}"}
 
 func hugeFile(t testing.TB) tree.Store {
 	root := t.TempDir()
-	file, err := os.Create(filepath.Join(root, "huge.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(file.Truncate(1<<30), file.Close()); err != nil {
-		t.Fatal(err)
-	}
-	store, err := tree.NewFolder(root)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return store
+	file := must.Get(os.Create(filepath.Join(root, "huge.yaml")))(t)
+	must.Do(t, errors.Join(file.Truncate(1<<30), file.Close()))
+	return must.Get(tree.NewFolder(root))(t)
 }
 
 func manyFiles(testing.TB) tree.Store {
@@ -147,16 +139,10 @@ func TestLimits(t *testing.T) {
 // residentBytes is the memory of this process.
 func residentBytes(t testing.TB) int64 {
 	t.Helper()
-	text, err := os.ReadFile("/proc/self/status")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile("/proc/self/status"))(t)
 	for line := range bytes.Lines(text) {
 		if rest, ok := bytes.CutPrefix(line, []byte("VmRSS:")); ok {
-			kilobytes, err := strconv.ParseInt(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(string(rest)), "kB")), 10, 64)
-			if err != nil {
-				t.Fatal(err)
-			}
+			kilobytes := must.Get(strconv.ParseInt(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(string(rest)), "kB")), 10, 64))(t)
 			return kilobytes << 10
 		}
 	}

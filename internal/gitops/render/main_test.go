@@ -6,6 +6,7 @@ import (
 
 	"slipway.dev/slipway/internal/gitops/argotest"
 	"slipway.dev/slipway/internal/gitops/render"
+	"slipway.dev/slipway/internal/must"
 )
 
 // The test program is its own worker.
@@ -14,10 +15,7 @@ func TestMain(m *testing.M) { argotest.Main(m, func(m *testing.M) { os.Exit(m.Ru
 // newRenderer is closed when the test is over. Its workers are this program.
 func newRenderer(t testing.TB, options render.Options) *render.Renderer {
 	t.Helper()
-	renderer, err := render.New(options)
-	if err != nil {
-		t.Fatal(err)
-	}
+	renderer := must.Get(render.New(options))(t)
 	t.Cleanup(func() {
 		if err := renderer.Close(); err != nil {
 			t.Error(err)

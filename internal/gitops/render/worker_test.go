@@ -12,6 +12,7 @@ import (
 
 	"slipway.dev/slipway/api/argo/v1alpha1"
 	"slipway.dev/slipway/internal/gitops/tree"
+	"slipway.dev/slipway/internal/must"
 )
 
 func chartRequest(template string) Request {
@@ -26,10 +27,7 @@ const endless = `{{ range until 100000 }}{{ range until 100000 }}{{ range until 
 
 func testRenderer(t *testing.T, options Options) *Renderer {
 	t.Helper()
-	r, err := New(options)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(New(options))(t)
 	t.Cleanup(func() { _ = r.Close() })
 	return r
 }
@@ -88,9 +86,7 @@ func TestKilledWhileWaiting(t *testing.T) {
 	r := testRenderer(t, Options{Workers: 1})
 	r.mustRender(t)
 	worker := r.only(t)
-	if err := worker.command.Process.Signal(syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, worker.command.Process.Signal(syscall.SIGKILL))
 	<-worker.exited
 	r.mustRender(t)
 }
@@ -145,10 +141,7 @@ func TestCancel(t *testing.T) {
 
 // Close ends what is under way, leaves no process and no folder.
 func TestClose(t *testing.T) {
-	r, err := New(Options{Workers: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(New(Options{Workers: 1}))(t)
 	closed := make(chan error, 1)
 	request := chartRequest(endless)
 	request.Inputs[0].Store = &onRead{Store: request.Inputs[0].Store, do: func() {
@@ -208,19 +201,13 @@ func TestWorkerIsConfined(t *testing.T) {
 	worker := r.only(t)
 	t.Logf("missing protections: %q", worker.missing)
 	proc := "/proc/" + strconv.Itoa(worker.command.Process.Pid)
-	environment, err := os.ReadFile(proc + "/environ")
-	if err != nil {
-		t.Fatal(err)
-	}
+	environment := must.Get(os.ReadFile(proc + "/environ"))(t)
 	for variable := range strings.SplitSeq(strings.TrimRight(string(environment), "\x00"), "\x00") {
 		if name, _, _ := strings.Cut(variable, "="); name != "TZ" && name != "GOMAXPROCS" && name != "GOTRACEBACK" {
 			t.Errorf("the worker has the variable %s", name)
 		}
 	}
-	status, err := os.ReadFile(proc + "/status")
-	if err != nil {
-		t.Fatal(err)
-	}
+	status := must.Get(os.ReadFile(proc + "/status"))(t)
 	for _, line := range []string{"NoNewPrivs:\t1", "Seccomp:\t2"} {
 		if !strings.Contains(string(status), line) {
 			t.Errorf("the worker does not have %q:\n%s", line, status)

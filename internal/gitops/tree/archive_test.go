@@ -25,9 +25,7 @@ func packed(t testing.TB, compress bool, headers ...tar.Header) []byte {
 		h.Mode = 0o644
 		must.Do(t, w.WriteHeader(&h))
 		if h.Typeflag == tar.TypeReg {
-			if _, err := w.Write([]byte(content)); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(w.Write([]byte(content)))(t)
 		}
 	}
 	must.Do(t, w.Close())
@@ -36,9 +34,7 @@ func packed(t testing.TB, compress bool, headers ...tar.Header) []byte {
 	}
 	var out bytes.Buffer
 	compressed := gzip.NewWriter(&out)
-	if _, err := compressed.Write(plain.Bytes()); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(compressed.Write(plain.Bytes()))(t)
 	must.Do(t, compressed.Close())
 	return out.Bytes()
 }
@@ -47,8 +43,7 @@ func TestFromArchive(t *testing.T) {
 	for _, compress := range []bool{true, false} {
 		content := packed(t, compress, tar.Header{Name: "web/", Typeflag: tar.TypeDir}, tar.Header{Name: "web/Chart.yaml", Size: 3}, tar.Header{Name: "./web/templates/a.yaml", Size: 5})
 		for strip, want := range map[bool]string{true: "templates/a.yaml", false: "web/templates/a.yaml"} {
-			store, err := tree.FromArchive(bytes.NewReader(content), tree.ArchiveLimits{StripFirst: strip})
-			must.Do(t, err)
+			store := must.Get(tree.FromArchive(bytes.NewReader(content), tree.ArchiveLimits{StripFirst: strip}))(t)
 			if text, err := store.Read(want, 10); err != nil || string(text) != "xxxxx" {
 				t.Errorf("%s is %q, %v", want, text, err)
 			}
@@ -98,9 +93,7 @@ func TestFromArchiveBomb(t *testing.T) {
 	must.Do(t, w.WriteHeader(&tar.Header{Name: "a", Size: size, Mode: 0o644, Typeflag: tar.TypeReg}))
 	zeros := make([]byte, 1<<20)
 	for range size >> 20 {
-		if _, err := w.Write(zeros); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(w.Write(zeros))(t)
 	}
 	must.Do(t, errors.Join(w.Close(), compressed.Close()))
 	read := &counting{from: bytes.NewReader(out.Bytes())}

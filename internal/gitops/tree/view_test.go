@@ -80,9 +80,7 @@ func onDisk(t *testing.T, files, links map[string]string) Store {
 	for name, target := range links {
 		must.Do(t, os.Symlink(target, filepath.Join(root, name)))
 	}
-	store, err := NewFolder(root)
-	must.Do(t, err)
-	return store
+	return must.Get(NewFolder(root))(t)
 }
 
 // Every limit of a View is a refusal that says which.
@@ -149,9 +147,7 @@ func TestWithinAsksOnce(t *testing.T) {
 	view := NewView(NewMemory(files), DefaultLimits())
 	view.Within("apps/a")
 	for _, name := range []string{"apps/a/1", "apps/a/2", "shared"} {
-		if _, err := view.Read(name); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(view.Read(name))(t)
 	}
 	files["apps/b/1"] = "changed"
 	other := &counting{Store: NewMemory(files)}
@@ -179,11 +175,9 @@ func TestFolderSpecial(t *testing.T) {
 	root := t.TempDir()
 	must.Do(t, syscall.Mkfifo(filepath.Join(root, "pipe"), 0o644))
 	must.Do(t, os.MkdirAll(filepath.Join(root, ".git"), 0o755))
-	large, err := os.Create(filepath.Join(root, "large"))
-	must.Do(t, err)
+	large := must.Get(os.Create(filepath.Join(root, "large")))(t)
 	must.Do(t, errors.Join(large.Truncate(1<<30), large.Close()))
-	store, err := NewFolder(root)
-	must.Do(t, err)
+	store := must.Get(NewFolder(root))(t)
 	view := NewView(store, DefaultLimits())
 	entries, err := view.List("")
 	if err != nil || len(entries) != 2 || entries[0].Name != "large" || entries[1].Kind != Special {

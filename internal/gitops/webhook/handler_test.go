@@ -79,14 +79,11 @@ func start(t *testing.T, change func(*webhook.Handler)) *host {
 // send gives the status and the text of the answer.
 func (h *host) send(t *testing.T, method string, header http.Header, body io.Reader) (int, string) {
 	t.Helper()
-	request, err := http.NewRequestWithContext(t.Context(), method, h.URL, body)
-	must.Do(t, err)
+	request := must.Get(http.NewRequestWithContext(t.Context(), method, h.URL, body))(t)
 	request.Header = header
-	answer, err := h.Client().Do(request)
-	must.Do(t, err)
+	answer := must.Get(h.Client().Do(request))(t)
 	defer answer.Body.Close()
-	text, err := io.ReadAll(answer.Body)
-	must.Do(t, err)
+	text := must.Get(io.ReadAll(answer.Body))(t)
 	if strings.Contains(string(text), secret) {
 		t.Errorf("the answer has the secret: %s", text)
 	}
@@ -325,9 +322,7 @@ func TestInFlight(t *testing.T) {
 		writers = append(writers, writer)
 		waiting.Go(func() { post(reader) })
 		// A pipe's byte is taken by the handler itself: it is reading the body.
-		if _, err := writer.Write([]byte("{")); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(writer.Write([]byte("{")))(t)
 	}
 	if got := post(bytes.NewReader(sent.body)); got != http.StatusServiceUnavailable {
 		t.Errorf("one more body: %d", got)

@@ -15,9 +15,7 @@ const clock = "Mon 2006-01-02 15:04 -0700"
 
 func instant(t *testing.T, text string) time.Time {
 	t.Helper()
-	at, err := time.Parse(clock, text)
-	must.Do(t, err)
-	return at
+	return must.Get(time.Parse(clock, text))(t)
 }
 
 func TestNext(t *testing.T) {
@@ -62,8 +60,7 @@ func TestNext(t *testing.T) {
 			t.Errorf("%s: %v", test.schedule, err)
 			continue
 		}
-		zone, err := time.LoadLocation(test.zone)
-		must.Do(t, err)
+		zone := must.Get(time.LoadLocation(test.zone))(t)
 		next, ok := schedule.Next(instant(t, test.after), zone)
 		if got := next.Format(clock); !ok || got != test.want {
 			t.Errorf("%s in %s after %s is %s, %v, want %s", test.schedule, test.zone, test.after, got, ok, test.want)
@@ -114,8 +111,7 @@ func FuzzSchedule(f *testing.F) {
 		if err != nil || seconds < 0 || seconds > 4e9 {
 			return
 		}
-		zone, err := time.LoadLocation(zones[int(zoneAt)%len(zones)])
-		must.Do(t, err)
+		zone := must.Get(time.LoadLocation(zones[int(zoneAt)%len(zones)]))(t)
 		after := time.Unix(seconds, 0)
 		next, ok := schedule.Next(after, zone)
 		if !ok || !next.After(after) {

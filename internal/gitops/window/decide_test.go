@@ -11,9 +11,7 @@ import (
 
 func compile(t *testing.T, specs ...window.Spec) []window.Window {
 	t.Helper()
-	windows, err := window.Compile(specs)
-	must.Do(t, err)
-	return windows
+	return must.Get(window.Compile(specs))(t)
 }
 
 // spec reads kind, hours and flags: "deny 22+1h manual" opens at 22:00 UTC.
@@ -234,11 +232,10 @@ func TestSummerTime(t *testing.T) {
 }
 
 func BenchmarkDecide(b *testing.B) {
-	windows, err := window.Compile([]window.Spec{
+	windows := must.Get(window.Compile([]window.Spec{
 		{Kind: window.Allow, Schedule: "* * * * *", Duration: "1h", Applications: []string{"*"}, TimeZone: "Europe/Berlin"},
 		{Kind: window.Deny, Schedule: "0 22 * * 5", Duration: "48h", Applications: []string{"*"}},
-	})
-	must.Do(b, err)
+	}))(b)
 	for b.Loop() {
 		window.Decide(windows, window.App{Name: "shop"}, at(12, 0))
 	}

@@ -10,6 +10,7 @@ import (
 
 	"slipway.dev/slipway/internal/gitprovider"
 	"slipway.dev/slipway/internal/gitprovider/providertest"
+	"slipway.dev/slipway/internal/must"
 )
 
 // recorder keeps what a server finds instead of failing the test with it.
@@ -52,10 +53,7 @@ func TestStrict(t *testing.T) {
 				Tokens:       []providertest.Token{{Value: "glpat-1", Login: "robot", Scopes: []string{"api"}, Roles: map[string]string{"acme": "admin"}}},
 				Repositories: []providertest.Repository{{Path: "acme/config", Private: true}},
 			})
-			request, err := http.NewRequest(test.method, server.APIURL+test.path, strings.NewReader(test.body))
-			if err != nil {
-				t.Fatal(err)
-			}
+			request := must.Get(http.NewRequest(test.method, server.APIURL+test.path, strings.NewReader(test.body)))(t)
 			for name, value := range map[string]string{"Accept": json, "Content-Type": json, "User-Agent": "test", "Authorization": "Bearer glpat-1"} {
 				request.Header.Set(name, value)
 			}
@@ -79,9 +77,6 @@ func send(t *testing.T, server *providertest.Server, request *http.Request) {
 	pool.AppendCertsFromPEM(server.CA)
 	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}}}
 	defer client.CloseIdleConnections()
-	response, err := client.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
+	response := must.Get(client.Do(request))(t)
 	_ = response.Body.Close()
 }

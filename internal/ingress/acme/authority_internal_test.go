@@ -42,8 +42,7 @@ func TestCourier(t *testing.T) {
 			defer server.Close()
 			carried := newTransport(nil)
 			defer carried.base.CloseIdleConnections()
-			response, err := (&http.Client{Transport: carried}).Get(server.URL)
-			must.Do(t, err)
+			response := must.Get((&http.Client{Transport: carried}).Get(server.URL))(t)
 			body, err := io.ReadAll(response.Body)
 			if err != nil || len(body) != maxResponse {
 				t.Errorf("%d bytes, %v", len(body), err)

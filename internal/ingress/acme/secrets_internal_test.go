@@ -55,9 +55,7 @@ func given(t *testing.T, hosts ...string) *issued {
 func leafOfChain(t *testing.T, of *issued) *x509.Certificate {
 	t.Helper()
 	block, _ := pem.Decode(of.chain)
-	leaf, err := x509.ParseCertificate(block.Bytes)
-	must.Do(t, err)
-	return leaf
+	return must.Get(x509.ParseCertificate(block.Bytes))(t)
 }
 
 func requestIn(namespace string, hosts ...string) certrequest.Request {
@@ -98,9 +96,7 @@ func testNotOurs(t *testing.T, m *Manager, namespace string) {
 	wanted := requestIn(namespace, "a.example")
 	client := m.cluster.Client.CoreV1().Secrets(namespace)
 	foreign := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: wanted.Secret.Name}, Data: map[string][]byte{"mine": []byte("x")}}
-	if _, err := client.Create(t.Context(), foreign, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(client.Create(t.Context(), foreign, metav1.CreateOptions{}))(t)
 	c := &secretStore{manager: m}
 	if _, err := c.read(t.Context(), wanted); !errors.Is(err, errNotOurs) {
 		t.Errorf("read: %v", err)
@@ -199,8 +195,7 @@ func testChallenges(t *testing.T, m *Manager, namespace string) {
 	}
 	posting.Wait()
 	entries := func() map[string][]byte {
-		found, err := m.cluster.Client.CoreV1().Secrets(namespace).Get(t.Context(), certrequest.ChallengesSecret, metav1.GetOptions{})
-		must.Do(t, err)
+		found := must.Get(m.cluster.Client.CoreV1().Secrets(namespace).Get(t.Context(), certrequest.ChallengesSecret, metav1.GetOptions{}))(t)
 		return found.Data
 	}
 	if rules, bad := certrequest.ChallengeRules(namespace, entries()); len(rules) != 4 || len(bad) > 0 {

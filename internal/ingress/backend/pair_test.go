@@ -17,8 +17,7 @@ var newPair = sync.OnceValues(func() (map[string]string, error) {
 // filled gives the PEM that @chain and @key stand for in a Secret of a case.
 func filled(t *testing.T, value string) []byte {
 	t.Helper()
-	pair, err := newPair()
-	must.Do(t, err)
+	pair := must.Get(newPair())(t)
 	if real, found := pair[value]; found {
 		return []byte(real)
 	}

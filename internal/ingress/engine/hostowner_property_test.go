@@ -18,9 +18,7 @@ import (
 // compile compiles the table.
 func (w *town) compile() *program.Program {
 	w.t.Helper()
-	compiled, err := program.Compiler{}.Compile(w.book.Table())
-	must.Do(w.t, err)
-	return compiled
+	return must.Get(program.Compiler{}.Compile(w.book.Table()))(w.t)
 }
 
 // winner is the Ingress that serves a request, as namespace/name; empty for none.

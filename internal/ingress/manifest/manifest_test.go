@@ -31,8 +31,7 @@ metadata: {name: web}
 `
 
 func TestRead(t *testing.T) {
-	set, err := Read([]string{"-"}, "shop", strings.NewReader(documents))
-	must.Do(t, err)
+	set := must.Get(Read([]string{"-"}, "shop", strings.NewReader(documents)))(t)
 	if len(set.Findings) > 0 || set.Passed != 1 || len(set.Files) != 4 {
 		t.Errorf("findings %v, %d passed over, files %v", set.Findings, set.Passed, set.Files)
 	}
@@ -63,8 +62,7 @@ func TestFindings(t *testing.T) {
 	for name, text := range files {
 		must.Do(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
-	set, err := Read([]string{dir}, "shop", nil)
-	must.Do(t, err)
+	set := must.Get(Read([]string{dir}, "shop", nil))(t)
 	var all []string
 	for _, finding := range set.Findings {
 		all = append(all, filepath.Base(finding.File)+" "+finding.Object+" "+finding.Message)

@@ -23,8 +23,7 @@ import (
 // them.
 func installKinds(t *testing.T, cluster *kubetest.Cluster) {
 	t.Helper()
-	text, err := v1alpha1.CRDs()
-	must.Do(t, err)
+	text := must.Get(v1alpha1.CRDs())(t)
 	cluster.Define(t, string(text))
 }
 
@@ -109,12 +108,10 @@ func TestSchemaDefaults(t *testing.T) {
 	cluster := kubetest.Shared(t)
 	installKinds(t, cluster)
 	kind := v1alpha1.Kinds()[0]
-	made, err := create(t, objects(cluster, kind, cluster.Namespace(t)), kind.Name,
-		`filters: [{rateLimit: {requests: 1}}, {circuitBreaker: {failurePercent: 50}}, {mirror: {service: {name: a, port: 80}}}, {forwardAuth: {service: {name: a, port: 80}}}]`)
-	must.Do(t, err)
+	made := must.Get(create(t, objects(cluster, kind, cluster.Namespace(t)), kind.Name,
+		`filters: [{rateLimit: {requests: 1}}, {circuitBreaker: {failurePercent: 50}}, {mirror: {service: {name: a, port: 80}}}, {forwardAuth: {service: {name: a, port: 80}}}]`))(t)
 	kept, _, _ := unstructured.NestedMap(made.Object, "spec")
-	bare, err := parseSpec(`filters: [{rateLimit: {requests: 1}}, {circuitBreaker: {failurePercent: 50}}, {mirror: {service: {name: a, port: 80}}}, {forwardAuth: {service: {name: a, port: 80}}}]`)
-	must.Do(t, err)
+	bare := must.Get(parseSpec(`filters: [{rateLimit: {requests: 1}}, {circuitBreaker: {failurePercent: 50}}, {mirror: {service: {name: a, port: 80}}}, {forwardAuth: {service: {name: a, port: 80}}}]`))(t)
 	var fromServer, fromText v1alpha1.MiddlewareSpec
 	if problems := append(declare.Decode(kept, &fromServer), declare.Decode(bare, &fromText)...); len(problems) > 0 || !reflect.DeepEqual(fromServer, fromText) {
 		t.Errorf("%v\n%+v\n%+v", problems, fromServer, fromText)

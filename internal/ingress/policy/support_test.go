@@ -59,8 +59,7 @@ func newWorld(t *testing.T) *world {
 // object makes an object of a spec in YAML.
 func object(t *testing.T, kind snapshot.Kind, name, spec string) *snapshot.Resource {
 	t.Helper()
-	fields, err := parseSpec(spec)
-	must.Do(t, err)
+	fields := must.Get(parseSpec(spec))(t)
 	return &snapshot.Resource{Kind: kind, Namespace: "shop", Name: name, Spec: fields}
 }
 

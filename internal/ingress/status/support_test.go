@@ -146,16 +146,14 @@ func (r *replica) count(name, label string) int {
 
 func makeIngress(t *testing.T, cluster *kubetest.Cluster, namespace, name, class string) *networkingv1.Ingress {
 	t.Helper()
-	made, err := cluster.Client.NetworkingV1().Ingresses(namespace).Create(t.Context(), &networkingv1.Ingress{
+	return must.Get(cluster.Client.NetworkingV1().Ingresses(namespace).Create(t.Context(), &networkingv1.Ingress{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec: networkingv1.IngressSpec{
 			IngressClassName: &class,
 			DefaultBackend: &networkingv1.IngressBackend{Service: &networkingv1.IngressServiceBackend{
 				Name: "web", Port: networkingv1.ServiceBackendPort{Number: 80}}},
 		},
-	}, metav1.CreateOptions{})
-	must.Do(t, err)
-	return made
+	}, metav1.CreateOptions{}))(t)
 }
 
 // setClass gives an Ingress to somebody else.

@@ -194,8 +194,7 @@ func TestStaleIngressIsNotWritten(t *testing.T) {
 	waitStatus(t, cluster, namespace, 1, "192.0.2.77")
 
 	setClass(t, cluster, namespace, "shop", "ours")
-	fresh, err := cluster.Client.NetworkingV1().Ingresses(namespace).Get(t.Context(), "shop", metav1.GetOptions{})
-	must.Do(t, err)
+	fresh := must.Get(cluster.Client.NetworkingV1().Ingresses(namespace).Get(t.Context(), "shop", metav1.GetOptions{}))(t)
 	r.Ingress(fresh, true, engine.Condition{})
 	waitStatus(t, cluster, namespace, 1, "192.0.2.1")
 

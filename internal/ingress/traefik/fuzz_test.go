@@ -28,8 +28,7 @@ func seedSpecs(f *testing.F, folder string) *snapshot.Snapshot {
 			case file.Name == "cluster.yaml":
 				fillCluster(f, cluster, file.Data)
 			case strings.HasSuffix(file.Name, ".yaml"):
-				text, err := yaml.YAMLToJSON(file.Data)
-				must.Do(f, err)
+				text := must.Get(yaml.YAMLToJSON(file.Data))(f)
 				f.Add(text)
 			}
 		}

@@ -127,8 +127,7 @@ func addServiceLine(t *testing.T, w *world, line string) {
 	t.Helper()
 	words := strings.Fields(line)
 	namespace, name := split(words[0])
-	port, err := strconv.Atoi(words[1])
-	must.Do(t, err)
+	port := must.Get(strconv.Atoi(words[1]))(t)
 	w.addService(namespace, name, int32(port), strings.Join(words[2:len(words)-1], ""), words[len(words)-1] == "ready")
 }
 

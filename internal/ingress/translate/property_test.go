@@ -167,8 +167,7 @@ func show(t *testing.T, ingresses []*networkingv1.Ingress) string {
 	t.Helper()
 	var text strings.Builder
 	for _, ingress := range ingresses {
-		out, err := yaml.Marshal(ingress)
-		must.Do(t, err)
+		out := must.Get(yaml.Marshal(ingress))(t)
 		text.WriteString("---\n" + string(out))
 	}
 	return text.String()

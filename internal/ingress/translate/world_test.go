@@ -74,9 +74,7 @@ func (w *world) table() *route.Table {
 
 func (w *world) compile(t testing.TB) *program.Program {
 	t.Helper()
-	compiled, err := program.Compiler{}.Compile(w.table())
-	must.Do(t, err)
-	return compiled
+	return must.Get(program.Compiler{}.Compile(w.table()))(t)
 }
 
 // refusals are those of all Ingresses, sorted.

@@ -11,6 +11,7 @@ import (
 	"slipway.dev/slipway/internal/ingress/snapshot"
 	"slipway.dev/slipway/internal/ingress/watch"
 	"slipway.dev/slipway/internal/kube/kubetest"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/programs"
 )
 
@@ -67,9 +68,7 @@ func deleteObjects(t *testing.T, cluster *kubetest.Cluster, namespace string) {
 		},
 		func() error { return cluster.Client.CoreV1().Secrets(namespace).Delete(ctx, "one", deleted) },
 	} {
-		if err := remove(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, remove())
 	}
 }
 

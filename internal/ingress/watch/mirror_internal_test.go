@@ -219,8 +219,7 @@ func TestTrim(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			for range 2 {
 				trim(test.object)
-				encoded, err := json.Marshal(test.object)
-				must.Do(t, err)
+				encoded := must.Get(json.Marshal(test.object))(t)
 				if got := string(encoded); !sameJSON(t, got, test.want) {
 					t.Errorf("got  %s\nwant %s", got, test.want)
 				}

@@ -14,6 +14,7 @@ import (
 	"slipway.dev/slipway/internal/ingress/snapshot"
 	"slipway.dev/slipway/internal/ingress/watch"
 	"slipway.dev/slipway/internal/kube"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/programs"
 )
 
@@ -39,10 +40,7 @@ func read(t *testing.T, cluster *kube.Cluster, options watch.Options, prepare ..
 	if options.Log == nil {
 		options.Log = slog.New(slog.NewTextHandler(t.Output(), nil))
 	}
-	watcher, err := watch.New(cluster, options)
-	if err != nil {
-		t.Fatal(err)
-	}
+	watcher := must.Get(watch.New(cluster, options))(t)
 	for _, change := range prepare {
 		change(watcher)
 	}

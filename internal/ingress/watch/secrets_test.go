@@ -60,9 +60,7 @@ func TestSecretLife(t *testing.T) {
 	cluster.Apply(t, namespace, secretManifest("one", "Opaque", "second"))
 	r.untilValue(namespace, "one", "second")
 
-	if err := cluster.Client.CoreV1().Secrets(namespace).Delete(t.Context(), "one", deleted); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cluster.Client.CoreV1().Secrets(namespace).Delete(t.Context(), "one", deleted))
 	r.untilValue(namespace, "one", "absent")
 	cluster.Apply(t, namespace, secretManifest("one", "Opaque", "third"))
 	r.untilValue(namespace, "one", "third")
@@ -116,9 +114,7 @@ func TestSecretWantedAgain(t *testing.T) {
 	r.untilValue(namespace, "one", "first")
 	// Nobody takes the event of its end before it is wanted again and gone.
 	r.want()
-	if err := cluster.Client.CoreV1().Secrets(namespace).Delete(t.Context(), "one", deleted); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cluster.Client.CoreV1().Secrets(namespace).Delete(t.Context(), "one", deleted))
 	r.Want(secrets(namespace, "one"))
 	r.untilSynced()
 	r.untilValue(namespace, "one", "absent")
@@ -188,8 +184,7 @@ func (r *reader) touch(cluster *kubetest.Cluster, namespace string) {
 		ObjectMeta: metav1.ObjectMeta{GenerateName: "touch-"},
 		Spec:       corev1.ServiceSpec{ClusterIP: "None"},
 	}
-	_, err := cluster.Client.CoreV1().Services(namespace).Create(r.t.Context(), service, metav1.CreateOptions{})
-	must.Do(r.t, err)
+	must.Get(cluster.Client.CoreV1().Services(namespace).Create(r.t.Context(), service, metav1.CreateOptions{}))(r.t)
 }
 
 // A right that is taken away is believed after a while only, and what was read

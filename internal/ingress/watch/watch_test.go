@@ -68,18 +68,13 @@ func TestObjectsAndChanges(t *testing.T) {
 	}
 
 	ingresses := cluster.Client.NetworkingV1().Ingresses(namespace)
-	_, err := ingresses.Patch(t.Context(), "cart", types.MergePatchType,
-		[]byte(`{"metadata": {"annotations": {"slipway.dev/rate-limit": "20"}}}`), metav1.PatchOptions{})
-	must.Do(t, err)
+	must.Get(ingresses.Patch(t.Context(), "cart", types.MergePatchType,
+		[]byte(`{"metadata": {"annotations": {"slipway.dev/rate-limit": "20"}}}`), metav1.PatchOptions{}))(t)
 	r.until("the change is seen", func() bool {
 		return r.snapshot.Ingress(namespace, "cart").Annotations["slipway.dev/rate-limit"] == "20"
 	})
-	if err := ingresses.Delete(t.Context(), "cart", deleted); err != nil {
-		t.Fatal(err)
-	}
-	if err := cluster.Client.DiscoveryV1().EndpointSlices(namespace).Delete(t.Context(), "cart-one", deleted); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, ingresses.Delete(t.Context(), "cart", deleted))
+	must.Do(t, cluster.Client.DiscoveryV1().EndpointSlices(namespace).Delete(t.Context(), "cart-one", deleted))
 	r.until("the deletions are seen", func() bool {
 		return r.snapshot.Ingress(namespace, "cart") == nil && len(r.snapshot.View().Slices(namespace, "cart")) == 0
 	})
@@ -93,10 +88,9 @@ func TestStatusOwner(t *testing.T) {
 	cluster := kubetest.Shared(t)
 	namespace := cluster.Namespace(t)
 	cluster.Apply(t, namespace, shop)
-	_, err := cluster.Client.NetworkingV1().Ingresses(namespace).Patch(t.Context(), "cart", types.ApplyPatchType,
+	must.Get(cluster.Client.NetworkingV1().Ingresses(namespace).Patch(t.Context(), "cart", types.ApplyPatchType,
 		[]byte(`{"apiVersion": "networking.k8s.io/v1", "kind": "Ingress", "status": {"loadBalancer": {"ingress": [{"ip": "192.0.2.7"}]}}}`),
-		metav1.PatchOptions{FieldManager: "slipway-edge"}, "status")
-	must.Do(t, err)
+		metav1.PatchOptions{FieldManager: "slipway-edge"}, "status"))(t)
 	r := read(t, cluster.Connect(t), watch.Options{Namespaces: []string{namespace}})
 	r.untilSynced()
 	want := []metav1.ManagedFieldsEntry{{Manager: "slipway-edge", Subresource: "status"}}

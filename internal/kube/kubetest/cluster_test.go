@@ -155,9 +155,7 @@ func TestStartFails(t *testing.T) {
 func TestKilledParentTakesClusterAlong(t *testing.T) {
 	cmd, lines := startHelper(t, helper{name: "cluster", argument: t.TempDir()})
 	var clusterPID int
-	if _, err := fmt.Sscanf(lines.Text(), "running %d", &clusterPID); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(fmt.Sscanf(lines.Text(), "running %d", &clusterPID))(t)
 	cluster := openProcess(t, clusterPID)
 	if cluster.ended(t, 0) {
 		t.Fatal("the cluster has ended by itself")

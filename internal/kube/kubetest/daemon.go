@@ -21,9 +21,7 @@ import (
 // belongs to.
 func Binary(t testing.TB) string {
 	t.Helper()
-	path, err := findBinary()
-	must.Do(t, err)
-	return path
+	return must.Get(findBinary())(t)
 }
 
 const (

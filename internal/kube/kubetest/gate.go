@@ -20,10 +20,9 @@ import (
 // gets the kubeconfig. It is closed at the end of the test.
 func (c *Cluster) Connect(t testing.TB, options ...kube.Option) *kube.Cluster {
 	t.Helper()
-	connected, err := kube.ConnectAs(kube.ConnectOptions{Environ: func(name string) string {
+	connected := must.Get(kube.ConnectAs(kube.ConnectOptions{Environ: func(name string) string {
 		return map[string]string{"KUBECONFIG": c.Kubeconfig}[name]
-	}}, options...)
-	must.Do(t, err)
+	}}, options...))(t)
 	t.Cleanup(connected.Close)
 	return connected
 }

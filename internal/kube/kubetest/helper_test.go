@@ -111,14 +111,12 @@ func TestHelperProcess(t *testing.T) {
 }
 
 func helperDial(t *testing.T, address string) {
-	conn, err := net.DialTimeout("tcp", address, 5*time.Second)
-	must.Do(t, err)
+	conn := must.Get(net.DialTimeout("tcp", address, 5*time.Second))(t)
 	conn.Close()
 }
 
 func helperListen(t *testing.T, address string) {
-	listener, err := net.Listen("tcp", address)
-	must.Do(t, err)
+	listener := must.Get(net.Listen("tcp", address))(t)
 	listener.Close()
 }
 

@@ -22,15 +22,11 @@ func TestNetworkIsLocal(t *testing.T) {
 	for _, address := range []string{"10.244.7.8", "10.244.255.254", kubetest.HostAddress().String(), "127.0.0.1"} {
 		t.Run(address, func(t *testing.T) {
 			listener := listen(t, address)
-			conn, err := net.DialTimeout("tcp", listener.Addr().String(), 5*time.Second)
-			must.Do(t, err)
+			conn := must.Get(net.DialTimeout("tcp", listener.Addr().String(), 5*time.Second))(t)
 			defer conn.Close()
-			accepted, err := listener.Accept()
-			must.Do(t, err)
+			accepted := must.Get(listener.Accept())(t)
 			defer accepted.Close()
-			if _, err := io.WriteString(accepted, "hello\n"); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(io.WriteString(accepted, "hello\n"))(t)
 			if line, err := bufio.NewReader(conn).ReadString('\n'); line != "hello\n" {
 				t.Errorf("read %q, %v", line, err)
 			}
@@ -40,8 +36,7 @@ func TestNetworkIsLocal(t *testing.T) {
 
 // With no other interface there is no way out, whatever the routes say.
 func TestNetworkHasNoWayOut(t *testing.T) {
-	interfaces, err := net.Interfaces()
-	must.Do(t, err)
+	interfaces := must.Get(net.Interfaces())(t)
 	if len(interfaces) != 1 || interfaces[0].Name != "lo" {
 		t.Errorf("interfaces are %v, want lo only", interfaces)
 	}
@@ -204,8 +199,7 @@ func startHelper(t *testing.T, part helper) (*exec.Cmd, *bufio.Scanner) {
 
 func listen(t *testing.T, address string) net.Listener {
 	t.Helper()
-	listener, err := net.Listen("tcp", netip.AddrPortFrom(netip.MustParseAddr(address), 0).String())
-	must.Do(t, err)
+	listener := must.Get(net.Listen("tcp", netip.AddrPortFrom(netip.MustParseAddr(address), 0).String()))(t)
 	t.Cleanup(func() { listener.Close() })
 	return listener
 }

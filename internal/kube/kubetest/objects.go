@@ -103,10 +103,7 @@ func (c *Cluster) Apply(t testing.TB, namespace, manifests string) []*unstructur
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), requestTimeout)
 	defer cancel()
-	objects, err := c.Cluster.Apply(ctx, kube.Target{Namespace: namespace, Manager: "kubetest"}, manifests)
-	if err != nil {
-		t.Fatal(err)
-	}
+	objects := must.Get(c.Cluster.Apply(ctx, kube.Target{Namespace: namespace, Manager: "kubetest"}, manifests))(t)
 	next := 0
 	for text := range strings.SplitSeq(manifests, "\n---") {
 		var given map[string]any
@@ -118,10 +115,7 @@ func (c *Cluster) Apply(t testing.TB, namespace, manifests string) []*unstructur
 		if given["status"] == nil || made.Object["status"] != nil {
 			continue
 		}
-		status, err := json.Marshal(map[string]any{"status": given["status"]})
-		if err != nil {
-			t.Fatal(err)
-		}
+		status := must.Get(json.Marshal(map[string]any{"status": given["status"]}))(t)
 		resource, _ := meta.UnsafeGuessKindToResource(made.GroupVersionKind())
 		Patch(t, c.Dynamic.Resource(resource).Namespace(made.GetNamespace()), made.GetName(), string(status))
 	}
@@ -133,15 +127,11 @@ func (c *Cluster) Apply(t testing.TB, namespace, manifests string) []*unstructur
 func Patch(t testing.TB, in dynamic.ResourceInterface, name, text string) {
 	t.Helper()
 	options := metav1.PatchOptions{FieldManager: "user"}
-	if _, err := in.Patch(t.Context(), name, types.MergePatchType, []byte(text), options); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(in.Patch(t.Context(), name, types.MergePatchType, []byte(text), options))(t)
 	if !strings.Contains(text, `"status"`) {
 		return
 	}
-	if _, err := in.Patch(t.Context(), name, types.MergePatchType, []byte(text), options, "status"); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(in.Patch(t.Context(), name, types.MergePatchType, []byte(text), options, "status"))(t)
 }
 
 // Define applies CRDs and waits until the API server serves their kinds, so
@@ -150,9 +140,7 @@ func (c *Cluster) Define(t testing.TB, definitions string) []*unstructured.Unstr
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), defineTimeout)
 	defer cancel()
-	objects, err := c.Cluster.Define(ctx, kube.Target{Manager: "kubetest"}, definitions)
-	must.Do(t, err)
-	return objects
+	return must.Get(c.Cluster.Define(ctx, kube.Target{Manager: "kubetest"}, definitions))(t)
 }
 
 // DefineFiles calls Define for every file that matches a pattern. A pattern
@@ -164,8 +152,7 @@ func (c *Cluster) DefineFiles(t testing.TB, pattern string) {
 		t.Fatalf("there are no definitions %s: %v", pattern, err)
 	}
 	for _, file := range files {
-		text, err := os.ReadFile(file)
-		must.Do(t, err)
+		text := must.Get(os.ReadFile(file))(t)
 		c.Define(t, string(text))
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/observe/otlp"
 	"slipway.dev/slipway/internal/observe/otlp/otlptest"
 	"slipway.dev/slipway/internal/programs"
@@ -22,14 +23,10 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func newLogs(t *testing.T, endpoint string, log *slog.Logger) *otlp.Logs {
 	t.Helper()
-	logs, err := otlp.NewLogs(otlp.LogOptions{
+	return must.Get(otlp.NewLogs(otlp.LogOptions{
 		Collector:   otlp.Collector{Endpoint: endpoint, Headers: secret.New("X-Key=canary")},
 		ServiceName: "tests", Version: "v1", Log: log,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return logs
+	}))(t)
 }
 
 func emit(logs *otlp.Logs, from, to int) {
@@ -66,9 +63,7 @@ func TestLogs(t *testing.T) {
 	emit(logs, 0, 1)
 	programs.Until(t, "a record that was sent without a Close", func() bool { return len(r.Records()) == 1 })
 	emit(logs, 1, 1234)
-	if err := closeLogs(t, logs); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, closeLogs(t, logs))
 	inOrder(t, r, 1234)
 	record := r.Records()[0]
 	if _, found := record["empty"]; found || record["a"] != "b" || record[".event"] != "e" || record[".service"] != "tests" || record[".severity"] != "SEVERITY_NUMBER_INFO" {
@@ -84,10 +79,7 @@ func TestLogs(t *testing.T) {
 
 // A collector that is away or busy gets the records when it is back.
 func TestLogsWait(t *testing.T) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	address := listener.Addr().String()
 	_ = listener.Close()
 	var messages programs.Output
@@ -100,9 +92,7 @@ func TestLogsWait(t *testing.T) {
 	emit(logs, 10, 20)
 	r.Respond(http.StatusOK)
 	programs.Until(t, "all records", func() bool { return len(r.Records()) == 20 })
-	if err := closeLogs(t, logs); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, closeLogs(t, logs))
 	inOrder(t, r, 20)
 	if strings.Contains(messages.String(), "canary") {
 		t.Errorf("the log has the credentials:\n%s", &messages)
@@ -141,10 +131,7 @@ func TestLogsOfHostileCollector(t *testing.T) {
 	mux := http.NewServeMux()
 	mux.Handle("/v1/logs", http.RedirectHandler(other.URL+"/v1/logs", http.StatusTemporaryRedirect))
 	mux.HandleFunc("/slow", func(http.ResponseWriter, *http.Request) { <-release })
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	server := &http.Server{Handler: mux}
 	go func() { _ = server.Serve(listener) }()
 	defer func() { close(release); _ = server.Close() }()

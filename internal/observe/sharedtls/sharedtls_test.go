@@ -36,9 +36,7 @@ func greet(t *testing.T, server, client *tls.Config) error {
 func TestHandshake(t *testing.T) {
 	one, two := bytes.Repeat([]byte("a"), sharedtls.MinSecret), bytes.Repeat([]byte("b"), sharedtls.MinSecret)
 	made := func(make func([]byte, string) (*tls.Config, error), secret []byte, purpose string) *tls.Config {
-		config, err := make(secret, purpose)
-		must.Do(t, err)
-		return config
+		return must.Get(make(secret, purpose))(t)
 	}
 	server := made(sharedtls.Server, one, "x")
 	for _, c := range []struct {
@@ -68,8 +66,7 @@ func TestHandshake(t *testing.T) {
 func TestFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "secret")
 	secret := bytes.Repeat([]byte("a"), sharedtls.MinSecret)
-	client, err := sharedtls.Client(secret, "x")
-	must.Do(t, err)
+	client := must.Get(sharedtls.Client(secret, "x"))(t)
 	if err := greet(t, sharedtls.ServerFromFile(path, "x"), client); err == nil {
 		t.Error("without a file somebody gets in")
 	}

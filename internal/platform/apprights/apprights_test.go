@@ -7,6 +7,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/platform/apprights"
 	"slipway.dev/slipway/internal/platform/identity"
 	"slipway.dev/slipway/internal/platform/store"
@@ -24,10 +25,7 @@ func caller(role store.Role, groups ...string) identity.Caller {
 // runtime is one that reported a policy.
 func runtime(t *testing.T, id string, policy *platformv1.RightsPolicy) store.Runtime {
 	t.Helper()
-	state, err := proto.Marshal(&platformv1.HeartbeatRequest{Version: "1.0.0", Rights: policy})
-	if err != nil {
-		t.Fatal(err)
-	}
+	state := must.Get(proto.Marshal(&platformv1.HeartbeatRequest{Version: "1.0.0", Rights: policy}))(t)
 	return store.Runtime{ID: id, Namespace: "argocd", State: state}
 }
 
@@ -137,10 +135,7 @@ func TestOf(t *testing.T) {
 	if policies.Of(again) != first {
 		t.Error("the same report is another policy")
 	}
-	other, err := proto.Marshal(&platformv1.HeartbeatRequest{Version: "1.0.1", Rights: shop()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	other := must.Get(proto.Marshal(&platformv1.HeartbeatRequest{Version: "1.0.1", Rights: shop()}))(t)
 	again.State = other
 	if policies.Of(again) != first {
 		t.Error("another version of the runtime is another policy")
@@ -184,9 +179,7 @@ func TestRequireAndClaims(t *testing.T) {
 		}
 	}
 	var claims wire.RuntimeClaims
-	if err := policy.Claims(caller(store.RoleViewer, "oncall", "shop-team", "unknown", "night"), &claims); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, policy.Claims(caller(store.RoleViewer, "oncall", "shop-team", "unknown", "night"), &claims))
 	if !slices.Equal(claims.Groups, []string{"oncall", "shop-team", "night"}) || claims.Policy.Text != "p,oncall,applications,sync,*/*,allow\n" {
 		t.Errorf("got %+v", claims)
 	}

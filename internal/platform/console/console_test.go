@@ -9,19 +9,17 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
+
+	"slipway.dev/slipway/internal/must"
 )
 
 func built(t *testing.T) *Console {
 	t.Helper()
-	c, err := load(fstest.MapFS{
+	return must.Get(load(fstest.MapFS{
 		"index.html":        {Data: []byte(`<meta property="csp-nonce" nonce="__NONCE__" />`)},
 		"icon.svg":          {Data: []byte("<svg/>")},
 		"assets/main-1a.js": {Data: []byte(strings.Repeat("console.log(1);\n", 100))},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c
+	}))(t)
 }
 
 func ask(c *Console, method, path string, header http.Header) *http.Response {
@@ -63,10 +61,7 @@ func TestPage(t *testing.T) {
 func TestFile(t *testing.T) {
 	c := built(t)
 	response := ask(c, "GET", "/console/assets/main-1a.js", http.Header{"Accept-Encoding": {"br, gzip"}})
-	reader, err := gzip.NewReader(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	reader := must.Get(gzip.NewReader(response.Body))(t)
 	if body, err := io.ReadAll(reader); err != nil || !strings.HasPrefix(string(body), "console.log") {
 		t.Errorf("%.20q, %v", body, err)
 	}
@@ -106,10 +101,7 @@ func TestRefusals(t *testing.T) {
 
 // A binary without the console shows how to build it.
 func TestUnbuilt(t *testing.T) {
-	c, err := load(fstest.MapFS{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(load(fstest.MapFS{}))(t)
 	response := ask(c, "GET", "/console/", nil)
 	body, _ := io.ReadAll(response.Body)
 	if response.StatusCode != http.StatusServiceUnavailable || !strings.Contains(string(body), "make build") {

@@ -8,6 +8,7 @@ import (
 
 	"connectrpc.com/connect"
 
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/platform/identity"
 	"slipway.dev/slipway/internal/platform/store"
 	"slipway.dev/slipway/internal/wire/platformv1"
@@ -75,9 +76,7 @@ func TestDeleteAndUninstall(t *testing.T) {
 			t.Errorf("the runtime does not hear of it: %v", told)
 		}
 		w.clock.pass(46 * time.Second)
-		if err := remove(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, remove())
 		wantError(t, "deleted", remove(), connect.CodeNotFound, `no runtime "prod"`)
 		if list := listApplications(t, w, &platformv1.ListApplicationsRequest{}); list.GetTotal() != 0 {
 			t.Errorf("its applications stay: %v", list)
@@ -94,9 +93,7 @@ func TestUnregister(t *testing.T) {
 	onBoth(t, func(t *testing.T, w *world) {
 		agent, _ := w.join(t, "prod", "east")
 		heartbeat(t, agent, beat())
-		if _, err := agent.agent.Unregister(t.Context(), connect.NewRequest(&platformv1.UnregisterRequest{})); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(agent.agent.Unregister(t.Context(), connect.NewRequest(&platformv1.UnregisterRequest{})))(t)
 		answer, err := w.admin.runtimes.ListRuntimes(t.Context(), connect.NewRequest(&platformv1.ListRuntimesRequest{}))
 		if err != nil || len(answer.Msg.GetRuntimes()) != 0 {
 			t.Errorf("got %v, %v", answer, err)
@@ -117,19 +114,13 @@ func TestRenew(t *testing.T) {
 			return answer.Msg.GetCredential(), nil
 		}
 		_, first := w.join(t, "prod", "east")
-		second, err := renew(first.GetRefreshToken())
-		if err != nil {
-			t.Fatal(err)
-		}
+		second := must.Get(renew(first.GetRefreshToken()))(t)
 		heartbeat(t, w.with(t, second.GetAccessToken()), beat())
 		lost, err := renew(first.GetRefreshToken())
 		if err != nil {
 			t.Fatalf("an answer that was lost: %v", err)
 		}
-		third, err := renew(lost.GetRefreshToken())
-		if err != nil {
-			t.Fatal(err)
-		}
+		third := must.Get(renew(lost.GetRefreshToken()))(t)
 		for name, token := range map[string]string{
 			"empty": "", "other": "slwr_abc_def", "guess": third.GetRefreshToken() + "x", "long": "slwr_" + strings.Repeat("a", 1000) + "_b",
 		} {
@@ -159,9 +150,7 @@ func TestRevoke(t *testing.T) {
 	onBoth(t, func(t *testing.T, w *world) {
 		agent, credential := w.join(t, "prod", "east")
 		heartbeat(t, agent, beat())
-		if _, err := w.admin.runtimes.RevokeCredentials(t.Context(), connect.NewRequest(&platformv1.RevokeCredentialsRequest{Name: "prod"})); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(w.admin.runtimes.RevokeCredentials(t.Context(), connect.NewRequest(&platformv1.RevokeCredentialsRequest{Name: "prod"})))(t)
 		_, err := agent.agent.Heartbeat(t.Context(), connect.NewRequest(beat()))
 		wantError(t, "heartbeat", err, connect.CodeUnauthenticated, "")
 		_, err = agent.agent.RenewCredential(t.Context(), connect.NewRequest(&platformv1.RenewCredentialRequest{RefreshToken: credential.GetRefreshToken()}))
@@ -178,10 +167,7 @@ func TestAccountsAreApart(t *testing.T) {
 		agent, _ := w.join(t, "prod", "east")
 		heartbeat(t, agent, beat())
 		report(t, agent, "s", begin(1), application(2, "shop"), end(3))
-		other, err := w.store.CreateAccount(t.Context(), store.Account{Name: "other"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		other := must.Get(w.store.CreateAccount(t.Context(), store.Account{Name: "other"}))(t)
 		w.accountID = other.ID
 		stranger := w.with(t, w.key(t, store.RoleAdmin, identity.ScopeAll))
 		list, err := stranger.runtimes.ListRuntimes(t.Context(), connect.NewRequest(&platformv1.ListRuntimesRequest{}))

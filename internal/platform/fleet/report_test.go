@@ -8,6 +8,7 @@ import (
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/wire/platformv1"
 )
 
@@ -33,19 +34,13 @@ func deleted(number int64, name string) *platformv1.ReportEvent {
 
 func report(t *testing.T, agent clients, stream string, events ...*platformv1.ReportEvent) *platformv1.ReportResponse {
 	t.Helper()
-	answer, err := agent.agent.Report(t.Context(), connect.NewRequest(&platformv1.ReportRequest{Stream: stream, Events: events}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	answer := must.Get(agent.agent.Report(t.Context(), connect.NewRequest(&platformv1.ReportRequest{Stream: stream, Events: events})))(t)
 	return answer.Msg
 }
 
 func listApplications(t *testing.T, w *world, given *platformv1.ListApplicationsRequest) *platformv1.ListApplicationsResponse {
 	t.Helper()
-	answer, err := w.admin.applications.ListApplications(t.Context(), connect.NewRequest(given))
-	if err != nil {
-		t.Fatal(err)
-	}
+	answer := must.Get(w.admin.applications.ListApplications(t.Context(), connect.NewRequest(given)))(t)
 	return answer.Msg
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"connectrpc.com/connect"
 
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/platform/identity"
 	"slipway.dev/slipway/internal/platform/store"
 	"slipway.dev/slipway/internal/wire"
@@ -58,10 +59,7 @@ func TestApplicationsByRights(t *testing.T) {
 			{store.RoleRestricted, "oncall", "prod/vault", "get", 1},
 		} {
 			who := w.with(t, w.key(t, tt.role, identity.ScopeAll, strings.Split(tt.groups, ",")...))
-			response, err := who.applications.ListApplications(t.Context(), connect.NewRequest(&platformv1.ListApplicationsRequest{}))
-			if err != nil {
-				t.Fatal(err)
-			}
+			response := must.Get(who.applications.ListApplications(t.Context(), connect.NewRequest(&platformv1.ListApplicationsRequest{})))(t)
 			if got := names(response.Msg); got != tt.want || response.Msg.GetTotal() != tt.total {
 				t.Errorf("%s with %q: %q of %d, want %q of %d", tt.role, tt.groups, got, response.Msg.GetTotal(), tt.want, tt.total)
 			}
@@ -72,10 +70,7 @@ func TestApplicationsByRights(t *testing.T) {
 			}
 			var paged []string
 			for page := (&platformv1.ListApplicationsRequest{PageSize: 1}); ; {
-				response, err := who.applications.ListApplications(t.Context(), connect.NewRequest(page))
-				if err != nil {
-					t.Fatal(err)
-				}
+				response := must.Get(who.applications.ListApplications(t.Context(), connect.NewRequest(page)))(t)
 				paged = append(paged, strings.Fields(names(response.Msg))...)
 				if page.PageToken = response.Msg.GetNextPageToken(); page.GetPageToken() == "" {
 					break
@@ -96,10 +91,7 @@ func TestWatchByRights(t *testing.T) {
 		heartbeat(t, agent, policyBeat("team"))
 		report(t, agent, "s", begin(1), inProject(2, "shop", "web"), inProject(3, "bank", "vault"), end(4))
 		who := w.with(t, w.key(t, store.RoleRestricted, identity.ScopeAll, "team"))
-		stream, err := who.applications.WatchApplications(within(t), connect.NewRequest(&platformv1.WatchApplicationsRequest{}))
-		if err != nil {
-			t.Fatal(err)
-		}
+		stream := must.Get(who.applications.WatchApplications(within(t), connect.NewRequest(&platformv1.WatchApplicationsRequest{})))(t)
 		defer stream.Close()
 		expect := func(want string) {
 			t.Helper()
@@ -142,14 +134,8 @@ func TestRuntimesOfRestrictedUsers(t *testing.T) {
 		heartbeat(t, agent, policyBeat("team"))
 		for role, want := range map[store.Role]bool{store.RoleViewer: true, store.RoleRestricted: false} {
 			who := w.with(t, w.key(t, role, identity.ScopeAll))
-			got, err := who.runtimes.GetRuntime(t.Context(), connect.NewRequest(&platformv1.GetRuntimeRequest{Name: "prod"}))
-			if err != nil {
-				t.Fatal(err)
-			}
-			list, err := who.runtimes.ListRuntimes(t.Context(), connect.NewRequest(&platformv1.ListRuntimesRequest{}))
-			if err != nil {
-				t.Fatal(err)
-			}
+			got := must.Get(who.runtimes.GetRuntime(t.Context(), connect.NewRequest(&platformv1.GetRuntimeRequest{Name: "prod"})))(t)
+			list := must.Get(who.runtimes.ListRuntimes(t.Context(), connect.NewRequest(&platformv1.ListRuntimesRequest{})))(t)
 			stream, err := who.runtimes.WatchRuntimes(within(t), connect.NewRequest(&platformv1.WatchRuntimesRequest{}))
 			if err != nil || !stream.Receive() {
 				t.Fatalf("no stream: %v, %v", err, stream.Err())
@@ -196,12 +182,9 @@ func TestCheckAccess(t *testing.T) {
 		} {
 			who := w.with(t, w.key(t, tt.role, tt.scope, strings.Split(tt.groups, ",")...))
 			place := strings.Split(tt.place, "/")
-			response, err := who.applications.CheckAccess(t.Context(), connect.NewRequest(&platformv1.CheckAccessRequest{
+			response := must.Get(who.applications.CheckAccess(t.Context(), connect.NewRequest(&platformv1.CheckAccessRequest{
 				Runtime: "prod", Verb: tt.verb, Project: place[0], Namespace: place[1], Name: place[2],
-			}))
-			if err != nil {
-				t.Fatal(err)
-			}
+			})))(t)
 			got := "no: "
 			if response.Msg.GetAllowed() {
 				got = "yes: "

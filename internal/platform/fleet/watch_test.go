@@ -10,6 +10,7 @@ import (
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/proto"
 
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/wire/platformv1"
 )
 
@@ -17,10 +18,7 @@ import (
 // offline, and synced.
 func watchedRuntimes(t *testing.T, w *world) (next func() string) {
 	t.Helper()
-	stream, err := w.admin.runtimes.WatchRuntimes(within(t), connect.NewRequest(&platformv1.WatchRuntimesRequest{}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	stream := must.Get(w.admin.runtimes.WatchRuntimes(within(t), connect.NewRequest(&platformv1.WatchRuntimesRequest{})))(t)
 	t.Cleanup(func() { _ = stream.Close() })
 	return func() string {
 		if !stream.Receive() {
@@ -60,9 +58,7 @@ func TestWatchRuntimes(t *testing.T) {
 		expect("another", "test?")
 		w.clock.pass(time.Minute)
 		expect("silence", "prod?")
-		if _, err := w.admin.runtimes.DeleteRuntime(t.Context(), connect.NewRequest(&platformv1.DeleteRuntimeRequest{Name: "test"})); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(w.admin.runtimes.DeleteRuntime(t.Context(), connect.NewRequest(&platformv1.DeleteRuntimeRequest{Name: "test"})))(t)
 		expect("deleted", "-test")
 		close(w.stop)
 		expect("stopping", "over: unavailable: this replica of the platform is shutting down: reconnect")
@@ -78,10 +74,7 @@ func TestWatchApplications(t *testing.T) {
 		heartbeat(t, agent, beat())
 		heartbeat(t, other, beat())
 		report(t, agent, "s", begin(1), application(2, "shop"), end(3))
-		stream, err := w.admin.applications.WatchApplications(within(t), connect.NewRequest(&platformv1.WatchApplicationsRequest{Runtime: "prod"}))
-		if err != nil {
-			t.Fatal(err)
-		}
+		stream := must.Get(w.admin.applications.WatchApplications(within(t), connect.NewRequest(&platformv1.WatchApplicationsRequest{Runtime: "prod"})))(t)
 		defer stream.Close()
 		expect := func(step string, want ...string) {
 			t.Helper()
@@ -123,10 +116,7 @@ func TestWatchManyApplications(t *testing.T) {
 			events = append(events, one)
 		}
 		report(t, agent, "s", append(events, end(count+2))...)
-		stream, err := w.admin.applications.WatchApplications(within(t), connect.NewRequest(&platformv1.WatchApplicationsRequest{Many: true}))
-		if err != nil {
-			t.Fatal(err)
-		}
+		stream := must.Get(w.admin.applications.WatchApplications(within(t), connect.NewRequest(&platformv1.WatchApplicationsRequest{Many: true})))(t)
 		defer stream.Close()
 		next := func() *platformv1.WatchApplicationsResponse {
 			t.Helper()

@@ -17,6 +17,7 @@ import (
 	"connectrpc.com/connect"
 	"go.uber.org/goleak"
 
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/platform/apprights"
 	"slipway.dev/slipway/internal/platform/fleet"
 	"slipway.dev/slipway/internal/platform/identity"
@@ -79,10 +80,7 @@ func onBoth(t *testing.T, test func(t *testing.T, w *world)) {
 func newWorld(t *testing.T, database string) *world {
 	t.Helper()
 	w := serve(t, database)
-	account, err := w.store.CreateAccount(t.Context(), store.Account{Name: "acme"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	account := must.Get(w.store.CreateAccount(t.Context(), store.Account{Name: "acme"}))(t)
 	w.accountID = account.ID
 	w.admin = w.with(t, w.key(t, store.RoleAdmin, identity.ScopeAll))
 	return w
@@ -101,33 +99,21 @@ func (w *world) replica(t *testing.T, database string) *world {
 func serve(t *testing.T, database string) *world {
 	t.Helper()
 	w := &world{clock: &clock{}, stop: make(chan struct{})}
-	opened, err := store.Open(t.Context(), store.Options{URL: database})
-	if err != nil {
-		t.Fatal(err)
-	}
+	opened := must.Get(store.Open(t.Context(), store.Options{URL: database}))(t)
 	w.store = opened
-	signer, err := signing.New(t.Context(), opened, secret.New(strings.Repeat("k", 32)), w.clock.now)
-	if err != nil {
-		t.Fatal(err)
-	}
-	callers, err := identity.New(t.Context(), identity.Options{
+	signer := must.Get(signing.New(t.Context(), opened, secret.New(strings.Repeat("k", 32)), w.clock.now))(t)
+	callers := must.Get(identity.New(t.Context(), identity.Options{
 		Store: opened, Key: secret.New(strings.Repeat("k", 32)), Runtimes: fleet.NewVerifier(opened, signer), PublicURL: &url.URL{Scheme: "http", Host: "127.0.0.1"},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	policy, refused := rights.Parse("p, oncall, applications, get, bank/*, allow\np, night, applications, get, shop/db, deny", "rights.policy")
 	if len(refused) > 0 {
 		t.Fatal(refused)
 	}
-	ships, err := fleet.New(fleet.Options{
+	ships := must.Get(fleet.New(fleet.Options{
 		Policies: apprights.New(policy),
 		Store:    opened, Signer: signer, TunnelDomain: "tunnels.example.com", Version: "1.2.0", Now: w.clock.now,
 		TunnelURLs: func() []string { return []string{"wss://one.example.com"} }, Stopping: w.stop,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	mux := http.NewServeMux()
 	for path, handler := range ships.Handlers(callers.HandlerOptions(fleet.MaxMessage)) {
 		mux.Handle(path, handler)
@@ -147,16 +133,10 @@ func serve(t *testing.T, database string) *world {
 // key makes a user with an API key.
 func (w *world) key(t *testing.T, role store.Role, scope string, groups ...string) string {
 	t.Helper()
-	user, err := w.store.CreateUser(t.Context(), store.User{AccountID: w.accountID, Email: rand.Text() + "@example.com", Role: role, Groups: groups})
-	if err != nil {
-		t.Fatal(err)
-	}
+	user := must.Get(w.store.CreateUser(t.Context(), store.User{AccountID: w.accountID, Email: rand.Text() + "@example.com", Role: role, Groups: groups}))(t)
 	value := strings.ToLower(rand.Text() + rand.Text())
 	hash := sha256.Sum256([]byte(value))
-	key, err := w.store.CreateKey(t.Context(), store.Key{AccountID: w.accountID, UserID: user.ID, Name: "k", Prefix: "slw_", Hash: hash[:], Scopes: []string{scope}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := must.Get(w.store.CreateKey(t.Context(), store.Key{AccountID: w.accountID, UserID: user.ID, Name: "k", Prefix: "slw_", Hash: hash[:], Scopes: []string{scope}}))(t)
 	return "slw_" + key.ID + "_" + value
 }
 
@@ -185,10 +165,7 @@ func registration(name, cluster string) *platformv1.RegisterRuntimeRequest {
 // join registers a runtime and gives its clients.
 func (w *world) join(t *testing.T, name, cluster string) (clients, *platformv1.Credential) {
 	t.Helper()
-	answer, err := w.admin.runtimes.RegisterRuntime(t.Context(), connect.NewRequest(registration(name, cluster)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	answer := must.Get(w.admin.runtimes.RegisterRuntime(t.Context(), connect.NewRequest(registration(name, cluster))))(t)
 	credential := answer.Msg.GetCredential()
 	return w.with(t, credential.GetAccessToken()), credential
 }
@@ -204,19 +181,13 @@ func beat() *platformv1.HeartbeatRequest {
 
 func heartbeat(t *testing.T, agent clients, given *platformv1.HeartbeatRequest) *platformv1.HeartbeatResponse {
 	t.Helper()
-	answer, err := agent.agent.Heartbeat(t.Context(), connect.NewRequest(given))
-	if err != nil {
-		t.Fatal(err)
-	}
+	answer := must.Get(agent.agent.Heartbeat(t.Context(), connect.NewRequest(given)))(t)
 	return answer.Msg
 }
 
 func (w *world) get(t *testing.T, name string) *platformv1.Runtime {
 	t.Helper()
-	answer, err := w.admin.runtimes.GetRuntime(t.Context(), connect.NewRequest(&platformv1.GetRuntimeRequest{Name: name}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	answer := must.Get(w.admin.runtimes.GetRuntime(t.Context(), connect.NewRequest(&platformv1.GetRuntimeRequest{Name: name})))(t)
 	return answer.Msg.GetRuntime()
 }
 

@@ -15,6 +15,7 @@ import (
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/proto"
 
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/platform/identity"
 	"slipway.dev/slipway/internal/platform/store"
 	"slipway.dev/slipway/internal/programs"
@@ -57,25 +58,19 @@ func (w *world) serveApplications() {
 func (w *world) reports(t *testing.T, namespace, name, project, revision string) {
 	t.Helper()
 	state, err := proto.Marshal(&platformv1.Application{Namespace: namespace, Name: name, Project: project, TargetRevision: revision})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	_, err = w.store.ApplyReport(t.Context(), w.runtime.ID, "stream of "+name, []store.ReportChange{
 		{Number: 1, ResyncBegin: true},
 		{Number: 2, Application: &store.Application{Namespace: namespace, Name: name, State: state}},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 }
 
 // entries returns the audit log, the oldest entry first.
 func (w *world) entries(t *testing.T) []store.AuditEntry {
 	t.Helper()
 	entries, _, err := w.store.AuditEntries(t.Context(), w.account.ID, store.AuditFilter{OldestFirst: true}, store.Page{Size: 500})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return entries
 }
 
@@ -100,14 +95,8 @@ func TestChangesAreAudited(t *testing.T) {
 	w := newWorld(t)
 	w.serveApplications()
 	w.reports(t, "argocd", "shop", "web", "main")
-	key, err := w.store.KeyByID(t.Context(), strings.Split(w.admin, "_")[1])
-	if err != nil {
-		t.Fatal(err)
-	}
-	user, err := w.store.User(t.Context(), w.account.ID, key.UserID)
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := must.Get(w.store.KeyByID(t.Context(), strings.Split(w.admin, "_")[1]))(t)
+	user := must.Get(w.store.User(t.Context(), w.account.ID, key.UserID))(t)
 	seen := 0
 	for name, options := range map[string][]connect.ClientOption{
 		"Connect":            nil,
@@ -149,9 +138,7 @@ func TestChangesAreAudited(t *testing.T) {
 				t.Errorf("%s: the caller is %+v", name, got)
 			}
 		}
-		if _, err := client.Rollback(t.Context(), connect.NewRequest(&runtimev1.RollbackRequest{Ref: &runtimev1.ApplicationRef{Namespace: "argocd", Name: "shop"}})); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(client.Rollback(t.Context(), connect.NewRequest(&runtimev1.RollbackRequest{Ref: &runtimev1.ApplicationRef{Namespace: "argocd", Name: "shop"}})))(t)
 		if got := line(w.awaitEntries(t, seen+1)[seen]); got != "application.rollback|application/argocd/shop|prod|web|argocd/shop|5eed|ok|ok|" {
 			t.Errorf("%s: got %s", name, got)
 		}
@@ -179,15 +166,11 @@ func TestNoChangeWithoutEntry(t *testing.T) {
 	send := func(runtime string) net.Conn {
 		t.Helper()
 		conn, err := net.Dial("tcp", strings.TrimPrefix(w.url, "http://"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		body := `{"ref":{"name":"shop"}}`
 		_, err = fmt.Fprintf(conn, "POST /runtimes/%s%s HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s",
 			runtime, syncPath, w.admin, len(body), body)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		return conn
 	}
 	for n, c := range []struct {

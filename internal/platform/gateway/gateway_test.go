@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/platform/identity"
 	"slipway.dev/slipway/internal/platform/store"
 	"slipway.dev/slipway/internal/wire"
@@ -44,10 +45,7 @@ func TestNoCredentialPasses(t *testing.T) {
 		if !strings.HasSuffix(got.URL.Path, list) || got.URL.RawQuery != "a=b" || got.Header.Get("X-Kept") != "yes" {
 			t.Errorf("%s: got %s %v", name, got.URL, got.Header)
 		}
-		runtime, err := w.store.RuntimeByName(t.Context(), w.account.ID, name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		runtime := must.Get(w.store.RuntimeByName(t.Context(), w.account.ID, name))(t)
 		claims := w.claimsOf(t, got.Header.Get("Authorization"))
 		if claims.RuntimeID != runtime.ID || claims.AccountID != w.account.ID || claims.Role != "admin" || claims.Prefix != wire.AppProxyPath ||
 			claims.Issuer != w.url || claims.UserID == "" || !strings.HasSuffix(claims.Email, "@example.com") {
@@ -107,12 +105,8 @@ func TestWhoMay(t *testing.T) {
 	reader := w.key(t, store.RoleAdmin, identity.ScopeRead)
 	installer := w.key(t, store.RoleAdmin, identity.ScopeRuntimeRegister)
 	agent, _, err := w.signer.RuntimeAccess(w.runtime, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := w.store.PutCredential(t.Context(), store.RuntimeCredential{RuntimeID: w.runtime.ID, Generation: 1, RefreshHash: []byte("x")}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
+	must.Do(t, w.store.PutCredential(t.Context(), store.RuntimeCredential{RuntimeID: w.runtime.ID, Generation: 1, RefreshHash: []byte("x")}))
 	const (
 		sync       = "/app-proxy/slipway.runtime.v1.ApplicationService/Sync"
 		remove     = "/app-proxy/slipway.runtime.v1.ApplicationService/DeleteApplication"
@@ -169,10 +163,7 @@ func TestWhoMay(t *testing.T) {
 func TestOtherAccount(t *testing.T) {
 	w := newWorld(t)
 	mine := w.account
-	other, err := w.store.CreateAccount(t.Context(), store.Account{Name: "other"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	other := must.Get(w.store.CreateAccount(t.Context(), store.Account{Name: "other"}))(t)
 	w.account = other
 	stranger := w.key(t, store.RoleAdmin, identity.ScopeAll)
 	if response, _ := w.call(t, http.MethodPost, "/runtimes/prod"+list, bearer(stranger)); response.StatusCode != http.StatusNotFound {
@@ -258,17 +249,11 @@ func TestStreams(t *testing.T) {
 	defer writer.CloseWithError(errors.New("over"))
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, w.url+"/runtimes/prod/app-proxy/slipway.runtime.v1.ApplicationService/Logs", reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	request := must.Get(http.NewRequestWithContext(ctx, http.MethodPost, w.url+"/runtimes/prod/app-proxy/slipway.runtime.v1.ApplicationService/Logs", reader))(t)
 	request.Header.Set("Content-Type", "application/connect+json")
 	bearer(w.admin)(request)
 	go func() { _, _ = io.WriteString(writer, "first") }()
-	response, err := http.DefaultTransport.RoundTrip(request)
-	if err != nil {
-		t.Fatal(err)
-	}
+	response := must.Get(http.DefaultTransport.RoundTrip(request))(t)
 	defer response.Body.Close()
 	piece := make([]byte, 5)
 	for _, want := range []string{"first", "again"} {
@@ -276,15 +261,11 @@ func TestStreams(t *testing.T) {
 			t.Fatalf("got %q, %v", piece, err)
 		}
 		if want == "first" {
-			if _, err := io.WriteString(writer, "again"); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(io.WriteString(writer, "again"))(t)
 		}
 	}
 	id := strings.Split(w.admin, "_")[1]
-	if err := w.store.RevokeKey(t.Context(), w.account.ID, id); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.store.RevokeKey(t.Context(), w.account.ID, id))
 	revoked := time.Now()
 	select {
 	case <-ended:

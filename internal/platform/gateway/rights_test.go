@@ -8,6 +8,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/platform/apprights"
 	"slipway.dev/slipway/internal/platform/identity"
 	"slipway.dev/slipway/internal/platform/store"
@@ -27,9 +28,7 @@ func (w *world) setGroups(t *testing.T, key string, groups ...string) {
 			return store.EndNothing, nil
 		})
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 }
 
 // reportsPolicy stores the policy of the runtime as a heartbeat has it.
@@ -42,9 +41,7 @@ func (w *world) reportsPolicy(t *testing.T, policy *platformv1.RightsPolicy) {
 			return nil
 		})
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 }
 
 // rightsWorld has a policy of the platform and one of the runtime, and an

@@ -19,6 +19,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 	"go.uber.org/goleak"
 
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/platform/apprights"
 	"slipway.dev/slipway/internal/platform/fleet"
 	"slipway.dev/slipway/internal/platform/gateway"
@@ -79,30 +80,19 @@ func newWorld(t *testing.T, change ...func(*world)) *world {
 		f(w)
 	}
 	opened, err := store.Open(t.Context(), store.Options{URL: "sqlite://" + filepath.Join(t.TempDir(), "p.db")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	w.store = opened
 	if w.signer, err = signing.New(t.Context(), opened, secret.New(strings.Repeat("k", 32)), time.Now); err != nil {
 		t.Fatal(err)
 	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	public := &url.URL{Scheme: "http", Host: listener.Addr().String()}
-	callers, err := identity.New(t.Context(), identity.Options{Store: opened, Key: secret.New(strings.Repeat("k", 32)), Runtimes: fleet.NewVerifier(opened, w.signer), PublicURL: public})
-	if err != nil {
-		t.Fatal(err)
-	}
+	callers := must.Get(identity.New(t.Context(), identity.Options{Store: opened, Key: secret.New(strings.Repeat("k", 32)), Runtimes: fleet.NewVerifier(opened, w.signer), PublicURL: public}))(t)
 	direct := &http.Transport{}
-	gate, err := gateway.New(gateway.Options{
+	gate := must.Get(gateway.New(gateway.Options{
 		Store: opened, Identity: callers, Signer: w.signer, Hub: tunnels{w}, Direct: direct, PublicURL: public,
 		Policies: w.policies, TunnelDomain: "tunnels.example.com", Limits: gateway.Limits{WebhooksPerRuntime: 2, WebhookBytes: 1000, BodyBytes: 1 << 20, Unary: w.unary},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	protocols := new(http.Protocols) // gRPC needs HTTP/2
 	protocols.SetHTTP1(true)
 	protocols.SetUnencryptedHTTP2(true)
@@ -128,10 +118,7 @@ func newWorld(t *testing.T, change ...func(*world)) *world {
 // fill makes the account, its admin and its runtimes.
 func (w *world) fill(t *testing.T) {
 	t.Helper()
-	var err error
-	if w.account, err = w.store.CreateAccount(t.Context(), store.Account{Name: "acme"}); err != nil {
-		t.Fatal(err)
-	}
+	w.account = must.Get(w.store.CreateAccount(t.Context(), store.Account{Name: "acme"}))(t)
 	w.admin = w.key(t, store.RoleAdmin, identity.ScopeAll)
 	w.runtime = w.addRuntime(t, "prod", platformv1.AccessMode_ACCESS_MODE_INGRESS, w.router.URL+"/base/")
 	w.addRuntime(t, "tunnelled", platformv1.AccessMode_ACCESS_MODE_TUNNEL, "")
@@ -141,28 +128,18 @@ func (w *world) fill(t *testing.T) {
 
 func (w *world) addRuntime(t *testing.T, name string, mode platformv1.AccessMode, access string) store.Runtime {
 	t.Helper()
-	runtime, err := w.store.CreateRuntime(t.Context(), store.Runtime{
+	return must.Get(w.store.CreateRuntime(t.Context(), store.Runtime{
 		AccountID: w.account.ID, Name: name, Namespace: name, Cluster: "c", ClusterUID: "u",
 		AccessMode: int32(mode), AccessURL: access, HeartbeatAt: time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC),
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return runtime
+	}))(t)
 }
 
 func (w *world) key(t *testing.T, role store.Role, scope string) string {
 	t.Helper()
-	user, err := w.store.CreateUser(t.Context(), store.User{AccountID: w.account.ID, Email: rand.Text() + "@example.com", Role: role})
-	if err != nil {
-		t.Fatal(err)
-	}
+	user := must.Get(w.store.CreateUser(t.Context(), store.User{AccountID: w.account.ID, Email: rand.Text() + "@example.com", Role: role}))(t)
 	value := strings.ToLower(rand.Text() + rand.Text())
 	hash := sha256.Sum256([]byte(value))
-	key, err := w.store.CreateKey(t.Context(), store.Key{AccountID: w.account.ID, UserID: user.ID, Name: "k", Prefix: "slw_", Hash: hash[:], Scopes: []string{scope}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := must.Get(w.store.CreateKey(t.Context(), store.Key{AccountID: w.account.ID, UserID: user.ID, Name: "k", Prefix: "slw_", Hash: hash[:], Scopes: []string{scope}}))(t)
 	return "slw_" + key.ID + "_" + value
 }
 
@@ -199,23 +176,14 @@ func (w *world) received() []*http.Request {
 // call sends a request to the platform and reads the response.
 func (w *world) call(t *testing.T, method, path string, change ...func(*http.Request)) (*http.Response, string) {
 	t.Helper()
-	request, err := http.NewRequestWithContext(t.Context(), method, w.url+path, strings.NewReader("{}"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	request := must.Get(http.NewRequestWithContext(t.Context(), method, w.url+path, strings.NewReader("{}")))(t)
 	request.Header.Set("Content-Type", "application/json")
 	for _, c := range change {
 		c(request)
 	}
-	response, err := http.DefaultTransport.RoundTrip(request)
-	if err != nil {
-		t.Fatal(err)
-	}
+	response := must.Get(http.DefaultTransport.RoundTrip(request))(t)
 	defer response.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(response.Body, 1<<20))
-	if err != nil {
-		t.Fatal(err)
-	}
+	body := must.Get(io.ReadAll(io.LimitReader(response.Body, 1<<20)))(t)
 	return response, string(body)
 }
 
@@ -240,20 +208,13 @@ func host(name string) func(*http.Request) { return func(r *http.Request) { r.Ho
 func (w *world) claimsOf(t *testing.T, authorization string) wire.RuntimeClaims {
 	t.Helper()
 	var keys jose.JSONWebKeySet
-	if err := json.Unmarshal([]byte(w.signer.PublicKeys()), &keys); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal([]byte(w.signer.PublicKeys()), &keys))
 	parsed, err := jose.ParseSignedCompact(strings.TrimPrefix(authorization, "Bearer "), []jose.SignatureAlgorithm{jose.EdDSA})
 	if err != nil {
 		t.Fatalf("the runtime got %q: %v", authorization, err)
 	}
-	payload, err := parsed.Verify(keys.Keys[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	payload := must.Get(parsed.Verify(keys.Keys[0]))(t)
 	var claims wire.RuntimeClaims
-	if err := json.Unmarshal(payload, &claims); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(payload, &claims))
 	return claims
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/go-jose/go-jose/v4"
 
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/platform/signing"
 	"slipway.dev/slipway/internal/platform/store"
 	"slipway.dev/slipway/internal/secret"
@@ -29,10 +30,7 @@ func (c *clock) now() time.Time { return c.at }
 
 func openStore(t *testing.T) *store.Store {
 	t.Helper()
-	database, err := store.Open(t.Context(), store.Options{URL: "sqlite://" + filepath.Join(t.TempDir(), "p.db")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	database := must.Get(store.Open(t.Context(), store.Options{URL: "sqlite://" + filepath.Join(t.TempDir(), "p.db")}))(t)
 	t.Cleanup(func() {
 		if err := database.Close(); err != nil {
 			t.Error(err)
@@ -43,19 +41,13 @@ func openStore(t *testing.T) *store.Store {
 
 func newSigner(t *testing.T, database *store.Store, at *clock) *signing.Signer {
 	t.Helper()
-	signer, err := signing.New(t.Context(), database, secret.New(keyText), at.now)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return signer
+	return must.Get(signing.New(t.Context(), database, secret.New(keyText), at.now))(t)
 }
 
 func mustSign(t *testing.T) func(token string, err error) string {
 	return func(token string, err error) string {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		return token
 	}
 }
@@ -66,9 +58,7 @@ func TestRuntimeAccess(t *testing.T) {
 	signer := newSigner(t, openStore(t), at)
 	runtime := store.Runtime{ID: "r1", AccountID: "a1", Name: "prod"}
 	token, expires, err := signer.RuntimeAccess(runtime, 7)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	got, err := signer.VerifyRuntimeAccess(t.Context(), token)
 	want := signing.RuntimeIdentity{RuntimeID: "r1", AccountID: "a1", Name: "prod", Generation: 7, Expires: expires.UTC()}
 	if err != nil || got != want {
@@ -89,9 +79,7 @@ func TestRuntimeAccess(t *testing.T) {
 func TestKindsAreApart(t *testing.T) {
 	signer := newSigner(t, openStore(t), &clock{time.Now()})
 	access, _, err := signer.RuntimeAccess(store.Runtime{ID: "r1", AccountID: "a1"}, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	peer := mustSign(t)(signer.Peer("p1"))
 	request := mustSign(t)(signer.Request(wire.RuntimeClaims{RuntimeID: "r1", UserID: "r1", Prefix: wire.AppProxyPath}))
 	if id, err := signer.VerifyPeer(peer); err != nil || id != "p1" {
@@ -121,9 +109,7 @@ func resigned(t *testing.T, token string) string {
 	t.Helper()
 	parts := strings.Split(token, ".")
 	_, private, err := ed25519.GenerateKey(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	signature := ed25519.Sign(private, []byte(parts[0]+"."+parts[1]))
 	return parts[0] + "." + parts[1] + "." + base64.RawURLEncoding.EncodeToString(signature)
 }
@@ -138,18 +124,10 @@ func TestRequest(t *testing.T) {
 	if err := json.Unmarshal([]byte(signer.PublicKeys()), &keys); err != nil || len(keys.Keys) != 1 || !keys.Keys[0].IsPublic() {
 		t.Fatalf("%v in %s", err, signer.PublicKeys())
 	}
-	parsed, err := jose.ParseSignedCompact(token, []jose.SignatureAlgorithm{jose.EdDSA})
-	if err != nil {
-		t.Fatal(err)
-	}
-	payload, err := parsed.Verify(keys.Key(parsed.Signatures[0].Protected.KeyID)[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	parsed := must.Get(jose.ParseSignedCompact(token, []jose.SignatureAlgorithm{jose.EdDSA}))(t)
+	payload := must.Get(parsed.Verify(keys.Key(parsed.Signatures[0].Protected.KeyID)[0]))(t)
 	var claims wire.RuntimeClaims
-	if err := json.Unmarshal(payload, &claims); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(payload, &claims))
 	if claims.RuntimeID != "r1" || claims.Role != "operator" || claims.ID == "" || claims.ExpiresAt-claims.IssuedAt != 60 || claims.IssuedAt != at.at.Unix() {
 		t.Errorf("got %+v", claims)
 	}
@@ -196,9 +174,7 @@ func TestRevoke(t *testing.T) {
 	database := openStore(t)
 	signer, other := newSigner(t, database, at), newSigner(t, database, at)
 	old := mustSign(t)(signer.Peer("p"))
-	if err := signer.Rotate(t.Context(), true); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, signer.Rotate(t.Context(), true))
 	if _, err := signer.VerifyPeer(old); !errors.Is(err, signing.ErrToken) {
 		t.Errorf("a revoked key: %v", err)
 	}
@@ -232,9 +208,7 @@ func TestKeysAreEncrypted(t *testing.T) {
 	}
 	moved := stored[0]
 	moved.ID = "other"
-	if err := errors.Join(database.DeleteSigningKey(t.Context(), stored[0].ID), database.AddSigningKey(t.Context(), moved)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(database.DeleteSigningKey(t.Context(), stored[0].ID), database.AddSigningKey(t.Context(), moved)))
 	if _, err := signing.New(t.Context(), database, secret.New(keyText), at.now); err == nil {
 		t.Error("a key under another ID is taken")
 	}
@@ -249,28 +223,16 @@ func expectKeys(t *testing.T, signer *signing.Signer, want int) {
 
 func kid(t *testing.T, token string) string {
 	t.Helper()
-	parsed, err := jose.ParseSignedCompact(token, []jose.SignatureAlgorithm{jose.EdDSA})
-	if err != nil {
-		t.Fatal(err)
-	}
+	parsed := must.Get(jose.ParseSignedCompact(token, []jose.SignatureAlgorithm{jose.EdDSA}))(t)
 	return parsed.Signatures[0].Protected.KeyID
 }
 
 // FuzzVerify looks for a token that was not signed here and is taken.
 func FuzzVerify(f *testing.F) {
-	database, err := store.Open(context.Background(), store.Options{URL: "sqlite://" + filepath.Join(f.TempDir(), "p.db")})
-	if err != nil {
-		f.Fatal(err)
-	}
+	database := must.Get(store.Open(context.Background(), store.Options{URL: "sqlite://" + filepath.Join(f.TempDir(), "p.db")}))(f)
 	f.Cleanup(func() { _ = database.Close() })
-	signer, err := signing.New(context.Background(), database, secret.New(keyText), time.Now)
-	if err != nil {
-		f.Fatal(err)
-	}
-	good, err := signer.Peer("p")
-	if err != nil {
-		f.Fatal(err)
-	}
+	signer := must.Get(signing.New(context.Background(), database, secret.New(keyText), time.Now))(f)
+	good := must.Get(signer.Peer("p"))(f)
 	f.Add(good + "x")
 	f.Add("a.b.c")
 	f.Fuzz(func(t *testing.T, token string) {

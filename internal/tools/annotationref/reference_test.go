@@ -12,8 +12,7 @@ const root = "../../.."
 
 // TestFilesAreCurrent: the files in the repository are what is generated.
 func TestFilesAreCurrent(t *testing.T) {
-	files, err := generate(root)
-	must.Do(t, err)
+	files := must.Get(generate(root))(t)
 	for name, content := range files {
 		committed, err := os.ReadFile(filepath.Join(root, name))
 		if err != nil || string(committed) != string(content) {
@@ -24,8 +23,7 @@ func TestFilesAreCurrent(t *testing.T) {
 
 // TestOnlyOurKinds: a definition that is no longer generated is not left behind.
 func TestOnlyOurKinds(t *testing.T) {
-	files, err := generate(root)
-	must.Do(t, err)
+	files := must.Get(generate(root))(t)
 	found, err := filepath.Glob(filepath.Join(root, crdFolder, "slipway.dev_*.yaml"))
 	if err != nil || len(found) != len(files)-1 {
 		t.Errorf("there are %d definitions, and %d are generated: %v", len(found), len(files)-1, err)

@@ -13,8 +13,7 @@ const root = "../../.."
 
 // TestFilesAreCurrent: the files in the repository are what is generated.
 func TestFilesAreCurrent(t *testing.T) {
-	files, err := generate(root)
-	must.Do(t, err)
+	files := must.Get(generate(root))(t)
 	for name, content := range files {
 		committed, err := os.ReadFile(filepath.Join(root, name))
 		if err != nil || string(committed) != string(content) {
@@ -30,8 +29,7 @@ func TestFilesAreCurrent(t *testing.T) {
 // TestSize: kubectl apply keeps a copy of an object in an annotation, which must
 // not be larger than 256 KiB.
 func TestSize(t *testing.T) {
-	files, err := generate(root)
-	must.Do(t, err)
+	files := must.Get(generate(root))(t)
 	for name, content := range files {
 		if len(content) > 128<<10 {
 			t.Errorf("%s has %d bytes: kubectl apply would soon refuse it", name, len(content))

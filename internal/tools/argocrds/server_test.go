@@ -59,8 +59,7 @@ func create(t *testing.T, client dynamic.ResourceInterface, object map[string]an
 
 func parse(t *testing.T, text []byte) map[string]any {
 	t.Helper()
-	encoded, err := yaml.YAMLToJSON(text)
-	must.Do(t, err)
+	encoded := must.Get(yaml.YAMLToJSON(text))(t)
 	object := &unstructured.Unstructured{}
 	must.Do(t, object.UnmarshalJSON(encoded))
 	return object.Object
@@ -108,12 +107,10 @@ func TestServerTakesExamples(t *testing.T) {
 	}
 	for _, file := range files {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".yaml"), func(t *testing.T) {
-			text, err := os.ReadFile(file)
-			must.Do(t, err)
+			text := must.Get(os.ReadFile(file))(t)
 			object := parse(t, text)
 			client := cluster.Dynamic.Resource(resource(plural(object["kind"].(string)))).Namespace(namespace)
-			made, err := create(t, client, object)
-			must.Do(t, err)
+			made := must.Get(create(t, client, object))(t)
 			for _, part := range []string{"spec", "operation"} {
 				if !reflect.DeepEqual(made.Object[part], object[part]) {
 					t.Errorf("%s is\n%v\nand was\n%v", part, made.Object[part], object[part])
@@ -188,8 +185,7 @@ func TestServerStatus(t *testing.T) {
 	if made.Object["status"], err = status.Unstructured(); err != nil {
 		t.Fatal(err)
 	}
-	ignored, err := applications.Update(ctx, made.DeepCopy(), metav1.UpdateOptions{})
-	must.Do(t, err)
+	ignored := must.Get(applications.Update(ctx, made.DeepCopy(), metav1.UpdateOptions{}))(t)
 	if ignored.Object["status"] != nil {
 		t.Errorf("the status was written with the rest: %v", ignored.Object["status"])
 	}
@@ -199,8 +195,7 @@ func TestServerStatus(t *testing.T) {
 		t.Errorf("the status is %v", made.Object["status"])
 	}
 	sets := cluster.Dynamic.Resource(resource("applicationsets")).Namespace(namespace)
-	set, err := create(t, sets, parse(t, []byte(`{apiVersion: argoproj.io/v1alpha1, kind: ApplicationSet, metadata: {name: a}, spec: {generators: [], template: {metadata: {}, spec: {project: a, destination: {}}}}}`)))
-	must.Do(t, err)
+	set := must.Get(create(t, sets, parse(t, []byte(`{apiVersion: argoproj.io/v1alpha1, kind: ApplicationSet, metadata: {name: a}, spec: {generators: [], template: {metadata: {}, spec: {project: a, destination: {}}}}}`))))(t)
 	set.Object["status"] = map[string]any{"resourcesCount": int64(2)}
 	if set, err = sets.UpdateStatus(ctx, set, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
@@ -215,8 +210,7 @@ func TestServerStatus(t *testing.T) {
 func TestServerNames(t *testing.T) {
 	cluster := install(t)
 	namespace := cluster.Namespace(t)
-	list, err := cluster.Client.Discovery().ServerResourcesForGroupVersion(v1alpha1.APIVersion)
-	must.Do(t, err)
+	list := must.Get(cluster.Client.Discovery().ServerResourcesForGroupVersion(v1alpha1.APIVersion))(t)
 	found := map[string]string{}
 	for _, served := range list.APIResources {
 		found[served.Name] = strings.Join(served.ShortNames, " ")
@@ -228,10 +222,9 @@ func TestServerNames(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	answer, err := cluster.Client.Discovery().RESTClient().Get().
+	answer := must.Get(cluster.Client.Discovery().RESTClient().Get().
 		AbsPath("/apis/argoproj.io/v1alpha1/namespaces/"+namespace+"/applications").
-		SetHeader("Accept", "application/json;as=Table;v=v1;g=meta.k8s.io").DoRaw(ctx)
-	must.Do(t, err)
+		SetHeader("Accept", "application/json;as=Table;v=v1;g=meta.k8s.io").DoRaw(ctx))(t)
 	var table metav1.Table
 	must.Do(t, json.Unmarshal(answer, &table))
 	var columns []string

@@ -87,8 +87,7 @@ func decode[T any](t *testing.T, text []byte) (value T) {
 func TestImageReadsBack(t *testing.T) {
 	given := world(t)
 	must.Do(t, run(given))
-	archive, err := os.ReadFile(given.out)
-	must.Do(t, err)
+	archive := must.Get(os.ReadFile(given.out))(t)
 	files, _ := untar(t, archive)
 	if string(files["oci-layout"]) != `{"imageLayoutVersion":"1.0.0"}` {
 		t.Errorf("the layout is %q", files["oci-layout"])
@@ -114,8 +113,7 @@ func checkLayers(t *testing.T, given options, files map[string][]byte, layers []
 	t.Helper()
 	root, modes := map[string][]byte{}, map[string]*tar.Header{}
 	for i, one := range layers {
-		reader, err := gzip.NewReader(bytes.NewReader(blob(t, files, one)))
-		must.Do(t, err)
+		reader := must.Get(gzip.NewReader(bytes.NewReader(blob(t, files, one))))(t)
 		content, err := io.ReadAll(reader)
 		if err != nil || digestOf(content) != config.RootFS.DiffIDs[i].String() {
 			t.Fatalf("layer %d is %s and not %s: %v", i, digestOf(content), config.RootFS.DiffIDs[i], err)
@@ -147,8 +145,7 @@ func TestSameImageTwice(t *testing.T) {
 	var made [2][]byte
 	for i := range made {
 		must.Do(t, run(given))
-		content, err := os.ReadFile(given.out)
-		must.Do(t, err)
+		content := must.Get(os.ReadFile(given.out))(t)
 		made[i] = content
 	}
 	if !bytes.Equal(made[0], made[1]) {

@@ -19,8 +19,7 @@ const (
 
 // TestReferenceIsCurrent: the page in the repository is what is generated.
 func TestReferenceIsCurrent(t *testing.T) {
-	generated, err := reference(sourceDir, exampleDir)
-	must.Do(t, err)
+	generated := must.Get(reference(sourceDir, exampleDir))(t)
 	committed, err := os.ReadFile("../../../docs/reference/routes.md")
 	if err != nil || string(committed) != generated {
 		t.Errorf("docs/reference/routes.md is out of date: run make generate (%v)", err)
@@ -30,8 +29,7 @@ func TestReferenceIsCurrent(t *testing.T) {
 // TestReferenceIsComplete holds the page to the types themselves: what the
 // reader of a routes file accepts is what the page lists.
 func TestReferenceIsComplete(t *testing.T) {
-	page, err := reference(sourceDir, exampleDir)
-	must.Do(t, err)
+	page := must.Get(reference(sourceDir, exampleDir))(t)
 	seen := map[reflect.Type]bool{}
 	var visit func(reflect.Type)
 	visit = func(v reflect.Type) {

@@ -27,10 +27,8 @@ func TestMeasureTree(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			command := exec.Command("sh", "-c", test.script)
-			goOn, err := command.StdinPipe()
-			must.Do(t, err)
-			said, err := command.StdoutPipe()
-			must.Do(t, err)
+			goOn := must.Get(command.StdinPipe())(t)
+			said := must.Get(command.StdoutPipe())(t)
 			must.Do(t, command.Start())
 			watchdog := time.AfterFunc(time.Minute, func() { _ = command.Process.Kill() })
 			defer watchdog.Stop()

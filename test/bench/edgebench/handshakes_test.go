@@ -17,10 +17,8 @@ import (
 // Each request has a connection of its own with a full handshake, and a wrong
 // answer is an error.
 func TestHandshakes(t *testing.T) {
-	who, err := newIdentity(t.TempDir())
-	must.Do(t, err)
-	certificate, err := tls.LoadX509KeyPair(who.chainFile, who.keyFile)
-	must.Do(t, err)
+	who := must.Get(newIdentity(t.TempDir()))(t)
+	certificate := must.Get(tls.LoadX509KeyPair(who.chainFile, who.keyFile))(t)
 	var asked, resumed, size atomic.Int64
 	size.Store(smallBody)
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -49,8 +49,7 @@ func TestParseLoadRefuses(t *testing.T) {
 }
 
 func TestParseH2loadTimes(t *testing.T) {
-	file, err := os.Open("testdata/h2load.log")
-	must.Do(t, err)
+	file := must.Get(os.Open("testdata/h2load.log"))(t)
 	defer file.Close()
 	times, err := parseH2loadTimes(file)
 	if err != nil || len(times) != 200 {
@@ -81,7 +80,6 @@ func TestPercentile(t *testing.T) {
 
 func testText(t *testing.T, name string) string {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join("testdata", name))
-	must.Do(t, err)
+	text := must.Get(os.ReadFile(filepath.Join("testdata", name)))(t)
 	return string(text)
 }

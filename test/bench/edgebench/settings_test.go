@@ -24,8 +24,7 @@ func TestSettings(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			s, err := parseSettings(test.args, io.Discard)
-			must.Do(t, err)
+			s := must.Get(parseSettings(test.args, io.Discard))(t)
 			var scenarios []string
 			for _, sc := range s.scenarios {
 				scenarios = append(scenarios, sc.name)

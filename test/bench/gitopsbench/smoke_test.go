@@ -42,8 +42,7 @@ func TestSmoke(t *testing.T) {
 	if code != ground.ExitOK {
 		t.Fatalf("exit code %d: %s\n%s", code, complaint, out)
 	}
-	text, err := os.ReadFile(result)
-	must.Do(t, err)
+	text := must.Get(os.ReadFile(result))(t)
 	var got report
 	must.Do(t, json.Unmarshal(text, &got))
 	if len(got.Sizes) != 1 || got.Sizes[0].Applications != 4 {

@@ -12,8 +12,7 @@ import (
 )
 
 func TestSettings(t *testing.T) {
-	s, err := parseSettings([]string{"-sizes", "10, 20", "-rate=20", "-env=GOGC=50", "-env=A=b", "-option=--log.level=warn"}, io.Discard)
-	must.Do(t, err)
+	s := must.Get(parseSettings([]string{"-sizes", "10, 20", "-rate=20", "-env=GOGC=50", "-env=A=b", "-option=--log.level=warn"}, io.Discard))(t)
 	if !slices.Equal(s.sizes, []int{10, 20}) || s.pace() != 50*time.Millisecond ||
 		!slices.Equal(s.Environment, []string{"GOGC=50", "A=b"}) || !slices.Equal(s.Options, []string{"--log.level=warn"}) {
 		t.Errorf("got %+v", s)
@@ -42,8 +41,7 @@ func TestSettingsRefused(t *testing.T) {
 
 // Phases that nobody can leave out are run in any case.
 func TestOnly(t *testing.T) {
-	s, err := parseSettings([]string{"-only=load, shared"}, io.Discard)
-	must.Do(t, err)
+	s := must.Get(parseSettings([]string{"-only=load, shared"}, io.Discard))(t)
 	for phase, want := range map[string]bool{phaseCold: true, phaseIdle: true, phaseEnd: true, phaseCreate: false, phaseLoad: true, phaseShared: true} {
 		if s.measures(phase) != want {
 			t.Errorf("%s: measured is %t", phase, !want)

@@ -37,15 +37,13 @@ func TestSmoke(t *testing.T) {
 	temporary := t.TempDir()
 	t.Setenv("TMPDIR", temporary)
 	result := filepath.Join(t.TempDir(), "result.json")
-	cluster, err := filepath.Abs("../../../bin/slipway-devcluster")
-	must.Do(t, err)
+	cluster := must.Get(filepath.Abs("../../../bin/slipway-devcluster"))(t)
 	code, out, complaint := program(t, "-sizes=20", "-samples=5", "-rate=50", "-settle=0s", "-duration=1s", "-rounds=1",
 		"-tls", "-status", "-json="+result, "-slipway="+os.Getenv(binary.Variable), "-devcluster="+cluster)
 	if code != ground.ExitOK {
 		t.Fatalf("exit code %d: %s\n%s", code, complaint, out)
 	}
-	text, err := os.ReadFile(result)
-	must.Do(t, err)
+	text := must.Get(os.ReadFile(result))(t)
 	var got report
 	must.Do(t, json.Unmarshal(text, &got))
 	if len(got.Sizes) != 1 || got.Sizes[0].Ingresses != 20 {

@@ -30,8 +30,7 @@ func TestSmoke(t *testing.T) {
 				t.Errorf("no row %q in\n%s", row, out.String())
 			}
 		}
-		text, err := os.ReadFile(file)
-		must.Do(t, err)
+		text := must.Get(os.ReadFile(file))(t)
 		var r report
 		must.Do(t, json.Unmarshal(text, &r))
 		for _, f := range []figures{r.Direct, r.Tunnel} {

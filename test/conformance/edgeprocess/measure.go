@@ -20,8 +20,7 @@ const measureTimeout = 20 * time.Second
 // Memory returns the resident set size of the process in bytes.
 func (e *Edge) Memory(t *testing.T) int64 {
 	t.Helper()
-	memory, err := programs.ReadMemory(e.PID())
-	must.Do(t, err)
+	memory := must.Get(programs.ReadMemory(e.PID()))(t)
 	return memory.Resident
 }
 
@@ -29,17 +28,14 @@ func (e *Edge) Memory(t *testing.T) int64 {
 // connections compares it before and after.
 func (e *Edge) Files(t *testing.T) int {
 	t.Helper()
-	entries, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", e.PID()))
-	must.Do(t, err)
+	entries := must.Get(os.ReadDir(fmt.Sprintf("/proc/%d/fd", e.PID())))(t)
 	return len(entries)
 }
 
 // Work returns the CPU time that the process has used, in user and kernel mode.
 func (e *Edge) Work(t *testing.T) time.Duration {
 	t.Helper()
-	used, err := programs.CPUTime(e.PID())
-	must.Do(t, err)
-	return used
+	return must.Get(programs.CPUTime(e.PID()))(t)
 }
 
 // Goroutines returns the number of goroutines, from the profile of the admin
@@ -78,7 +74,5 @@ func (e *Edge) fetch(t *testing.T, server, path string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), measureTimeout)
 	defer cancel()
-	text, err := programs.Fetch(ctx, "http://"+e.servers[server]+path)
-	must.Do(t, err)
-	return text
+	return must.Get(programs.Fetch(ctx, "http://"+e.servers[server]+path))(t)
 }

@@ -84,8 +84,7 @@ func greeting(t *testing.T) *route.Table {
 func runAll(t *testing.T, address string, encrypted bool) {
 	host, text, err := net.SplitHostPort(address)
 	must.Do(t, err)
-	port, err := strconv.Atoi(text)
-	must.Do(t, err)
+	port := must.Get(strconv.Atoi(text))(t)
 	options := config.Config{
 		Host: host, Port: port, Path: "/", Timeout: caseTimeout, MaxHeaderLen: 4000, TLS: encrypted, Insecure: true, Strict: true,
 	}

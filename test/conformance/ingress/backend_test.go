@@ -52,8 +52,7 @@ type backend struct {
 // speaks: http, h2c, or tls with HTTP/1.1 and HTTP/2.
 func startBackend(t *testing.T, name, address, speaking string, certificate *tls.Certificate) *backend {
 	t.Helper()
-	listener, err := net.Listen("tcp", address)
-	must.Do(t, err)
+	listener := must.Get(net.Listen("tcp", address))(t)
 	b := &backend{name: name, address: listener.Addr().(*net.TCPAddr).AddrPort(), release: make(chan struct{})}
 	server := &http.Server{Handler: b, ReadHeaderTimeout: patience, Protocols: &http.Protocols{}, ErrorLog: log.New(io.Discard, "", 0)}
 	switch speaking {

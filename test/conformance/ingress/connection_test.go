@@ -41,8 +41,7 @@ func (s *suite) testConnection(t *testing.T) {
 		s.expectServed(t, "by-value", arguments)
 	})
 	t.Run("environment of a Pod", func(t *testing.T) {
-		at, err := url.Parse(s.kube.Config.Host)
-		must.Do(t, err)
+		at := must.Get(url.Parse(s.kube.Config.Host))(t)
 		t.Setenv("KUBERNETES_SERVICE_HOST", at.Hostname())
 		t.Setenv("KUBERNETES_SERVICE_PORT", at.Port())
 		s.expectServed(t, "in-pod", append(trust, provider+"token="+s.token(t, "")))
@@ -116,8 +115,7 @@ func (s *suite) token(t *testing.T, secret string) string {
 		wanted.Spec.BoundObjectRef = &authenticationv1.BoundObjectReference{Kind: "Secret", APIVersion: "v1", Name: secret}
 	}
 	accounts := s.kube.Client.CoreV1().ServiceAccounts(connectionName)
-	given, err := accounts.CreateToken(t.Context(), "edge", wanted, metav1.CreateOptions{})
-	must.Do(t, err)
+	given := must.Get(accounts.CreateToken(t.Context(), "edge", wanted, metav1.CreateOptions{}))(t)
 	return given.Status.Token
 }
 
@@ -127,8 +125,7 @@ func (s *suite) awaitRefused(t *testing.T, token string) {
 	t.Helper()
 	config := &rest.Config{Host: s.kube.Config.Host, BearerToken: token}
 	config.CAData = s.kube.Config.CAData
-	client, err := kubernetes.NewForConfig(config)
-	must.Do(t, err)
+	client := must.Get(kubernetes.NewForConfig(config))(t)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	for {

@@ -59,8 +59,7 @@ func isAbout(event *eventsv1.Event, kind, name string) bool {
 func (c *scene) refuseEvent(t *testing.T, object string) {
 	t.Helper()
 	namespace, kind, name := c.place(t, object)
-	events, err := c.suite.kube.Client.EventsV1().Events(namespace).List(t.Context(), metav1.ListOptions{})
-	must.Do(t, err)
+	events := must.Get(c.suite.kube.Client.EventsV1().Events(namespace).List(t.Context(), metav1.ListOptions{}))(t)
 	for i := range events.Items {
 		if event := &events.Items[i]; isAbout(event, kind, name) && event.Type == "Warning" {
 			t.Errorf("there is an Event %s about %s: %s", event.Reason, object, event.Note)
@@ -134,8 +133,7 @@ func (c *scene) setBalancer(t *testing.T, service, addresses string) {
 	t.Helper()
 	namespace, _, name := c.place(t, "Service/"+service)
 	services := c.suite.kube.Client.CoreV1().Services(namespace)
-	found, err := services.Get(t.Context(), name, metav1.GetOptions{})
-	must.Do(t, err)
+	found := must.Get(services.Get(t.Context(), name, metav1.GetOptions{}))(t)
 	found.Status.LoadBalancer.Ingress = nil
 	for word := range strings.SplitSeq(addresses, ",") {
 		entry := corev1.LoadBalancerIngress{Hostname: strings.TrimSpace(word)}
@@ -144,9 +142,7 @@ func (c *scene) setBalancer(t *testing.T, service, addresses string) {
 		}
 		found.Status.LoadBalancer.Ingress = append(found.Status.LoadBalancer.Ingress, entry)
 	}
-	if _, err := services.UpdateStatus(t.Context(), found, metav1.UpdateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(services.UpdateStatus(t.Context(), found, metav1.UpdateOptions{}))(t)
 }
 
 // remove deletes an object of the case.

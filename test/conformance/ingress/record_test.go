@@ -65,8 +65,7 @@ type collector struct {
 
 func startCollector(t *testing.T, address string) *collector {
 	t.Helper()
-	listener, err := net.Listen("tcp", address)
-	must.Do(t, err)
+	listener := must.Get(net.Listen("tcp", address))(t)
 	c := &collector{address: address}
 	server := &http.Server{ReadHeaderTimeout: patience, Handler: c}
 	programs.Background(t, func() { _ = server.Serve(listener) }, func() { _ = server.Close() })

@@ -58,8 +58,7 @@ func (c *scene) send(t *testing.T, q *request) *answer {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	got := &answer{}
-	made, err := http.NewRequestWithContext(ctx, q.method, q.url, bytes.NewReader(make([]byte, q.body)))
-	must.Do(t, err)
+	made := must.Get(http.NewRequestWithContext(ctx, q.method, q.url, bytes.NewReader(make([]byte, q.body))))(t)
 	made.Header = q.header.Clone()
 	for _, cookie := range c.jars[q.jar] {
 		made.AddCookie(cookie)

@@ -54,8 +54,7 @@ func (s *suite) newScene(t *testing.T, g *group, edge *edgeprocess.Edge, namespa
 
 // run plays a case.
 func (c *scene) run(t *testing.T, path string) {
-	archive, err := txtar.ParseFile(path)
-	must.Do(t, err)
+	archive := must.Get(txtar.ParseFile(path))(t)
 	if len(strings.TrimSpace(string(archive.Comment))) == 0 {
 		t.Fatal("the case does not say what it shows")
 	}
@@ -152,9 +151,8 @@ func (c *scene) clear(t *testing.T) {
 // wouldBeMade is the age that an object gets if it is made now.
 func (s *suite) wouldBeMade(t *testing.T) time.Time {
 	t.Helper()
-	made, err := s.kube.Client.CoreV1().Namespaces().Create(t.Context(),
+	made := must.Get(s.kube.Client.CoreV1().Namespaces().Create(t.Context(),
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "clock-"}},
-		metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
-	must.Do(t, err)
+		metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}))(t)
 	return made.CreationTimestamp.Time
 }

@@ -275,8 +275,7 @@ func (c *scene) backend(t *testing.T, name string) *backend {
 func (c *scene) awaitCount(t *testing.T, name, number string) {
 	t.Helper()
 	b := c.backend(t, name)
-	want, err := strconv.Atoi(number)
-	must.Do(t, err)
+	want := must.Get(strconv.Atoi(number))(t)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	for b.counted() < want && ctx.Err() == nil {

@@ -97,10 +97,7 @@ func newSuite(t *testing.T) *suite {
 		cluster:   kubetest.Start(t, kubetest.WithoutNode()),
 		authority: pkitest.NewAuthority(t), stranger: pkitest.NewAuthority(t),
 	}
-	var err error
-	if s.kube, err = kube.Connect(s.cluster.Kubeconfig, kube.Rate(1000, 1000), withoutWarnings); err != nil {
-		t.Fatal(err)
-	}
+	s.kube = must.Get(kube.Connect(s.cluster.Kubeconfig, kube.Rate(1000, 1000), withoutWarnings))(t)
 	t.Cleanup(s.kube.Close)
 	t.Setenv("KUBECONFIG", "")
 	definitions, err := filepath.Glob("../../../charts/gitops-runtime/crds/*.yaml")
@@ -117,8 +114,7 @@ func newSuite(t *testing.T) *suite {
 // those of Pods.
 func extendNetwork(t *testing.T) {
 	t.Helper()
-	loopback, err := netlink.LinkByName("lo")
-	must.Do(t, err)
+	loopback := must.Get(netlink.LinkByName("lo"))(t)
 	_, services, err := net.ParseCIDR("10.96.0.0/16")
 	must.Do(t, err)
 	local := &netlink.Route{
@@ -130,8 +126,7 @@ func extendNetwork(t *testing.T) {
 		t.Fatalf("make %s local: %v", services, err)
 	}
 	for _, address := range []string{"fd00:244::1/128", "fd00:244::2/128"} {
-		parsed, err := netlink.ParseAddr(address)
-		must.Do(t, err)
+		parsed := must.Get(netlink.ParseAddr(address))(t)
 		if err := netlink.AddrAdd(loopback, parsed); err != nil && !errors.Is(err, unix.EEXIST) {
 			t.Fatalf("add %s: %v", address, err)
 		}
@@ -281,7 +276,6 @@ func withoutWarnings(config *rest.Config) { config.WarningHandler = rest.NoWarni
 
 func readFile(t *testing.T, path string) string {
 	t.Helper()
-	text, err := os.ReadFile(path)
-	must.Do(t, err)
+	text := must.Get(os.ReadFile(path))(t)
 	return string(text)
 }

@@ -47,8 +47,7 @@ type backend struct {
 func startBackends(t *testing.T) []*backend {
 	t.Helper()
 	// The path of a socket has to be short, and that of t.TempDir is not.
-	dir, err := os.MkdirTemp("", "smuggling-")
-	must.Do(t, err)
+	dir := must.Get(os.MkdirTemp("", "smuggling-"))(t)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	backends := []*backend{startGo(t, "go", filepath.Join(dir, "go.sock")), startNginx(t, dir), startNode(t, dir)}
 	for _, b := range backends {
@@ -61,8 +60,7 @@ func startBackends(t *testing.T) []*backend {
 // startGo serves with net/http.
 func startGo(t *testing.T, name, socket string) *backend {
 	t.Helper()
-	listener, err := net.Listen("unix", socket)
-	must.Do(t, err)
+	listener := must.Get(net.Listen("unix", socket))(t)
 	b := &backend{name: name, socket: socket, ledger: &ledger{}}
 	server := &http.Server{Handler: http.HandlerFunc(b.ledger.serve), DisableGeneralOptionsHandler: true, ReadHeaderTimeout: time.Minute}
 	done := make(chan struct{})
@@ -103,8 +101,7 @@ func startNginx(t *testing.T, dir string) *backend {
 	t.Helper()
 	program := find(t, "nginx", "/usr/sbin/nginx")
 	sink := startGo(t, "nginx", filepath.Join(dir, "sink.sock"))
-	text, err := os.ReadFile("testdata/nginx.conf")
-	must.Do(t, err)
+	text := must.Get(os.ReadFile("testdata/nginx.conf"))(t)
 	file := filepath.Join(dir, "nginx.conf")
 	must.Do(t, os.WriteFile(file, bytes.ReplaceAll(text, []byte("DIR"), []byte(dir)), 0o600))
 	socket := filepath.Join(dir, "nginx.sock")

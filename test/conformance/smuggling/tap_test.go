@@ -37,8 +37,7 @@ type mark struct{ offset, turn int }
 // openTap listens until the end of the test.
 func openTap(t *testing.T, socket string, turns *atomic.Int64) *tap {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	must.Do(t, err)
+	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	p := &tap{listener: listener, socket: socket, turns: turns}
 	p.working.Go(p.accept)
 	t.Cleanup(p.finish)

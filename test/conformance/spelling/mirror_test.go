@@ -116,8 +116,7 @@ func (c *client) hangUp() {
 func (c *client) ask(t *testing.T, lines ...string) result {
 	t.Helper()
 	if c.conn == nil {
-		conn, err := net.DialTimeout("tcp", c.address, patience)
-		must.Do(t, err)
+		conn := must.Get(net.DialTimeout("tcp", c.address, patience))(t)
 		c.conn, c.in = conn, bufio.NewReader(conn)
 	}
 	must.Do(t, c.conn.SetDeadline(time.Now().Add(patience)))
@@ -154,8 +153,7 @@ func askHTTP2(t *testing.T, address, host, path string, more ...rawh2.Field) res
 	fields := []rawh2.Field{rawh2.F(":method", "GET"), rawh2.F(":scheme", "http"), rawh2.F(":authority", host), rawh2.F(":path", path)}
 	err = conn.Headers(1, true, append(fields, more...)...)
 	must.Do(t, err)
-	replies, err := conn.Collect(1)
-	must.Do(t, err)
+	replies := must.Get(conn.Collect(1))(t)
 	reply := replies.Streams[1]
 	if reply == nil || reply.Reset != nil {
 		return result{status: http.StatusBadRequest}

@@ -36,8 +36,7 @@ func testNames() *nameServer {
 
 // TestNames asks through Go's own resolver over a real socket.
 func TestNames(t *testing.T) {
-	socket, err := net.ListenPacket("udp", "127.0.0.1:0")
-	must.Do(t, err)
+	socket := must.Get(net.ListenPacket("udp", "127.0.0.1:0"))(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	context.AfterFunc(ctx, func() { _ = socket.Close() })
@@ -72,8 +71,7 @@ func FuzzAnswer(f *testing.F) {
 		query := dnsmessage.Message{Header: dnsmessage.Header{ID: 7}, Questions: []dnsmessage.Question{{
 			Name: dnsmessage.MustNewName(name), Type: dnsmessage.TypeA, Class: dnsmessage.ClassINET,
 		}}}
-		packed, err := query.Pack()
-		must.Do(f, err)
+		packed := must.Get(query.Pack())(f)
 		f.Add(packed)
 	}
 	names := testNames()

@@ -67,15 +67,13 @@ func Record(t *testing.T, cluster *kube.Cluster, namespace string) *Recorder {
 	var following sync.WaitGroup
 	for _, kind := range RecordedKinds() {
 		client := cluster.Dynamic.Resource(kind).Namespace(namespace)
-		now, err := client.List(t.Context(), metav1.ListOptions{})
-		must.Do(t, err)
+		now := must.Get(client.List(t.Context(), metav1.ListOptions{}))(t)
 		for i := range now.Items {
 			r.note(watch.Event{Type: watch.Added, Object: &now.Items[i]})
 		}
 		// The watch starts at the version of the list, which leaves no gap
 		// between the two, and it resumes there after a disconnect.
-		watcher, err := toolswatch.NewRetryWatcherWithContext(ctx, now.GetResourceVersion(), follower{client})
-		must.Do(t, err)
+		watcher := must.Get(toolswatch.NewRetryWatcherWithContext(ctx, now.GetResourceVersion(), follower{client}))(t)
 		following.Go(func() {
 			for event := range watcher.ResultChan() {
 				r.note(event)

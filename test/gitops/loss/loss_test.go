@@ -32,8 +32,7 @@ const endToEnd = 8
 // a namespace of its own.
 func TestAgentLosesNothing(t *testing.T) {
 	s := &suite{cluster: kubetest.Shared(t), git: gittest.Serve(t)}
-	text, err := v1alpha1.CRDs()
-	must.Do(t, err)
+	text := must.Get(v1alpha1.CRDs())(t)
 	s.cluster.Define(t, string(text)+"\n---\n"+rolloutDefinition)
 	s.control = s.cluster.Namespace(t)
 	agentprocess.Start(t, agentprocess.Options{

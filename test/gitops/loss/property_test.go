@@ -67,8 +67,7 @@ func (m *model) accepts(object *unstructured.Unstructured) bool {
 func (m *model) sync(rendered []*unstructured.Unstructured) plan.SyncState {
 	m.t.Helper()
 	set := plan.Prepare(plan.Source{App: shop, Tracker: tracker, Namespace: "shop", Scope: scopeOf, Objects: rendered})
-	made, err := plan.Build(set, plan.Input{Live: m.objects, Gate: allowAll{}, Options: plan.Options{AllowPrune: true, AllowEmpty: true}})
-	must.Do(m.t, err)
+	made := must.Get(plan.Build(set, plan.Input{Live: m.objects, Gate: allowAll{}, Options: plan.Options{AllowPrune: true, AllowEmpty: true}}))(m.t)
 	state := plan.NewState(nil)
 	for range 1000 {
 		decision := made.Next(state)

@@ -29,8 +29,7 @@ func TestMain(m *testing.M) { kubetest.Main(m) }
 // TestGitops is one test, so that the program is built once.
 func TestGitops(t *testing.T) {
 	s := &suite{binary: binary.Path(t), cluster: kubetest.Shared(t)}
-	text, err := v1alpha1.CRDs()
-	must.Do(t, err)
+	text := must.Get(v1alpha1.CRDs())(t)
 	s.cluster.Define(t, string(text))
 	t.Run("git", s.testGit)
 	t.Run("kill", s.testKill)

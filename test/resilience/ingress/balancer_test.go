@@ -36,8 +36,7 @@ func newBalancer(t *testing.T, address netip.Addr) *balancer {
 	ctx, cancel := context.WithCancel(context.Background())
 	b := &balancer{ctx: ctx, conns: map[net.Conn]struct{}{}}
 	for _, port := range []int{edgeprocess.PlainPort, edgeprocess.TLSPort} {
-		listener, err := net.Listen("tcp", netip.AddrPortFrom(address, uint16(port)).String())
-		must.Do(t, err)
+		listener := must.Get(net.Listen("tcp", netip.AddrPortFrom(address, uint16(port)).String()))(t)
 		b.listeners = append(b.listeners, listener)
 		b.running.Go(func() {
 			for {

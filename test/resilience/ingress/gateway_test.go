@@ -63,8 +63,7 @@ type gateway struct {
 // newGateway makes a gateway to a cluster. It does not listen yet.
 func newGateway(t *testing.T, api *kube.Cluster, address netip.Addr) *gateway {
 	t.Helper()
-	target, err := url.Parse(api.Config.Host)
-	must.Do(t, err)
+	target := must.Get(url.Parse(api.Config.Host))(t)
 	trusted := x509.NewCertPool()
 	if !trusted.AppendCertsFromPEM(authorities(t, api)) {
 		t.Fatal("the cluster has no authority")
@@ -83,16 +82,13 @@ func authorities(t *testing.T, api *kube.Cluster) []byte {
 	if len(api.Config.CAData) > 0 {
 		return api.Config.CAData
 	}
-	text, err := os.ReadFile(api.Config.CAFile)
-	must.Do(t, err)
-	return text
+	return must.Get(os.ReadFile(api.Config.CAFile))(t)
 }
 
 // listen serves until the end of the test.
 func (g *gateway) listen(t *testing.T) *gateway {
 	t.Helper()
-	listener, err := net.Listen("tcp", netip.AddrPortFrom(g.address, gatewayPort).String())
-	must.Do(t, err)
+	listener := must.Get(net.Listen("tcp", netip.AddrPortFrom(g.address, gatewayPort).String()))(t)
 	server := &http.Server{
 		Handler: g.handler(), ReadHeaderTimeout: patience, ErrorLog: log.New(io.Discard, "", 0),
 		TLSConfig: &tls.Config{Certificates: []tls.Certificate{g.certain}},
@@ -215,9 +211,8 @@ func rightOf(r *http.Request) (needed right, about bool) {
 func (g *gateway) kubeconfig(t *testing.T, api *kube.Cluster, namespace, account string) string {
 	t.Helper()
 	hours := int64(3600)
-	token, err := api.Client.CoreV1().ServiceAccounts(namespace).CreateToken(t.Context(), account,
-		&authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: &hours}}, metav1.CreateOptions{})
-	must.Do(t, err)
+	token := must.Get(api.Client.CoreV1().ServiceAccounts(namespace).CreateToken(t.Context(), account,
+		&authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: &hours}}, metav1.CreateOptions{}))(t)
 	path := filepath.Join(t.TempDir(), "kubeconfig")
 	text := fmt.Sprintf(kubeconfigText, g.address, gatewayPort, base64.StdEncoding.EncodeToString([]byte(g.authority.PEM)), token.Status.Token)
 	must.Do(t, os.WriteFile(path, []byte(text), 0o600))

@@ -110,9 +110,7 @@ func (c *hostile) changeOther(t *testing.T, after string) {
 	c.edited.changes(to)
 	patch := fmt.Sprintf(`[{"op": "replace", "path": "/spec/rules/0/http/paths/0/backend/service/name", "value": %q}]`, to)
 	began := time.Now()
-	if _, err := c.api.Client.NetworkingV1().Ingresses(c.namespace).Patch(t.Context(), "edited", types.JSONPatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(c.api.Client.NetworkingV1().Ingresses(c.namespace).Patch(t.Context(), "edited", types.JSONPatchType, []byte(patch), metav1.PatchOptions{}))(t)
 	asks := &client{method: http.MethodGet, scheme: "http", fresh: true}
 	transport := asks.transport(func(port int) dialer { return c.replica.Dialer(port) }, nil)
 	eventually(t, honestDelay, func() error {

@@ -171,9 +171,7 @@ func (c *leaders) awaitLeader(t *testing.T, within time.Duration) (leader int) {
 
 func (c *leaders) writes(t *testing.T, r *replica) float64 {
 	t.Helper()
-	written, err := r.Metric(t.Context(), writesName, `result="written"`)
-	must.Do(t, err)
-	return written
+	return must.Get(r.Metric(t.Context(), writesName, `result="written"`))(t)
 }
 
 // note waits until every status is counted as written once, by whoever led then,
@@ -202,8 +200,7 @@ func (c *leaders) awaitWrites(t *testing.T) {
 func (c *leaders) checkWrites(t *testing.T) {
 	t.Helper()
 	c.awaitWrites(t)
-	all, err := c.api.Client.NetworkingV1().Ingresses(c.namespace).List(t.Context(), metav1.ListOptions{})
-	must.Do(t, err)
+	all := must.Get(c.api.Client.NetworkingV1().Ingresses(c.namespace).List(t.Context(), metav1.ListOptions{}))(t)
 	for i := range all.Items {
 		writers := 0
 		for _, entry := range all.Items[i].ManagedFields {

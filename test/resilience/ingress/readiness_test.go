@@ -208,8 +208,7 @@ func (c *readiness) testLastGood(t *testing.T) {
 	first := direct.Start(t)
 	first.AwaitReady(t)
 	first.Stop(t)
-	good, err := os.ReadFile(file)
-	must.Do(t, err)
+	good := must.Get(os.ReadFile(file))(t)
 
 	second := at.Start(t) // nothing listens there yet
 	second.AwaitReady(t)

@@ -23,7 +23,6 @@ func signal(t *testing.T, r *replica, signal os.Signal) {
 // memory is the resident set of the process of a replica, in bytes.
 func memory(t *testing.T, r *replica) int64 {
 	t.Helper()
-	memory, err := programs.ReadMemory(r.PID())
-	must.Do(t, err)
+	memory := must.Get(programs.ReadMemory(r.PID()))(t)
 	return memory.Resident
 }

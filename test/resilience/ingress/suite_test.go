@@ -65,8 +65,7 @@ const root = "../../.."
 
 func readFile(t *testing.T, path string) string {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(root, path))
-	must.Do(t, err)
+	text := must.Get(os.ReadFile(filepath.Join(root, path)))(t)
 	return string(text)
 }
 
@@ -74,8 +73,7 @@ func readFile(t *testing.T, path string) string {
 // cluster's own.
 func connect(t *testing.T, cluster *kubetest.Cluster) *kube.Cluster {
 	t.Helper()
-	api, err := kube.Connect(cluster.Kubeconfig, kube.Version("resilience"), kube.Rate(1000, 1000))
-	must.Do(t, err)
+	api := must.Get(kube.Connect(cluster.Kubeconfig, kube.Version("resilience"), kube.Rate(1000, 1000)))(t)
 	t.Cleanup(api.Close)
 	return api
 }

@@ -36,8 +36,7 @@ type pair struct {
 
 func newNetwork(t testing.TB, target string) *network {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	must.Do(t, err)
+	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	n := &network{listener: listener, target: target, pairs: map[*pair]bool{}}
 	n.running.Go(n.serve)
 	t.Cleanup(func() {
@@ -241,12 +240,9 @@ func begin(t testing.TB, r *replica, runtimeID, path string, failed chan<- error
 		method, body = http.MethodPost, endless{ctx}
 	}
 	request, _ := http.NewRequestWithContext(ctx, method, "http://any.test"+path, body)
-	response, err := r.Transport(runtimeID).RoundTrip(request)
-	must.Do(t, err)
+	response := must.Get(r.Transport(runtimeID).RoundTrip(request))(t)
 	reader := bufio.NewReader(response.Body)
-	if _, err := reader.ReadByte(); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(reader.ReadByte())(t)
 	go func() {
 		_, err := io.Copy(io.Discard, reader)
 		failed <- errors.Join(err, response.Body.Close())

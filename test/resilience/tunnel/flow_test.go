@@ -96,8 +96,7 @@ func TestGigabyte(t *testing.T) {
 			if direction == "to the agent" {
 				request, _ = http.NewRequestWithContext(t.Context(), http.MethodPost, "http://any.test/app-proxy/", &zeros{size})
 			}
-			response, err := r.Transport(a.ID).RoundTrip(request)
-			must.Do(t, err)
+			response := must.Get(r.Transport(a.ID).RoundTrip(request))(t)
 			defer response.Body.Close()
 			n, err := io.Copy(io.Discard, response.Body)
 			if err != nil || direction == "to the platform" && n != size {
@@ -124,12 +123,9 @@ func TestStalledStreams(t *testing.T) {
 	defer cancel()
 	for range streams {
 		request, _ := http.NewRequestWithContext(ctx, http.MethodGet, "http://any.test/app-proxy/"+strconv.Itoa(gigabyte), nil)
-		response, err := r.Transport(a.ID).RoundTrip(request)
-		must.Do(t, err)
+		response := must.Get(r.Transport(a.ID).RoundTrip(request))(t)
 		defer response.Body.Close()
-		if _, err := io.ReadFull(response.Body, make([]byte, 1)); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(io.ReadFull(response.Body, make([]byte, 1)))(t)
 	}
 	// What is stalled is kept; what buffers were on their way there is not.
 	var kept int64

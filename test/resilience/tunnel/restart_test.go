@@ -87,8 +87,7 @@ func TestPlatformRestart(t *testing.T) {
 // turnAway closes every connection to an address, and counts them.
 func turnAway(t testing.TB, address string) (tries *atomic.Int64, stop func()) {
 	t.Helper()
-	listener, err := net.Listen("tcp", address)
-	must.Do(t, err)
+	listener := must.Get(net.Listen("tcp", address))(t)
 	tries = &atomic.Int64{}
 	done := make(chan struct{})
 	go func() {

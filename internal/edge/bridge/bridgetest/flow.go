@@ -47,15 +47,12 @@ func testFlowsAtOnce(t *testing.T, start Start) {
 	}))
 	// The pipe lets the test decide when the client sends more.
 	up, feed := io.Pipe()
-	response, err := w.Client.Do(request(t, w, "POST", "/", up).WithContext(t.Context()))
-	must.Do(t, err)
+	response := must.Get(w.Client.Do(request(t, w, "POST", "/", up).WithContext(t.Context())))(t)
 	defer response.Body.Close()
 	buf := make([]byte, 100)
 	for i := range rounds {
 		word := fmt.Sprintf("event %d", i)
-		if _, err := io.WriteString(feed, word); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(io.WriteString(feed, word))(t)
 		if got := Within(t, "upload", heard); got != word {
 			t.Fatalf("the origin heard %q", got)
 		}
@@ -111,8 +108,7 @@ func testLarge(t *testing.T, start Start) {
 		r := request(t, w, "POST", "/", unsized{pattern(tt.size)})
 		r.ContentLength = tt.length
 		r.Header.Set("X-Size", fmt.Sprint(tt.size))
-		response, err := w.Client.Do(r.WithContext(t.Context()))
-		must.Do(t, err)
+		response := must.Get(w.Client.Do(r.WithContext(t.Context())))(t)
 		must.Do(t, same(response.Body, pattern(tt.size)))
 		response.Body.Close()
 	}
@@ -223,8 +219,7 @@ func testPressureDown(t *testing.T, start Start) {
 			}
 		}
 	}))
-	response, err := w.Client.Do(request(t, w, "GET", "/", nil).WithContext(t.Context()))
-	must.Do(t, err)
+	response := must.Get(w.Client.Do(request(t, w, "GET", "/", nil).WithContext(t.Context())))(t)
 	defer response.Body.Close()
 	if n := stalled(t, &written); n > maxBuffered {
 		t.Errorf("%d bytes were buffered without a reader", n)
@@ -289,8 +284,7 @@ func testEarlyResponse(t *testing.T, start Start) {
 	w := start(t, Handler(func(x *Exchange) { _ = x.Respond(413, "too much") }))
 	up, feed := io.Pipe()
 	defer feed.Close()
-	response, err := w.Client.Do(request(t, w, "POST", "/", up).WithContext(t.Context()))
-	must.Do(t, err)
+	response := must.Get(w.Client.Do(request(t, w, "POST", "/", up).WithContext(t.Context())))(t)
 	defer response.Body.Close()
 	body, err := io.ReadAll(response.Body)
 	if response.StatusCode != 413 || string(body) != "too much" || err != nil {
@@ -416,8 +410,7 @@ func testDeadlines(t *testing.T, start Start) {
 			}))
 			up, feed := io.Pipe()
 			defer feed.Close()
-			response, err := w.Client.Do(request(t, w, "POST", "/", up).WithContext(t.Context()))
-			must.Do(t, err)
+			response := must.Get(w.Client.Do(request(t, w, "POST", "/", up).WithContext(t.Context())))(t)
 			defer response.Body.Close()
 			for range 2 {
 				err := Within(t, "end", outcome)

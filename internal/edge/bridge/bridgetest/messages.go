@@ -72,10 +72,8 @@ type unsized struct{ io.Reader }
 // form and is sent unchanged.
 func request(t *testing.T, w World, method, path string, body io.Reader) *http.Request {
 	t.Helper()
-	r, err := http.NewRequest(method, w.URL, body)
-	must.Do(t, err)
-	plain, err := url.PathUnescape(path)
-	must.Do(t, err)
+	r := must.Get(http.NewRequest(method, w.URL, body))(t)
+	plain := must.Get(url.PathUnescape(path))(t)
 	// RawPath keeps the escapes; net/url would otherwise normalise them.
 	r.URL.Path, r.URL.RawPath = plain, path
 	return r
@@ -295,8 +293,7 @@ func testInterim(t *testing.T, start Start) {
 		},
 	})
 	r := request(t, w, "GET", "/", nil)
-	response, err := w.Client.Do(r.WithContext(ctx))
-	must.Do(t, err)
+	response := must.Get(w.Client.Do(r.WithContext(ctx)))(t)
 	defer response.Body.Close()
 	// Headers of an interim response belong to it alone (RFC 8297, section 2).
 	if response.Header.Get("X-Hint") != "" {

@@ -185,8 +185,7 @@ func TestDuplex(t *testing.T) {
 	s := open(t, start(t, address, config()))
 	say(t, s, "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n")
 	reader := bufio.NewReader(s)
-	response, err := http.ReadResponse(reader, nil)
-	must.Do(t, err)
+	response := must.Get(http.ReadResponse(reader, nil))(t)
 	defer response.Body.Close()
 	lines := bufio.NewReader(response.Body)
 	for i := range 100 {

@@ -232,12 +232,11 @@ func literal(n int) []byte {
 // TestPingFlood: an endpoint that asks and does not read is given up, before
 // its questions fill the memory.
 func TestPingFlood(t *testing.T) {
-	below, err := net.Dial("tcp", play(t, func(p *peer) {
+	below := must.Get(net.Dial("tcp", play(t, func(p *peer) {
 		p.welcome()
 		for p.framer.WritePing(false, [8]byte{}) == nil {
 		}
-	}))
-	must.Do(t, err)
+	})))(t)
 	ended := make(chan struct{})
 	cfg := config()
 	cfg.OnClose = func(*h2client.Conn) { close(ended) }
@@ -265,9 +264,7 @@ func TestSlowReader(t *testing.T) {
 	for i := range slow {
 		slow[i] = open(t, c)
 		say(t, slow[i], get)
-		if _, err := slow[i].Read(make([]byte, 1)); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(slow[i].Read(make([]byte, 1)))(t)
 	}
 	for range 5 {
 		s := open(t, c)

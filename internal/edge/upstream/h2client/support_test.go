@@ -39,8 +39,7 @@ func start(t testing.TB, address string, cfg h2client.Config) *h2client.Conn {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), testTimeout)
 	defer cancel()
-	below, err := net.Dial("tcp", address)
-	must.Do(t, err)
+	below := must.Get(net.Dial("tcp", address))(t)
 	c, err := h2client.Start(ctx, below, cfg)
 	if err != nil {
 		t.Fatalf("start: %v", err)

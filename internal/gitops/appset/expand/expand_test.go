@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"slipway.dev/slipway/internal/gitops/appset/expand"
+	"slipway.dev/slipway/internal/must"
 )
 
 func params() map[string]any {
@@ -22,11 +23,7 @@ func params() map[string]any {
 
 func expander(t testing.TB, form expand.Form) *expand.Expander {
 	t.Helper()
-	e, err := expand.New(form)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return e
+	return must.Get(expand.New(form))(t)
 }
 
 // TestGoTemplate has what Argo CD documents about Go templates.
@@ -113,9 +110,7 @@ func TestValue(t *testing.T) {
 func TestPure(t *testing.T) {
 	e := expander(t, expand.Form{Go: true})
 	given := params()
-	if _, err := e.Text(t.Context(), `{{ $_ := set . "name" "changed" }}{{ $_ := set .path "path" "changed" }}{{ $_ := merge . (dict "more" 1) }}`, given); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(e.Text(t.Context(), `{{ $_ := set . "name" "changed" }}{{ $_ := set .path "path" "changed" }}{{ $_ := merge . (dict "more" 1) }}`, given))(t)
 	if !reflect.DeepEqual(given, params()) {
 		t.Errorf("the parameters are %v", given)
 	}

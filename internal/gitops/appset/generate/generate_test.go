@@ -19,6 +19,7 @@ import (
 	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/gitops/appset/generate"
 	"slipway.dev/slipway/internal/gitops/tree"
+	"slipway.dev/slipway/internal/must"
 )
 
 // world is the facts of a test.
@@ -54,9 +55,7 @@ func (w *world) Tree(_ context.Context, repoURL, revision string) (tree.Store, s
 func decodeSet(t testing.TB, text string) *v1alpha1.ApplicationSet {
 	t.Helper()
 	var object map[string]any
-	if err := yaml.Unmarshal([]byte(text), &object); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, yaml.Unmarshal([]byte(text), &object))
 	spec, _ := object["spec"].(map[string]any)
 	object = map[string]any{
 		"apiVersion": v1alpha1.APIVersion, "kind": v1alpha1.KindApplicationSet,
@@ -89,10 +88,7 @@ func TestApplications(t *testing.T) {
 	}
 	for _, path := range paths {
 		t.Run(strings.TrimSuffix(filepath.Base(path), ".txtar"), func(t *testing.T) {
-			archive, err := txtar.ParseFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			archive := must.Get(txtar.ParseFile(path))(t)
 			generateCase(t, archive)
 		})
 	}
@@ -107,9 +103,7 @@ func generateCase(t *testing.T, archive *txtar.Archive) {
 		case "set.yaml":
 			set = content
 		case "clusters.yaml":
-			if err := yaml.Unmarshal(file.Data, &facts.clusters); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, yaml.Unmarshal(file.Data, &facts.clusters))
 		case "want":
 			want = content
 		case "error":
@@ -132,9 +126,7 @@ func generateCase(t *testing.T, archive *txtar.Archive) {
 		}
 		return
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	var got strings.Builder
 	for _, application := range applications {
 		got.WriteString(line(application) + "\n")

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"slipway.dev/slipway/internal/gitops/render/frame"
+	"slipway.dev/slipway/internal/must"
 )
 
 // What is sent arrives, small and large.
@@ -16,13 +17,9 @@ func TestRoundTrip(t *testing.T) {
 	writer := frame.NewWriter(&pipe)
 	sent := []string{"", "a", strings.Repeat("b", 64<<10), strings.Repeat("c", 1<<20)}
 	for _, text := range sent {
-		if err := writer.Send(frame.Content, []byte(text)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, writer.Send(frame.Content, []byte(text)))
 	}
-	if err := errors.Join(writer.SendJSON(frame.Stat, frame.FileRequest{Source: 1, Path: "p"}), writer.Flush()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(writer.SendJSON(frame.Stat, frame.FileRequest{Source: 1, Path: "p"}), writer.Flush()))
 	reader := frame.NewReader(&pipe, 1<<20)
 	for _, want := range sent {
 		kind, got, err := reader.Next()
@@ -74,13 +71,9 @@ func FuzzReader(f *testing.F) {
 			if err != nil {
 				break
 			}
-			if err := writer.Send(kind, payload); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, writer.Send(kind, payload))
 		}
-		if err := writer.Flush(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, writer.Flush())
 		if !bytes.HasPrefix(input, again.Bytes()) {
 			t.Errorf("read %q from %q", again.Bytes(), input)
 		}

@@ -8,6 +8,8 @@ import (
 	"maps"
 	"slices"
 	"testing"
+
+	"slipway.dev/slipway/internal/must"
 )
 
 // archived is a chart as it comes from a chart repository.
@@ -17,15 +19,9 @@ func archived(t *testing.T, files map[string]string) string {
 	packed := gzip.NewWriter(&text)
 	archive := tar.NewWriter(packed)
 	for _, name := range slices.Sorted(maps.Keys(files)) {
-		if err := archive.WriteHeader(&tar.Header{Name: name, Mode: 0o644, Size: int64(len(files[name]))}); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := archive.Write([]byte(files[name])); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, archive.WriteHeader(&tar.Header{Name: name, Mode: 0o644, Size: int64(len(files[name]))}))
+		must.Get(archive.Write([]byte(files[name])))(t)
 	}
-	if err := errors.Join(archive.Close(), packed.Close()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(archive.Close(), packed.Close()))
 	return text.String()
 }

@@ -7,6 +7,7 @@ import (
 	"slipway.dev/slipway/internal/gitops/render/job"
 	"slipway.dev/slipway/internal/gitops/render/manifest"
 	"slipway.dev/slipway/internal/gitops/tree"
+	"slipway.dev/slipway/internal/must"
 )
 
 // The patterns that Argo CD documents for value files.
@@ -57,9 +58,7 @@ func TestWatchedFunctions(t *testing.T) {
 	})
 	set := manifest.NewSet(1 << 20)
 	request := Request{Job: &job.Job{App: "a"}, Source: &job.Source{}, Files: tree.NewView(store, tree.DefaultLimits())}
-	if err := Render(request, set); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, Render(request, set))
 	if got := string(set.Objects()[0]); got != `{"apiVersion":"v1","kind":"A","l":"a","m":1,"t":4}` {
 		t.Error(got)
 	}
@@ -77,9 +76,7 @@ func TestArchivedDependency(t *testing.T) {
 	})
 	set := manifest.NewSet(1 << 20)
 	request := Request{Job: &job.Job{App: "a"}, Source: &job.Source{}, Files: tree.NewView(store, tree.DefaultLimits())}
-	if err := Render(request, set); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, Render(request, set))
 	if len(set.Objects()) != 1 || !strings.Contains(string(set.Objects()[0]), "of-sub") {
 		t.Errorf("%s", set.Objects())
 	}

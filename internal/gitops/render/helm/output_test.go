@@ -26,6 +26,7 @@ import (
 	"slipway.dev/slipway/internal/gitops/render/job"
 	"slipway.dev/slipway/internal/gitops/render/manifest"
 	"slipway.dev/slipway/internal/gitops/tree"
+	"slipway.dev/slipway/internal/must"
 )
 
 // renderChart renders a chart of the given files. Chart.yaml is added.
@@ -48,10 +49,7 @@ func helmTemplate(t testing.TB, files map[string]string) (string, error) {
 	for name, text := range files {
 		buffered = append(buffered, &archive.BufferedFile{Name: name, Data: []byte(text)})
 	}
-	loaded, err := loader.LoadFiles(buffered)
-	if err != nil {
-		t.Fatal(err)
-	}
+	loaded := must.Get(loader.LoadFiles(buffered))(t)
 	install := action.NewInstall(&action.Configuration{})
 	install.DryRunStrategy = action.DryRunClient
 	install.ReleaseName, install.Namespace = "a", "default"

@@ -12,6 +12,7 @@ import (
 	"slipway.dev/slipway/internal/gitops/render/job"
 	"slipway.dev/slipway/internal/gitops/render/manifest"
 	"slipway.dev/slipway/internal/gitops/tree"
+	"slipway.dev/slipway/internal/must"
 )
 
 // Images as the documents of Kustomize and Argo CD spell them.
@@ -73,9 +74,7 @@ func TestOpenAPIIsReset(t *testing.T) {
 	}
 	build := func(folder string) string {
 		set := manifest.NewSet(1 << 20)
-		if err := Render(tree.NewView(tree.NewMemory(files), tree.DefaultLimits()), &job.Source{Path: folder}, set); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, Render(tree.NewView(tree.NewMemory(files), tree.DefaultLimits()), &job.Source{Path: folder}, set))
 		return string(set.Objects()[0])
 	}
 	before := build("without")
@@ -121,9 +120,7 @@ func FuzzScan(f *testing.F) {
 			return
 		}
 		var parsed types.Kustomization
-		if err := unmarshal(&parsed, input); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, unmarshal(&parsed, input))
 		fields := append(plainFields(&parsed), field{"", parsed.Resources}, field{"", parsed.Components},
 			field{"", parsed.Generators}, field{"", parsed.Transformers}, field{"", parsed.Validators})
 		for _, field := range fields {

@@ -9,6 +9,7 @@ import (
 
 	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/gitops/render/manifest"
+	"slipway.dev/slipway/internal/must"
 )
 
 const limit = 1 << 20
@@ -94,9 +95,7 @@ func TestDocumentNumbers(t *testing.T) {
 // file; the last one counts, as in Argo CD.
 func TestDuplicateKeys(t *testing.T) {
 	set := manifest.NewSet(limit)
-	if _, err := set.AddYAML("a.yaml", []byte("kind: A\napiVersion: v1\nx: {z: 1,\n  z: 2}\n---\nkind: B\napiVersion: v1\nx:\n- z: 1\n  z: 3\n")); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(set.AddYAML("a.yaml", []byte("kind: A\napiVersion: v1\nx: {z: 1,\n  z: 2}\n---\nkind: B\napiVersion: v1\nx:\n- z: 1\n  z: 3\n")))(t)
 	for i, want := range []string{`{"apiVersion":"v1","kind":"A","x":{"z":2}}`, `{"apiVersion":"v1","kind":"B","x":[{"z":3}]}`} {
 		if got := string(set.Objects()[i]); got != want {
 			t.Errorf("%s, want %s", got, want)
@@ -138,10 +137,7 @@ func TestBounds(t *testing.T) {
 		t.Errorf("more values than allowed: %v", err)
 	}
 	set = manifest.NewSet(100 << 20)
-	quoted, err := json.Marshal(strings.Repeat(`,"[{\`, manifest.MaxValues/2))
-	if err != nil {
-		t.Fatal(err)
-	}
+	quoted := must.Get(json.Marshal(strings.Repeat(`,"[{\`, manifest.MaxValues/2)))(t)
 	if err := set.AddJSON("d", []byte(object(string(quoted)))); err != nil {
 		t.Errorf("text is not values: %v", err)
 	}
