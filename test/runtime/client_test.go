@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/cookiejar"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 
@@ -79,12 +80,7 @@ type recorder struct {
 
 // showsASecret are the procedures that give a secret to the one who asks for it.
 func showsASecret(path string) bool {
-	for _, name := range []string{"/SignIn", "/CreateKey", "/CreateUser", "/ResetPassword", "/RegisterRuntime", "/RenewCredential"} {
-		if strings.HasSuffix(path, name) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc([]string{"/SignIn", "/CreateKey", "/CreateUser", "/ResetPassword", "/RegisterRuntime", "/RenewCredential"}, func(name string) bool { return strings.HasSuffix(path, name) })
 }
 
 // RoundTrip keeps the answer while it is read. It asks for one that is not

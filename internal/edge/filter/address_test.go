@@ -3,6 +3,7 @@ package filter_test
 import (
 	"math/rand/v2"
 	"net/netip"
+	"slices"
 	"testing"
 
 	"slipway.dev/slipway/internal/edge/filter"
@@ -60,12 +61,7 @@ func nearby(prefixes []netip.Prefix) (addrs []netip.Addr) {
 }
 
 func anyContains(prefixes []netip.Prefix, addr netip.Addr) bool {
-	for _, prefix := range prefixes {
-		if prefix.Contains(addr) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(prefixes, func(prefix netip.Prefix) bool { return prefix.Contains(addr) })
 }
 
 func TestNoAddressStaysOut(t *testing.T) {

@@ -290,10 +290,5 @@ func (m *mediaTypes) contain(contentType []byte) bool {
 	if m.exact[string(lower)] {
 		return true
 	}
-	for _, prefix := range m.ranges {
-		if bytes.HasPrefix(lower, normalize.Bytes(prefix)) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(m.ranges, func(prefix string) bool { return bytes.HasPrefix(lower, normalize.Bytes(prefix)) })
 }

@@ -146,12 +146,7 @@ func (f *cors) allows(x *Exchange, origin []byte) bool {
 	if f.origins[string(origin)] {
 		return true
 	}
-	for _, expression := range f.expressions {
-		if expression.Match(origin) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(f.expressions, func(expression *regexp.Regexp) bool { return expression.Match(origin) })
 }
 
 // appendOrigin appends the header that allows an origin. It may share the bytes of

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -178,12 +179,7 @@ func (f *forwardAuth) forwards(id normalize.Field, name []byte) bool {
 	if len(f.allowed) == 0 {
 		return true
 	}
-	for _, allowed := range f.allowed {
-		if bytes.EqualFold(name, normalize.Bytes(allowed)) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(f.allowed, func(allowed string) bool { return bytes.EqualFold(name, normalize.Bytes(allowed)) })
 }
 
 // admit lets the request in, with the headers that the response has for it.

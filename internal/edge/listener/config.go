@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"time"
 )
 
@@ -175,10 +176,5 @@ func (c Config) check() error {
 
 // trusts reports whether an address may send a PROXY header.
 func (c *Config) trusts(addr netip.Addr) bool {
-	for _, prefix := range c.TrustedProxies {
-		if prefix.Contains(addr) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(c.TrustedProxies, func(prefix netip.Prefix) bool { return prefix.Contains(addr) })
 }

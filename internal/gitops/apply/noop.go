@@ -3,6 +3,7 @@ package apply
 import (
 	"encoding/json"
 	"reflect"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -66,7 +67,7 @@ func sameMap(tree, desired, live map[string]any, leftOut []string) bool {
 		}
 	}
 	for field, value := range desired {
-		if isOneOf(field, leftOut) {
+		if slices.Contains(leftOut, field) {
 			continue
 		}
 		below, ok := tree["f:"+field].(map[string]any)
@@ -87,15 +88,6 @@ func sameMap(tree, desired, live map[string]any, leftOut []string) bool {
 		}
 	}
 	return owned == 0
-}
-
-func isOneOf(field string, names []string) bool {
-	for _, name := range names {
-		if field == name {
-			return true
-		}
-	}
-	return false
 }
 
 // sameList compares lists that the API server merges. They must have the same

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"testing"
 
@@ -83,12 +84,7 @@ func (h *history) list() []any {
 
 // endedAfter reports whether an object went after a version.
 func (h *history) endedAfter(name string, version int) bool {
-	for _, at := range h.ended[name] {
-		if at > version {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(h.ended[name], func(at int) bool { return at > version })
 }
 
 // newFeed makes a feed without an API server.

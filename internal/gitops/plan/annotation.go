@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -42,10 +43,5 @@ func words(object *unstructured.Unstructured, annotation string) []string {
 }
 
 func hasWord(object *unstructured.Unstructured, annotation, want string) bool {
-	for _, word := range words(object, annotation) {
-		if word == want {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(words(object, annotation), want)
 }

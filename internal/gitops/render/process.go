@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -209,12 +210,7 @@ func (t *tail) contains(words ...string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	text := string(t.first) + "\n" + string(t.last)
-	for _, word := range words {
-		if strings.Contains(text, word) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(words, func(word string) bool { return strings.Contains(text, word) })
 }
 
 // firstLine is the reason of a crash.

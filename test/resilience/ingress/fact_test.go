@@ -27,12 +27,7 @@ func (f *fact) now() int {
 func (f *fact) judge(since int, answer string) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for _, right := range f.moments[since:] {
-		if slices.Contains(right, answer) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(f.moments[since:], func(right []string) bool { return slices.Contains(right, answer) })
 }
 
 // right is what is right now.
