@@ -10,6 +10,8 @@ import (
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"slipway.dev/slipway/devcluster/must"
 )
 
 // etcdIn starts etcd below a folder, and gives a client of it.
@@ -19,14 +21,8 @@ func etcdIn(t *testing.T, dir string) (*Cluster, *clientv3.Client) {
 	defer cancel()
 	c := &Cluster{dead: make(chan error, 4)}
 	t.Cleanup(c.Stop)
-	address, err := c.startEtcd(ctx, filepath.Join(dir, "etcd"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	client, err := clientv3.New(clientv3.Config{Endpoints: []string{address}, DialTimeout: time.Minute})
-	if err != nil {
-		t.Fatal(err)
-	}
+	address := must.Get(c.startEtcd(ctx, filepath.Join(dir, "etcd")))(t)
+	client := must.Get(clientv3.New(clientv3.Config{Endpoints: []string{address}, DialTimeout: time.Minute}))(t)
 	return c, client
 }
 
@@ -36,32 +32,23 @@ func etcdIn(t *testing.T, dir string) (*Cluster, *clientv3.Client) {
 func TestEtcdSocket(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), strings.Repeat("deep/", 40))
 	// Another program made the folder, for all to enter.
-	if err := os.MkdirAll(filepath.Join(dir, "etcd.socket"), 0o777); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.MkdirAll(filepath.Join(dir, "etcd.socket"), 0o777))
 	first, client := etcdIn(t, dir)
-	if _, err := client.Put(t.Context(), "key", "value"); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(client.Put(t.Context(), "key", "value"))(t)
 	if got, err := os.Stat(filepath.Join(dir, "etcd.socket")); err != nil || got.Mode().Perm() != 0o700 {
 		t.Errorf("the folder of the socket is %v, %v", got, err)
 	}
 	client.Close()
 	first.Stop()
 	// A process that was killed leaves its socket.
-	if err := os.WriteFile(filepath.Join(dir, "etcd.socket", "etcd"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(dir, "etcd.socket", "etcd"), nil, 0o600))
 	_, client = etcdIn(t, dir)
 	defer client.Close()
 	answer, err := client.Get(t.Context(), "key")
 	if err != nil || len(answer.Kvs) != 1 || string(answer.Kvs[0].Value) != "value" {
 		t.Errorf("after a restart there is %v, %v", answer, err)
 	}
-	log, err := os.ReadFile(filepath.Join(dir, "etcd.log"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	log := must.Get(os.ReadFile(filepath.Join(dir, "etcd.log")))(t)
 	if bytes.Contains(log, []byte("request stats")) {
 		t.Errorf("requests are logged:\n%.2000s", log)
 	}

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"slipway.dev/slipway/devcluster/demo"
+	"slipway.dev/slipway/devcluster/must"
 )
 
 // patience bounds every wait of these tests; passing tests never use it up.
@@ -83,14 +84,9 @@ func launchCommand(t *testing.T, cmd *exec.Cmd, addr string) *child {
 		cmd.Stdout = c.stdout
 	}
 	cmd.Stderr = &c.stderr
-	stdin, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	stdin := must.Get(cmd.StdinPipe())(t)
 	c.stdin = stdin
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cmd.Start())
 	go func() {
 		_ = cmd.Wait() // the state is in cmd.ProcessState
 		close(c.exited)
@@ -121,9 +117,7 @@ func (c *child) exitCode() int {
 
 func (c *child) terminate() {
 	c.t.Helper()
-	if err := c.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		c.t.Fatal(err)
-	}
+	must.Do(c.t, c.cmd.Process.Signal(syscall.SIGTERM))
 }
 
 // awaitLog waits for a log line that contains all the words.
@@ -150,17 +144,11 @@ func (c *child) fetch(method, path string, change ...func(*http.Request)) answer
 
 func (c *child) fetchWith(client *http.Client, method, path string, change ...func(*http.Request)) answer {
 	c.t.Helper()
-	req, err := http.NewRequestWithContext(c.t.Context(), method, "http://"+c.addr+path, nil)
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	req := must.Get(http.NewRequestWithContext(c.t.Context(), method, "http://"+c.addr+path, nil))(c.t)
 	for _, f := range change {
 		f(req)
 	}
-	res, err := client.Do(req)
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	res := must.Get(client.Do(req))(c.t)
 	defer res.Body.Close()
 	body, err := io.ReadAll(res.Body)
 	if err != nil {
@@ -181,14 +169,9 @@ func newClient(t *testing.T, http2 bool) *http.Client {
 // dial opens a connection whose bytes the test writes itself.
 func (c *child) dial() net.Conn {
 	c.t.Helper()
-	conn, err := net.DialTimeout("tcp", c.addr, patience)
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	conn := must.Get(net.DialTimeout("tcp", c.addr, patience))(c.t)
 	c.t.Cleanup(func() { conn.Close() })
-	if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
-		c.t.Fatal(err)
-	}
+	must.Do(c.t, conn.SetDeadline(time.Now().Add(patience)))
 	return conn
 }
 
@@ -196,23 +179,13 @@ func (c *child) dial() net.Conn {
 // does not listen, on a free port that others may share on purpose only.
 func reserve(t *testing.T) string {
 	t.Helper()
-	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fd := must.Get(unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0))(t)
 	t.Cleanup(func() { unix.Close(fd) })
 	// Not SO_REUSEADDR as well: with it on both sides Linux gives the port of a
 	// socket that does not listen to anyone who asks.
-	if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEPORT, 1); err != nil {
-		t.Fatal(err)
-	}
-	if err := unix.Bind(fd, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil {
-		t.Fatal(err)
-	}
-	bound, err := unix.Getsockname(fd)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEPORT, 1))
+	must.Do(t, unix.Bind(fd, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}))
+	bound := must.Get(unix.Getsockname(fd))(t)
 	return fmt.Sprintf("127.0.0.1:%d", bound.(*unix.SockaddrInet4).Port)
 }
 

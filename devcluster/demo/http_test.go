@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"slipway.dev/slipway/devcluster/must"
 )
 
 // echoed is the JSON that /api promises.
@@ -186,15 +188,9 @@ func TestTargetUntouched(t *testing.T) {
 	c := start(t, "slipway.dev/demo:v1", nil)
 	conn := c.dial()
 	fmt.Fprint(conn, "GET /a/../b//c%2Fd/?x=1;y HTTP/1.1\r\nHost: demo.test\r\nAccept: application/json\r\nConnection: close\r\n\r\n")
-	res, err := http.ReadResponse(bufio.NewReader(conn), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	res := must.Get(http.ReadResponse(bufio.NewReader(conn), nil))(t)
 	defer res.Body.Close()
-	body, err := io.ReadAll(res.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	body := must.Get(io.ReadAll(res.Body))(t)
 	e := decode(t, answer{res, string(body)})
 	if e.Target != "/a/../b//c%2Fd/?x=1;y" || e.Path != "/a/../b//c%2Fd/" || e.Query != "x=1;y" {
 		t.Errorf("%s: target %q, path %q, query %q", res.Status, e.Target, e.Path, e.Query)
@@ -294,10 +290,7 @@ func TestStream(t *testing.T) {
 	// server notices a client that leaves meanwhile.
 	conn := c.dial()
 	fmt.Fprint(conn, "GET /stream?n=2&every=1m HTTP/1.1\r\nHost: demo.test\r\n\r\n")
-	res, err := http.ReadResponse(bufio.NewReader(conn), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	res := must.Get(http.ReadResponse(bufio.NewReader(conn), nil))(t)
 	first := make([]byte, len("id: 1\ndata: pod-1 v1\n\n"))
 	if _, err := io.ReadFull(res.Body, first); err != nil || !strings.HasPrefix(string(first), "id: 1\n") {
 		t.Fatalf("got %q, %v", first, err)

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"slipway.dev/slipway/devcluster/demo"
+	"slipway.dev/slipway/devcluster/must"
 )
 
 func TestLookup(t *testing.T) {
@@ -20,10 +21,7 @@ func TestLookup(t *testing.T) {
 		{"slipway.dev/demo:v99", "slipway.dev/demo:v99", "v99", "orange"},
 	} {
 		t.Run(tt.ref, func(t *testing.T) {
-			got, err := demo.Lookup(tt.ref)
-			if err != nil {
-				t.Fatal(err)
-			}
+			got := must.Get(demo.Lookup(tt.ref))(t)
 			want := demo.Image{
 				Ref: tt.full, Version: tt.version, Colour: tt.colour,
 				Args: []string{"demo-echo"},

@@ -13,6 +13,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"slipway.dev/slipway/devcluster/must"
 )
 
 // upload is a request that runs until the test finishes it.
@@ -33,24 +35,16 @@ func beginUpload(c *child) *upload {
 	if err != nil || !strings.Contains(line, "100 Continue") {
 		c.t.Fatalf("got %q, %v, want 100 Continue", line, err)
 	}
-	if _, err := u.reply.ReadString('\n'); err != nil {
-		c.t.Fatal(err)
-	}
+	must.Get(u.reply.ReadString('\n'))(c.t)
 	return u
 }
 
 func (u *upload) finish() (*http.Response, string) {
 	u.t.Helper()
 	fmt.Fprint(u.conn, "hello")
-	res, err := http.ReadResponse(u.reply, nil)
-	if err != nil {
-		u.t.Fatal(err)
-	}
+	res := must.Get(http.ReadResponse(u.reply, nil))(u.t)
 	defer res.Body.Close()
-	body, err := io.ReadAll(res.Body)
-	if err != nil {
-		u.t.Fatal(err)
-	}
+	body := must.Get(io.ReadAll(res.Body))(u.t)
 	return res, string(body)
 }
 
@@ -90,10 +84,7 @@ func TestTerminateHTTP2(t *testing.T) {
 	t.Parallel()
 	c := start(t, "slipway.dev/demo:v1", nil)
 	client := newClient(t, true)
-	res, err := client.Get("http://" + c.addr + "/stream?n=20&every=20ms")
-	if err != nil {
-		t.Fatal(err)
-	}
+	res := must.Get(client.Get("http://" + c.addr + "/stream?n=20&every=20ms"))(t)
 	defer res.Body.Close()
 
 	c.terminate()
@@ -161,9 +152,7 @@ func TestStdinEnds(t *testing.T) {
 func TestStdinEndsWithLogBlocked(t *testing.T) {
 	t.Parallel()
 	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer r.Close()
 	defer w.Close()
 	fillPipe(t, w)
@@ -178,9 +167,7 @@ func TestStdinEndsWithLogBlocked(t *testing.T) {
 func fillPipe(t *testing.T, w *os.File) {
 	t.Helper()
 	raw, err := w.SyscallConn()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	err = raw.Control(func(fd uintptr) {
 		for _, size := range []int{4096, 1} {
 			for {
@@ -194,9 +181,7 @@ func fillPipe(t *testing.T, w *os.File) {
 			t.Error(err)
 		}
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 }
 
 func TestReservedPort(t *testing.T) {
@@ -225,10 +210,7 @@ func TestReservedPort(t *testing.T) {
 
 func TestExitCodes(t *testing.T) {
 	t.Parallel()
-	taken, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	taken := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer taken.Close()
 	for _, tt := range []struct {
 		name   string

@@ -30,6 +30,8 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/util/keyutil"
+
+	"slipway.dev/slipway/devcluster/must"
 )
 
 // testCluster is a real control plane in a process of its own, without a node. One serves all tests of the package; it
@@ -157,10 +159,7 @@ func (c *testCluster) nodeConfig(dir string) (Config, error) {
 // startNode runs a node in this process until the returned function is called, at the latest when the test ends.
 func (c *testCluster) startNode(t *testing.T, dir string, edit ...func(*Config)) (stop func()) {
 	t.Helper()
-	cfg, err := c.nodeConfig(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	cfg := must.Get(c.nodeConfig(dir))(t)
 	for _, e := range edit {
 		e(&cfg)
 	}
@@ -215,10 +214,7 @@ type scene struct {
 func (c *testCluster) scene(t *testing.T) *scene {
 	t.Helper()
 	s := &scene{testCluster: c, t: t}
-	ns, err := c.client.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "test-"}}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	ns := must.Get(c.client.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "test-"}}, metav1.CreateOptions{}))(t)
 	s.ns = ns.Name
 	s.eventually("the service account", func(ctx context.Context) error {
 		_, err := c.client.CoreV1().ServiceAccounts(s.ns).Get(ctx, "default", metav1.GetOptions{})
@@ -269,11 +265,7 @@ func (s *scene) create(name, image string, edit func(*corev1.Pod), args ...strin
 	if edit != nil {
 		edit(pod)
 	}
-	made, err := s.client.CoreV1().Pods(s.ns).Create(s.t.Context(), pod, metav1.CreateOptions{})
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	return made
+	return must.Get(s.client.CoreV1().Pods(s.ns).Create(s.t.Context(), pod, metav1.CreateOptions{}))(s.t)
 }
 
 // pod waits until a Pod is as it should be.
@@ -326,14 +318,11 @@ func podIsReady(pod *corev1.Pod) bool {
 // service makes a Service for the Pods with a label app, leading to 8080.
 func (s *scene) service(app string) {
 	s.t.Helper()
-	_, err := s.client.CoreV1().Services(s.ns).Create(s.t.Context(), &corev1.Service{
+	must.Get(s.client.CoreV1().Services(s.ns).Create(s.t.Context(), &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Name: app},
 		Spec: corev1.ServiceSpec{Selector: map[string]string{"app": app}, Ports: []corev1.ServicePort{
 			{Name: "http", Port: 80, TargetPort: intOrString("8080")}}},
-	}, metav1.CreateOptions{})
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	}, metav1.CreateOptions{}))(s.t)
 }
 
 // endpoint is one address of a Service.

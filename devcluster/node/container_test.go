@@ -14,6 +14,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"slipway.dev/slipway/devcluster/must"
 )
 
 func isRunning(s corev1.ContainerStatus) bool    { return s.State.Running != nil }
@@ -23,14 +25,9 @@ func isReady(s corev1.ContainerStatus) bool      { return s.Ready }
 // logOf reads the log of a run that has ended.
 func (s *supervised) logOf(run int32) string {
 	s.t.Helper()
-	file, err := s.logs.find(run)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	file := must.Get(s.logs.find(run))(s.t)
 	var out bytes.Buffer
-	if err := file.copyTo(s.t.Context(), &out, func() error { return nil }, logQuery{tail: -1, limit: -1}); err != nil {
-		s.t.Fatal(err)
-	}
+	must.Do(s.t, file.copyTo(s.t.Context(), &out, func() error { return nil }, logQuery{tail: -1, limit: -1}))
 	return out.String()
 }
 
@@ -158,25 +155,14 @@ func TestProcessEndsWithItsLifeline(t *testing.T) {
 // closeLifelineOf closes this process's end of the pipe that is stdin of the child.
 func closeLifelineOf(t *testing.T, pid int) {
 	t.Helper()
-	pipe, err := os.Readlink("/proc/" + itoa(pid) + "/fd/0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	entries, err := os.ReadDir("/proc/self/fd")
-	if err != nil {
-		t.Fatal(err)
-	}
+	pipe := must.Get(os.Readlink("/proc/" + itoa(pid) + "/fd/0"))(t)
+	entries := must.Get(os.ReadDir("/proc/self/fd"))(t)
 	for _, entry := range entries {
 		if target, _ := os.Readlink("/proc/self/fd/" + entry.Name()); target == pipe {
 			// Through /dev/null, so that the node's own Close later closes no stranger's file.
-			null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
-			if err != nil {
-				t.Fatal(err)
-			}
+			null := must.Get(os.OpenFile(os.DevNull, os.O_WRONLY, 0))(t)
 			defer null.Close()
-			if err := syscall.Dup3(int(null.Fd()), atoi(t, entry.Name()), syscall.O_CLOEXEC); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, syscall.Dup3(int(null.Fd()), atoi(t, entry.Name()), syscall.O_CLOEXEC))
 			return
 		}
 	}
@@ -368,10 +354,7 @@ func TestPortStaysAcrossRestarts(t *testing.T) {
 		t.Errorf("dialling a container in back-off gave %v, want it refused", err)
 	}
 	c.until("ready again", isReady)
-	response, err := http.Get(c.url(defaultPort, "/status"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	response := must.Get(http.Get(c.url(defaultPort, "/status")))(t)
 	io.Copy(io.Discard, response.Body)
 	response.Body.Close()
 }

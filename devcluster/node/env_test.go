@@ -10,6 +10,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"slipway.dev/slipway/devcluster/must"
 )
 
 func TestExpand(t *testing.T) {
@@ -142,9 +144,7 @@ func TestEnvironment(t *testing.T) {
 				}
 				return
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			want := append([]string{"PATH=" + os.Getenv("PATH"), "HOSTNAME=web-0", listenVariable + "=8080=10.0.0.2:8080"}, tt.want...)
 			if !slices.ContainsFunc(tt.want, func(s string) bool { return strings.HasPrefix(s, "IMAGE=") }) {
 				want = append(want, "IMAGE=v1")

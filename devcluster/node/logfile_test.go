@@ -12,6 +12,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"slipway.dev/slipway/devcluster/must"
 )
 
 // openLog makes the log of run 0 with a small limit, so that rotation happens.
@@ -19,10 +21,7 @@ func openLog(t *testing.T, limit int64) (*logStore, *logFile) {
 	t.Helper()
 	store := newLogStore(filepath.Join(t.TempDir(), "main"))
 	store.limit = limit
-	file, err := store.create(0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := must.Get(store.create(0))(t)
 	t.Cleanup(file.end)
 	return store, file
 }
@@ -30,9 +29,7 @@ func openLog(t *testing.T, limit int64) (*logStore, *logFile) {
 func readLog(t *testing.T, file *logFile, q logQuery) string {
 	t.Helper()
 	var out bytes.Buffer
-	if err := file.copyTo(t.Context(), &out, func() error { return nil }, q); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, file.copyTo(t.Context(), &out, func() error { return nil }, q))
 	return out.String()
 }
 
@@ -104,10 +101,7 @@ func TestLogQueries(t *testing.T) {
 	}
 
 	// A log that is only on disk reads the same.
-	again, err := newLogStore(store.dir).find(0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	again := must.Get(newLogStore(store.dir).find(0))(t)
 	stamped := readLog(t, again, logQuery{tail: 2, limit: -1, timestamps: true, follow: true})
 	lines := strings.SplitAfter(strings.TrimSuffix(stamped, "\n"), "\n")
 	if len(lines) != 2 {
@@ -131,10 +125,7 @@ func TestLogRotation(t *testing.T) {
 	file.end()
 	var total int64
 	for _, path := range []string{store.path(0), store.path(0) + ".1"} {
-		info, err := os.Stat(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		info := must.Get(os.Stat(path))(t)
 		if info.Size() > 1000 {
 			t.Errorf("%s has %d bytes, more than its limit", path, info.Size())
 		}
@@ -206,10 +197,7 @@ func TestLogFollowEndsWithItsReader(t *testing.T) {
 func TestLogStoreKeepsTwoRuns(t *testing.T) {
 	store := newLogStore(filepath.Join(t.TempDir(), "main"))
 	for run := range int32(4) {
-		file, err := store.create(run)
-		if err != nil {
-			t.Fatal(err)
-		}
+		file := must.Get(store.create(run))(t)
 		fmt.Fprintf(file.stream("stdout"), "run %d\n", run)
 		file.end()
 	}
@@ -243,10 +231,7 @@ func TestParseLogQuery(t *testing.T) {
 		{in: "sinceTime=yesterday", err: `sinceTime="yesterday"`},
 		{in: "stream=stdin", err: `stream="stdin"`},
 	} {
-		values, err := url.ParseQuery(tt.in)
-		if err != nil {
-			t.Fatal(err)
-		}
+		values := must.Get(url.ParseQuery(tt.in))(t)
 		got, err := parseLogQuery(values, now)
 		if tt.err != "" {
 			if err == nil || !strings.Contains(err.Error(), tt.err) {
@@ -317,9 +302,7 @@ func TestTailOfALineInTwoFiles(t *testing.T) {
 	}
 	filler := file.stream("stderr")
 	io.WriteString(filler, strings.Repeat("y", 200)+"\n")
-	if _, err := os.Stat(file.rotated()); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(os.Stat(file.rotated()))(t)
 	if got := readLog(t, file, logQuery{tail: 1, limit: -1}); got != strings.Repeat("y", 200)+"\n" {
 		t.Errorf("the last line is %q", got)
 	}

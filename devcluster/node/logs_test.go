@@ -18,6 +18,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"slipway.dev/slipway/devcluster/must"
 )
 
 // authority signs certificates for tests.
@@ -28,23 +30,14 @@ type authority struct {
 
 func newAuthority(t *testing.T) *authority {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := must.Get(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test authority"},
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
 		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
 	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	cert, err := x509.ParseCertificate(der)
-	if err != nil {
-		t.Fatal(err)
-	}
+	der := must.Get(x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key))(t)
+	cert := must.Get(x509.ParseCertificate(der))(t)
 	return &authority{cert: cert, key: key}
 }
 
@@ -74,11 +67,7 @@ func (a *authority) issue(name string, usage x509.ExtKeyUsage, ips ...net.IP) (t
 
 func (a *authority) mustIssue(t *testing.T, name string, usage x509.ExtKeyUsage, ips ...net.IP) tls.Certificate {
 	t.Helper()
-	cert, err := a.issue(name, usage, ips...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return cert
+	return must.Get(a.issue(name, usage, ips...))(t)
 }
 
 // logServer serves the logs of one Pod. get sends requests with the API
@@ -92,10 +81,7 @@ type logServer struct {
 
 func newLogServer(t *testing.T, w *worker) *logServer {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	s := &logServer{t: t, ca: newAuthority(t), base: "https://" + listener.Addr().String()}
 	cfg := w.host.cfg
 	cfg.ServingCert = s.ca.mustIssue(t, "node", x509.ExtKeyUsageServerAuth, net.ParseIP("127.0.0.1"))
@@ -137,10 +123,7 @@ func TestLogsEndpointLetsInOnlyTheAPIServer(t *testing.T) {
 		"another name":      {s.ca.mustIssue(t, "admin", x509.ExtKeyUsageClientAuth)},
 		"a server":          {s.ca.mustIssue(t, "api-server", x509.ExtKeyUsageServerAuth)},
 	} {
-		conn, err := tls.Dial("tcp", strings.TrimPrefix(s.base, "https://"), &tls.Config{RootCAs: s.ca.pool(), Certificates: certificates})
-		if err != nil {
-			t.Fatal(err)
-		}
+		conn := must.Get(tls.Dial("tcp", strings.TrimPrefix(s.base, "https://"), &tls.Config{RootCAs: s.ca.pool(), Certificates: certificates}))(t)
 		// In TLS 1.3 the client learns of the refusal when it reads.
 		io.WriteString(conn, "GET /healthz HTTP/1.1\r\nHost: node\r\n\r\n")
 		answer, err := io.ReadAll(conn)
@@ -149,10 +132,7 @@ func TestLogsEndpointLetsInOnlyTheAPIServer(t *testing.T) {
 			t.Errorf("%s was answered %q, %v; want a refused handshake", name, answer, err)
 		}
 	}
-	response, err := s.apiServer().Get(s.base + "/healthz")
-	if err != nil {
-		t.Fatal(err)
-	}
+	response := must.Get(s.apiServer().Get(s.base + "/healthz"))(t)
 	defer response.Body.Close()
 	if body, _ := io.ReadAll(response.Body); response.StatusCode != http.StatusOK || string(body) != "ok" {
 		t.Errorf("healthz is %s %q", response.Status, body)
@@ -188,14 +168,8 @@ func TestLogsEndpointAnswers(t *testing.T) {
 		{"GET", "/pods", 404, "the process node serves /healthz and /containerLogs only"},
 		{"POST", "/containerLogs/default/pod/main", 404, "the process node serves /healthz and /containerLogs only"},
 	} {
-		request, err := http.NewRequest(tt.method, s.base+tt.path, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		response, err := client.Do(request)
-		if err != nil {
-			t.Fatal(err)
-		}
+		request := must.Get(http.NewRequest(tt.method, s.base+tt.path, nil))(t)
+		response := must.Get(client.Do(request))(t)
 		body, err := io.ReadAll(response.Body)
 		response.Body.Close()
 		if err != nil || response.StatusCode != tt.code || string(body) != tt.body {
@@ -210,10 +184,7 @@ func TestLogsEndpointFollows(t *testing.T) {
 			c := superviseFirst(t, testPod("wait"))
 			c.until("the start", isRunning)
 			s := newLogServer(t, c.w)
-			response, err := s.apiServer().Get(s.base + "/containerLogs/default/pod/main?follow=true")
-			if err != nil {
-				t.Fatal(err)
-			}
+			response := must.Get(s.apiServer().Get(s.base + "/containerLogs/default/pod/main?follow=true"))(t)
 			defer response.Body.Close()
 			lines := bufio.NewReader(response.Body)
 			if line, err := lines.ReadString('\n'); line != "waiting\n" {

@@ -32,6 +32,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"slipway.dev/slipway/devcluster/demo"
+	"slipway.dev/slipway/devcluster/must"
 )
 
 // roleVariable makes the test binary something else than a test: a container's process, or a whole node.
@@ -188,10 +189,7 @@ func (m memoryConfig) secret(_ context.Context, _, name string) (*corev1.Secret,
 // testHost is a node without an API server, in host mode on loopback.
 func testHost(t *testing.T) *shared {
 	t.Helper()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	self := must.Get(os.Executable())(t)
 	return &shared{
 		cfg: Config{
 			Name: "test", Address: netip.MustParseAddr("127.0.0.1"), Dir: t.TempDir(),
@@ -301,10 +299,7 @@ func (s *supervised) url(port int32, path string) string {
 
 func (s *supervised) post(path string) {
 	s.t.Helper()
-	response, err := http.Post(s.url(defaultPort, path), "", nil)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	response := must.Get(http.Post(s.url(defaultPort, path), "", nil))(s.t)
 	response.Body.Close()
 }
 
@@ -331,10 +326,7 @@ func ownProcesses(t *testing.T) []int {
 func childrenOf(t *testing.T, pid int) []int {
 	t.Helper()
 	var out []int
-	tasks, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
-	if err != nil {
-		t.Fatal(err)
-	}
+	tasks := must.Get(filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid)))(t)
 	for _, task := range tasks {
 		data, _ := os.ReadFile(task)
 		for field := range strings.FieldsSeq(string(data)) {
@@ -350,9 +342,5 @@ func itoa(n int) string { return strconv.Itoa(n) }
 
 func atoi(t *testing.T, s string) int {
 	t.Helper()
-	n, err := strconv.Atoi(s)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return n
+	return must.Get(strconv.Atoi(s))(t)
 }

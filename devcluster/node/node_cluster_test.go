@@ -17,6 +17,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"slipway.dev/slipway/devcluster/must"
 )
 
 func intOrString(s string) intstr.IntOrString { return intstr.Parse(s) }
@@ -37,10 +39,7 @@ func TestClusterNode(t *testing.T) {
 	c := useCluster(t)
 	stop := c.startNode(t, t.TempDir())
 	s := c.scene(t)
-	version, err := c.client.Discovery().ServerVersion()
-	if err != nil {
-		t.Fatal(err)
-	}
+	version := must.Get(c.client.Discovery().ServerVersion())(t)
 	check := func(ctx context.Context) error {
 		node, err := c.client.CoreV1().Nodes().Get(ctx, "slipway", metav1.GetOptions{})
 		if err != nil {
@@ -73,9 +72,7 @@ func TestClusterNode(t *testing.T) {
 	}
 	s.eventually("the node", check)
 	// Someone deletes it; it comes back with the next renewal.
-	if err := c.client.CoreV1().Nodes().Delete(t.Context(), "slipway", metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.client.CoreV1().Nodes().Delete(t.Context(), "slipway", metav1.DeleteOptions{}))
 	s.eventually("the node again", check)
 	stop()
 	if _, err := c.client.CoreV1().Nodes().Get(t.Context(), "slipway", metav1.GetOptions{}); err != nil {
@@ -99,9 +96,7 @@ func TestClusterDeployment(t *testing.T) {
 			},
 		},
 	}
-	if _, err := c.client.AppsV1().Deployments(s.ns).Create(t.Context(), deployment, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(c.client.AppsV1().Deployments(s.ns).Create(t.Context(), deployment, metav1.CreateOptions{}))(t)
 	s.rolledOut("web", 2)
 	first := s.readyEndpoints("web", 2)
 	if first[0].at == first[1].at {
@@ -119,9 +114,7 @@ func TestClusterDeployment(t *testing.T) {
 
 	// A rollout replaces both, and the slices follow.
 	patch := []byte(`{"spec":{"template":{"spec":{"containers":[{"name":"main","image":"slipway.dev/demo:v2"}]}}}}`)
-	if _, err := c.client.AppsV1().Deployments(s.ns).Patch(t.Context(), "web", types.StrategicMergePatchType, patch, metav1.PatchOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(c.client.AppsV1().Deployments(s.ns).Patch(t.Context(), "web", types.StrategicMergePatchType, patch, metav1.PatchOptions{}))(t)
 	s.rolledOut("web", 2)
 	for _, e := range s.readyEndpoints("web", 2) {
 		if response, _, err := s.ask("GET", "http://"+e.at+"/"); err != nil || response.Header.Get("X-Slipway-Version") != "v2" {
@@ -149,9 +142,7 @@ func TestClusterDeployment(t *testing.T) {
 	s.readyEndpoints("web", 2)
 
 	// The slices go with the Service.
-	if err := c.client.CoreV1().Services(s.ns).Delete(t.Context(), "web", metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.client.CoreV1().Services(s.ns).Delete(t.Context(), "web", metav1.DeleteOptions{}))
 	s.readyEndpoints("web", 0)
 }
 
@@ -230,18 +221,13 @@ func TestClusterRefusals(t *testing.T) {
 	})
 
 	// What is missing appears, and the container starts.
-	_, err := c.client.CoreV1().ConfigMaps(s.ns).Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "late"}, Data: map[string]string{"COLOUR": "green"}}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Get(c.client.CoreV1().ConfigMaps(s.ns).Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "late"}, Data: map[string]string{"COLOUR": "green"}}, metav1.CreateOptions{}))(t)
 	pod := s.pod("config", "its end", func(p *corev1.Pod) bool { return p.Status.Phase == corev1.PodSucceeded })
 	if got := s.log("config", corev1.PodLogOptions{}); !strings.Contains(got, "\nCOLOUR=green\n") && !strings.HasPrefix(got, "COLOUR=green\n") || !strings.Contains(got, "ADDRESS="+pod.Status.PodIP+"\n") {
 		t.Errorf("the container saw %q", got)
 	}
 	// A Pod that never started goes at once.
-	if err := c.client.CoreV1().Pods(s.ns).Delete(t.Context(), "image", metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.client.CoreV1().Pods(s.ns).Delete(t.Context(), "image", metav1.DeleteOptions{}))
 	s.gone("image")
 }
 
@@ -266,9 +252,7 @@ func TestClusterGracefulDelete(t *testing.T) {
 		}
 		return fmt.Errorf("no connection to %s", at)
 	})
-	if err := c.client.CoreV1().Pods(s.ns).Delete(t.Context(), "web", metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.client.CoreV1().Pods(s.ns).Delete(t.Context(), "web", metav1.DeleteOptions{}))
 	s.eventually("the endpoint to be terminating", func(ctx context.Context) error {
 		list, err := s.endpoints(ctx, "web")
 		if err == nil && len(list) == 1 && list[0].terminating && !list[0].ready {
@@ -293,10 +277,7 @@ func inFlight(t *testing.T, address string) bool {
 	to := netip.MustParseAddrPort(address)
 	a := to.Addr().As4()
 	want := fmt.Sprintf("%02X%02X%02X%02X:%04X 01", a[3], a[2], a[1], a[0], to.Port())
-	data, err := os.ReadFile("/proc/net/tcp")
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(os.ReadFile("/proc/net/tcp"))(t)
 	return strings.Contains(string(data), want)
 }
 
@@ -316,9 +297,7 @@ func TestClusterForcedDelete(t *testing.T) {
 	pods := c.client.CoreV1().Pods(s.ns)
 	remove := func(name string, o metav1.DeleteOptions) {
 		t.Helper()
-		if err := pods.Delete(t.Context(), name, o); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, pods.Delete(t.Context(), name, o))
 	}
 	now, short := int64(0), int64(1)
 	remove("slow", metav1.DeleteOptions{})
@@ -354,9 +333,7 @@ func TestClusterJobWithInitAndSidecar(t *testing.T) {
 			Containers: []corev1.Container{{Name: "work", Image: "container", Args: []string{"print", "worked"}}},
 		}}},
 	}
-	if _, err := c.client.BatchV1().Jobs(s.ns).Create(t.Context(), job, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(c.client.BatchV1().Jobs(s.ns).Create(t.Context(), job, metav1.CreateOptions{}))(t)
 	s.eventually("the job", func(ctx context.Context) error {
 		got, err := c.client.BatchV1().Jobs(s.ns).Get(ctx, "job", metav1.GetOptions{})
 		if err != nil || got.Status.Succeeded != 1 {
@@ -403,18 +380,13 @@ func TestClusterFollowLogs(t *testing.T) {
 	s := c.scene(t)
 	s.create("talk", "container", nil, "wait")
 	s.pod("talk", "the start", podIsReady)
-	stream, err := c.client.CoreV1().Pods(s.ns).GetLogs("talk", &corev1.PodLogOptions{Follow: true}).Stream(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	stream := must.Get(c.client.CoreV1().Pods(s.ns).GetLogs("talk", &corev1.PodLogOptions{Follow: true}).Stream(t.Context()))(t)
 	defer stream.Close()
 	lines := bufio.NewReader(stream)
 	if line, err := lines.ReadString('\n'); line != "waiting\n" {
 		t.Fatalf("the first line is %q, %v", line, err)
 	}
-	if err := c.client.CoreV1().Pods(s.ns).Delete(t.Context(), "talk", metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.client.CoreV1().Pods(s.ns).Delete(t.Context(), "talk", metav1.DeleteOptions{}))
 	if rest, err := io.ReadAll(lines); err != nil || string(rest) != "asked to end\n" {
 		t.Errorf("the rest is %q, %v", rest, err)
 	}

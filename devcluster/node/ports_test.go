@@ -9,6 +9,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"slipway.dev/slipway/devcluster/must"
 )
 
 // portPod has two regular containers, a sidecar, an init container, and one container that declares nothing.
@@ -77,10 +79,7 @@ func TestReservePorts(t *testing.T) {
 	for _, address := range []string{"127.0.0.1", "::1"} {
 		t.Run(address, func(t *testing.T) {
 			addr := netip.MustParseAddr(address)
-			reserved, err := reservePorts(addr, portPod())
-			if err != nil {
-				t.Fatal(err)
-			}
+			reserved := must.Get(reservePorts(addr, portPod()))(t)
 			defer reserved.release()
 			seen := map[uint16]bool{}
 			for _, p := range reserved.list {

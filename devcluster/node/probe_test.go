@@ -15,6 +15,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"slipway.dev/slipway/devcluster/must"
 )
 
 // A probe's life in fake time: when it looks, and what it reports. A container answers from upAfter on, and fails
@@ -101,9 +103,7 @@ func TestProbeChecks(t *testing.T) {
 	defer plain.Close()
 	defer secure.Close()
 	closed, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	closed.Close()
 	real := func(address string) uint16 { return netip.MustParseAddrPort(address).Port() }
 	ports := portMap{addr: netip.MustParseAddr("127.0.0.1"), list: []listenPort{

@@ -13,6 +13,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"slipway.dev/slipway/devcluster/must"
 )
 
 // The node ends and another one goes on: processes end with it, the API server keeps what it knew, and the Pods run
@@ -54,20 +56,12 @@ func TestClusterNodeRestarts(t *testing.T) {
 func TestClusterNodeIsKilled(t *testing.T) {
 	c := useCluster(t)
 	dir := t.TempDir()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	self := must.Get(os.Executable())(t)
 	node := exec.Command(self)
 	node.Env = append(os.Environ(), roleVariable+"=node", "SLIPWAY_NODE_TEST_CLUSTER="+c.dir, "SLIPWAY_NODE_TEST_DIR="+dir)
 	node.Stderr = os.Stderr
-	stdout, err := node.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := node.Start(); err != nil {
-		t.Fatal(err)
-	}
+	stdout := must.Get(node.StdoutPipe())(t)
+	must.Do(t, node.Start())
 	defer func() {
 		node.Process.Kill()
 		node.Wait()
@@ -84,9 +78,7 @@ func TestClusterNodeIsKilled(t *testing.T) {
 	if len(processes) != 2 {
 		t.Fatalf("the node has processes %v, want two", processes)
 	}
-	if err := node.Process.Signal(syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, node.Process.Signal(syscall.SIGKILL))
 	s.eventually("the processes to end", func(context.Context) error {
 		for _, pid := range processes {
 			if pidAlive(pid) {
@@ -96,9 +88,7 @@ func TestClusterNodeIsKilled(t *testing.T) {
 		return nil
 	})
 	// One is deleted while there is no node; the next node finishes that.
-	if err := c.client.CoreV1().Pods(s.ns).Delete(t.Context(), "doomed", metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.client.CoreV1().Pods(s.ns).Delete(t.Context(), "doomed", metav1.DeleteOptions{}))
 	c.startNode(t, dir)
 	s.pod("deaf", "the restart", func(p *corev1.Pod) bool { return podIsReady(p) && p.Status.ContainerStatuses[0].RestartCount == 1 })
 	s.gone("doomed")
@@ -126,9 +116,7 @@ func TestClusterPodNetwork(t *testing.T) {
 	if response, _, err := s.ask("GET", "http://127.77.0.3:8080/"); err != nil || response.Header.Get("X-Slipway-Pod") != "two" {
 		t.Errorf("two answers %v, %v", response, err)
 	}
-	if err := c.client.CoreV1().Pods(s.ns).Delete(t.Context(), "one", metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.client.CoreV1().Pods(s.ns).Delete(t.Context(), "one", metav1.DeleteOptions{}))
 	s.gone("one")
 	stop()
 	c.startNode(t, dir, network)
@@ -148,9 +136,7 @@ func TestClusterAPIServerHangs(t *testing.T) {
 	s.service("web")
 	s.create("web", "slipway.dev/demo:v1", withReadiness)
 	at := s.readyEndpoints("web", 1)[0].at
-	if err := c.process.Process.Signal(syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.process.Process.Signal(syscall.SIGSTOP))
 	resume := func() { c.process.Process.Signal(syscall.SIGCONT) }
 	defer resume()
 	s.ask("POST", "http://"+at+"/exit?code=3")
@@ -175,10 +161,7 @@ func TestRunRefusesAFaultyConfig(t *testing.T) {
 
 // Without an API server the node waits for one, and ends when its context does.
 func TestRunEndsWhileItWaits(t *testing.T) {
-	cfg, err := useCluster(t).nodeConfig(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	cfg := must.Get(useCluster(t).nodeConfig(t.TempDir()))(t)
 	nobody := *cfg.Client
 	nobody.Host = "https://127.0.0.1:1"
 	cfg.Client = &nobody

@@ -17,6 +17,8 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"golang.org/x/tools/txtar"
+
+	"slipway.dev/slipway/devcluster/must"
 )
 
 var update = flag.Bool("update", false, "rewrite the expected results in testdata")
@@ -30,10 +32,7 @@ func TestDesiredSlices(t *testing.T) {
 	}
 	for _, path := range files {
 		t.Run(strings.TrimSuffix(filepath.Base(path), ".txtar"), func(t *testing.T) {
-			archive, err := txtar.ParseFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			archive := must.Get(txtar.ParseFile(path))(t)
 			var service corev1.Service
 			var views []podView
 			for _, f := range archive.Files {
@@ -55,9 +54,7 @@ func TestDesiredSlices(t *testing.T) {
 			}
 			if *update {
 				last.Data = []byte(got)
-				if err := os.WriteFile(path, txtar.Format(archive), 0o644); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, os.WriteFile(path, txtar.Format(archive), 0o644))
 				return
 			}
 			if want := string(last.Data); got != want {
@@ -69,9 +66,7 @@ func TestDesiredSlices(t *testing.T) {
 
 func unmarshal(t *testing.T, data []byte, to any) {
 	t.Helper()
-	if err := yaml.UnmarshalStrict(data, to); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, yaml.UnmarshalStrict(data, to))
 }
 
 func viewOf(pod *corev1.Pod, number int) podView {

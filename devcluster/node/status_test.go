@@ -10,6 +10,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
+
+	"slipway.dev/slipway/devcluster/must"
 )
 
 // shape builds container statuses from words: "run" (ready), "unready", "wait", "backoff:N" (ended with N, comes back),
@@ -23,9 +25,7 @@ func shape(t *testing.T, words ...string) []corev1.ContainerStatus {
 		kind, code, _ := strings.Cut(word, ":")
 		ended := corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{}}
 		if code != "" {
-			if err := json.Unmarshal([]byte(code), &ended.Terminated.ExitCode); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, json.Unmarshal([]byte(code), &ended.Terminated.ExitCode))
 		}
 		switch kind {
 		case "run", "unready":
@@ -205,25 +205,14 @@ func TestStatusPatch(t *testing.T) {
 		t.Fatalf("the patch for no change is %s, %v", patch, err)
 	}
 	next := nextStatus(pod, observed{podIP: "10.0.0.9", hostIP: "10.0.0.1", regular: shape(t, "run"), now: apiTime(time.Unix(2000, 0))})
-	patch, err := statusPatch(pod, next)
-	if err != nil {
-		t.Fatal(err)
-	}
+	patch := must.Get(statusPatch(pod, next))(t)
 	if !strings.Contains(string(patch), `"uid":"u"`) {
 		t.Errorf("the patch does not carry the UID: %s", patch)
 	}
-	original, err := json.Marshal(pod)
-	if err != nil {
-		t.Fatal(err)
-	}
-	merged, err := strategicpatch.StrategicMergePatch(original, patch, corev1.Pod{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	original := must.Get(json.Marshal(pod))(t)
+	merged := must.Get(strategicpatch.StrategicMergePatch(original, patch, corev1.Pod{}))(t)
 	var got corev1.Pod
-	if err := json.Unmarshal(merged, &got); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(merged, &got))
 	if len(got.Status.PodIPs) != 1 || got.Status.PodIPs[0].IP != "10.0.0.9" {
 		t.Errorf("podIPs are %v", got.Status.PodIPs)
 	}

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"slipway.dev/slipway/devcluster/must"
 )
 
 // serverLeaf is a certificate for 127.0.0.1.
@@ -42,17 +44,12 @@ func TestFileModes(t *testing.T) {
 	ca := openAuthority(t, dir, "ca")
 	issue(t, ca, "server", serverLeaf)
 	private, public, err := SigningKey(dir, "service-account")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	want := map[string]fs.FileMode{
 		ca.File(): 0o644, ca.KeyFile(): 0o600, private: 0o600, public: 0o644,
 		filepath.Join(dir, "server.key"): 0o600, filepath.Join(dir, "server.crt"): 0o644,
 	}
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	entries := must.Get(os.ReadDir(dir))(t)
 	for _, e := range entries {
 		path := filepath.Join(dir, e.Name())
 		info, err := e.Info()
@@ -69,13 +66,8 @@ func TestSigningKeyIsKept(t *testing.T) {
 	dir := t.TempDir()
 	read := func() string {
 		private, _, err := SigningKey(dir, "service-account")
-		if err != nil {
-			t.Fatal(err)
-		}
-		content, err := os.ReadFile(private)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
+		content := must.Get(os.ReadFile(private))(t)
 		return string(content)
 	}
 	if first := read(); first != read() {
@@ -86,9 +78,7 @@ func TestSigningKeyIsKept(t *testing.T) {
 func TestBrokenAuthorityIsNotReplaced(t *testing.T) {
 	dir := t.TempDir()
 	ca := openAuthority(t, dir, "ca")
-	if err := os.WriteFile(ca.File(), []byte("garbage"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(ca.File(), []byte("garbage"), 0o644))
 	if _, err := OpenAuthority(dir, "ca"); err == nil || !strings.Contains(err.Error(), ca.File()) {
 		t.Errorf("got %v, want an error that names the file", err)
 	}
@@ -96,24 +86,13 @@ func TestBrokenAuthorityIsNotReplaced(t *testing.T) {
 
 func openAuthority(t *testing.T, dir, name string) *Authority {
 	t.Helper()
-	a, err := OpenAuthority(dir, name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return a
+	return must.Get(OpenAuthority(dir, name))(t)
 }
 
 func issue(t *testing.T, a *Authority, name string, leaf Leaf) tls.Certificate {
 	t.Helper()
-	pair, err := a.Issue(name, leaf)
-	if err != nil {
-		t.Fatal(err)
-	}
-	cert, err := tls.LoadX509KeyPair(pair.CertFile, pair.KeyFile)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return cert
+	pair := must.Get(a.Issue(name, leaf))(t)
+	return must.Get(tls.LoadX509KeyPair(pair.CertFile, pair.KeyFile))(t)
 }
 
 // handshake connects over loopback with both sides verifying against the authority; wantErr is part of the server's error.
@@ -122,9 +101,7 @@ func handshake(t *testing.T, server, client tls.Certificate, ca *Authority, want
 	ln, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{
 		Certificates: []tls.Certificate{server}, ClientCAs: ca.Pool(), ClientAuth: tls.RequireAndVerifyClientCert,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer ln.Close()
 	done := make(chan struct{})
 	go func() {
@@ -135,10 +112,7 @@ func handshake(t *testing.T, server, client tls.Certificate, ca *Authority, want
 			conn.Close()
 		}
 	}()
-	conn, err := ln.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := must.Get(ln.Accept())(t)
 	err = conn.(*tls.Conn).Handshake()
 	conn.Close()
 	<-done

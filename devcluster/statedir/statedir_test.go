@@ -8,14 +8,14 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"slipway.dev/slipway/devcluster/must"
 )
 
 func TestOpenLocks(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "new", "cluster")
 	path, lock, err := Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if path != dir {
 		t.Errorf("path is %s, want %s", path, dir)
 	}
@@ -41,9 +41,7 @@ func TestOpenLocks(t *testing.T) {
 
 func TestOpenErrors(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, nil, 0o600))
 	tests := []struct{ name, dir, want string }{
 		{"none given", "", "--dir is required"},
 		{"a file", file, "cannot make the state directory"},
@@ -63,10 +61,7 @@ func TestListenKeepsThePort(t *testing.T) {
 	if again := listenPort(t, dir, 0); again != first {
 		t.Errorf("second start is on port %d, the first was on %d", again, first)
 	}
-	taken, err := listenTCP(loopback(), first)
-	if err != nil {
-		t.Fatal(err)
-	}
+	taken := must.Get(listenTCP(loopback(), first))(t)
 	defer taken.Close()
 	if other := listenPort(t, dir, 0); other == first {
 		t.Errorf("port %d was given twice", first)
@@ -78,9 +73,7 @@ func TestListenKeepsThePort(t *testing.T) {
 
 func TestListenRefusesGarbage(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "port"), []byte("many"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(dir, "port"), []byte("many"), 0o600))
 	if _, err := Listen(dir, loopback(), 0); err == nil || !strings.Contains(err.Error(), "delete it") {
 		t.Errorf("got %v, want an error that says what to do", err)
 	}
@@ -89,10 +82,7 @@ func TestListenRefusesGarbage(t *testing.T) {
 // listenPort opens the port, checks that it is on loopback, and closes it again.
 func listenPort(t *testing.T, dir string, port uint16) uint16 {
 	t.Helper()
-	ln, err := Listen(dir, loopback(), port)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ln := must.Get(Listen(dir, loopback(), port))(t)
 	defer ln.Close()
 	addr := ln.Addr().(*net.TCPAddr)
 	if !addr.IP.IsLoopback() {
@@ -110,9 +100,6 @@ func TestListenClosesOnError(t *testing.T) {
 	if ln, err := Listen(missing, loopback(), port); err == nil || ln != nil {
 		t.Fatalf("got %v and %v, want only an error", ln, err)
 	}
-	again, err := listenTCP(loopback(), port)
-	if err != nil {
-		t.Fatal(err)
-	}
+	again := must.Get(listenTCP(loopback(), port))(t)
 	again.Close()
 }
