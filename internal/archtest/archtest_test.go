@@ -17,10 +17,7 @@ import (
 const root = "../.."
 
 func TestImports(t *testing.T) {
-	findings := must.Get(archtest.CheckImports(deadline(t), archtest.HouseTable(), root))(t)
-	for _, f := range findings {
-		t.Error(f)
-	}
+	report(t, must.Get(archtest.CheckImports(deadline(t), archtest.HouseTable(), root))(t))
 }
 
 // The test of the test: small modules that break one rule each. Those called

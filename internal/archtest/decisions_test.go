@@ -10,10 +10,7 @@ import (
 
 // Every decision has a status and is named where it governs.
 func TestDecisions(t *testing.T) {
-	findings := must.Get(archtest.CheckDecisions(filepath.Join(root, "docs", "decisions"), root, archtest.HouseRules()))(t)
-	for _, f := range findings {
-		t.Error(f)
-	}
+	report(t, must.Get(archtest.CheckDecisions(filepath.Join(root, "docs", "decisions"), root, archtest.HouseRules()))(t))
 }
 
 func TestDecisionsFixture(t *testing.T) {

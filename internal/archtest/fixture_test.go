@@ -54,6 +54,14 @@ func write(t *testing.T, dir, name, text string) {
 	must.Do(t, os.WriteFile(file, []byte(text), 0o644))
 }
 
+// report makes each finding an error of the test.
+func report(t *testing.T, findings []finding.Finding) {
+	t.Helper()
+	for _, f := range findings {
+		t.Error(f)
+	}
+}
+
 // expectMessages compares findings with parts of their messages, in order.
 func expectMessages(t *testing.T, findings []finding.Finding, want ...string) {
 	t.Helper()

@@ -9,10 +9,7 @@ import (
 
 // Links between pages lead to files and headings that exist.
 func TestLinks(t *testing.T) {
-	findings := must.Get(archtest.CheckLinks(archtest.HouseRules(), root))(t)
-	for _, f := range findings {
-		t.Error(f)
-	}
+	report(t, must.Get(archtest.CheckLinks(archtest.HouseRules(), root))(t))
 }
 
 func TestLinksFixture(t *testing.T) {

@@ -11,10 +11,7 @@ import (
 // Both modules of the repository require the same versions, so that what they
 // share is compiled once.
 func TestVersions(t *testing.T) {
-	findings := must.Get(archtest.CheckVersions(deadline(t), root, filepath.Join(root, "devcluster")))(t)
-	for _, f := range findings {
-		t.Error(f)
-	}
+	report(t, must.Get(archtest.CheckVersions(deadline(t), root, filepath.Join(root, "devcluster")))(t))
 }
 
 func TestVersionsFixture(t *testing.T) {
@@ -27,10 +24,7 @@ func TestVersionsFixture(t *testing.T) {
 
 // Every direct dependency has a reason in docs/architecture.md.
 func TestDependencies(t *testing.T) {
-	findings := must.Get(archtest.CheckDependencies(deadline(t), filepath.Join(root, "docs", "architecture.md"), root, filepath.Join(root, "devcluster")))(t)
-	for _, f := range findings {
-		t.Error(f)
-	}
+	report(t, must.Get(archtest.CheckDependencies(deadline(t), filepath.Join(root, "docs", "architecture.md"), root, filepath.Join(root, "devcluster")))(t))
 }
 
 func TestDependenciesFixture(t *testing.T) {

@@ -18,9 +18,7 @@ func TestProse(t *testing.T) {
 	for _, density := range rules.Densities {
 		t.Logf("%s: %.1f in 1,000 lines of comments", density.Name, prose.Density(density.Name))
 	}
-	for _, f := range findings {
-		t.Error(f)
-	}
+	report(t, findings)
 }
 
 func TestProseFixture(t *testing.T) {

@@ -10,10 +10,7 @@ import (
 
 // The map names every package, and only folders that exist.
 func TestRooms(t *testing.T) {
-	findings := must.Get(archtest.CheckRooms(filepath.Join(root, "docs", "architecture.md"), root, archtest.HouseRules()))(t)
-	for _, f := range findings {
-		t.Error(f)
-	}
+	report(t, must.Get(archtest.CheckRooms(filepath.Join(root, "docs", "architecture.md"), root, archtest.HouseRules()))(t))
 }
 
 func TestRoomsFixture(t *testing.T) {

@@ -16,10 +16,7 @@ import (
 
 // TestSource covers both modules: the walk does not stop at a go.mod.
 func TestSource(t *testing.T) {
-	findings := must.Get(archtest.CheckSource(archtest.HouseRules(), root))(t)
-	for _, f := range findings {
-		t.Error(f)
-	}
+	report(t, must.Get(archtest.CheckSource(archtest.HouseRules(), root))(t))
 }
 
 // The test of the test: small repositories that break one rule each, under

@@ -13,8 +13,7 @@ import (
 )
 
 func TestApply(t *testing.T) {
-	cluster := kubetest.Shared(t)
-	namespace := cluster.Namespace(t)
+	cluster, namespace := kubetest.SharedNamespace(t)
 	target := kube.Target{Namespace: namespace, Manager: "apply-test"}
 
 	applied, err := cluster.Cluster.Apply(t.Context(), target, `
@@ -57,8 +56,7 @@ data: {colour: green}
 // A kind that did not exist when the mapper first looked is found, and waited for
 // until it is served.
 func TestApplyNewKind(t *testing.T) {
-	cluster := kubetest.Shared(t)
-	namespace := cluster.Namespace(t)
+	cluster, namespace := kubetest.SharedNamespace(t)
 	group := namespace + ".example.com"
 	const thing = `
 apiVersion: GROUP/v1
@@ -98,8 +96,7 @@ spec:
 }
 
 func TestApplyErrors(t *testing.T) {
-	cluster := kubetest.Shared(t)
-	namespace := cluster.Namespace(t)
+	cluster, namespace := kubetest.SharedNamespace(t)
 	tests := []struct{ name, manifest, want string }{
 		{"not YAML", "a: b: c", "read manifest after object 0"},
 		{"no kind", "apiVersion: v1\nmetadata: {name: x}", "object 1 of the manifest needs apiVersion, kind and metadata.name"},

@@ -88,8 +88,7 @@ func leaseOf(t *testing.T, cluster *kubetest.Cluster, namespace string, holds fu
 // A leader that ends gives the Lease up, one that is killed loses it after its
 // time, and one that comes back competes again. There is never more than one.
 func TestElectTakeover(t *testing.T) {
-	cluster := kubetest.Shared(t)
-	namespace := cluster.Namespace(t)
+	cluster, namespace := kubetest.SharedNamespace(t)
 	var all leaders
 	election := func(identity string) kube.Election {
 		return kube.Election{Namespace: namespace, Name: "edge", Identity: identity}
@@ -119,8 +118,7 @@ func TestElectTakeover(t *testing.T) {
 // Without the right to the Lease nobody leads, and one message says so, not one
 // for each try. When the right comes, so does the Lease.
 func TestElectForbidden(t *testing.T) {
-	cluster := kubetest.Shared(t)
-	namespace := cluster.Namespace(t)
+	cluster, namespace := kubetest.SharedNamespace(t)
 	limited := *cluster.Config
 	limited.Impersonate.UserName = "system:serviceaccount:" + namespace + ":default"
 	connection := &kube.Cluster{Config: &limited, Client: clientFor(t, &limited)}

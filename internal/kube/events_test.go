@@ -34,8 +34,7 @@ func eventsAbout(t *testing.T, cluster *kubetest.Cluster, namespace, name string
 // The same notice is one Event, also from another replica; another one is
 // another Event.
 func TestAnnounceOnce(t *testing.T) {
-	cluster := kubetest.Shared(t)
-	namespace := cluster.Namespace(t)
+	cluster, namespace := kubetest.SharedNamespace(t)
 	notice := kube.Notice{
 		Regarding: corev1.ObjectReference{APIVersion: "v1", Kind: "ConfigMap", Namespace: namespace, Name: "thing", UID: "1-2-3"},
 		Warning:   true, Reason: "RefusedInvalid", Action: "Route", Note: "data.a: it is blue", Times: 1,
@@ -64,8 +63,7 @@ func TestAnnounceOnce(t *testing.T) {
 
 // Texts and names of any length are taken.
 func TestAnnounceLengths(t *testing.T) {
-	cluster := kubetest.Shared(t)
-	namespace := cluster.Namespace(t)
+	cluster, namespace := kubetest.SharedNamespace(t)
 	for _, test := range []struct{ name, note string }{
 		{strings.Repeat("a", 253), "short"},
 		{strings.Repeat("a", 235) + "." + strings.Repeat("b", 17), "short"},

@@ -19,8 +19,7 @@ import (
 
 // The condition sees what is there at first, each later state, and the end.
 func TestWaitForFollowsChanges(t *testing.T) {
-	cluster := kubetest.Shared(t)
-	namespace := cluster.Namespace(t)
+	cluster, namespace := kubetest.SharedNamespace(t)
 	configMaps := cluster.Client.CoreV1().ConfigMaps(namespace)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()

@@ -16,8 +16,7 @@ import (
 // A reader that follows a log gets all of it and is let go at the end.
 func TestLogsAreFollowed(t *testing.T) {
 	t.Parallel()
-	cluster := kubetest.Shared(t)
-	namespace := cluster.Namespace(t)
+	cluster, namespace := kubetest.SharedNamespace(t)
 	cluster.Apply(t, namespace, demoPod("demo", "args: [--log-every=50ms]", "restartPolicy: Never"))
 	pod := waitForPod(t, cluster, namespace, "demo", podReady)
 
@@ -45,8 +44,7 @@ func TestLogsAreFollowed(t *testing.T) {
 
 func TestLogOfPreviousContainer(t *testing.T) {
 	t.Parallel()
-	cluster := kubetest.Shared(t)
-	namespace := cluster.Namespace(t)
+	cluster, namespace := kubetest.SharedNamespace(t)
 	cluster.Apply(t, namespace, demoPod("demo", "", ""))
 	pod := waitForPod(t, cluster, namespace, "demo", podReady)
 	mustPost(t, demoAddress(pod), "/exit?code=4")
@@ -63,8 +61,7 @@ func TestLogOfPreviousContainer(t *testing.T) {
 
 func TestLogSelection(t *testing.T) {
 	t.Parallel()
-	cluster := kubetest.Shared(t)
-	namespace := cluster.Namespace(t)
+	cluster, namespace := kubetest.SharedNamespace(t)
 	cluster.Apply(t, namespace, demoPod("demo", "args: [--exit-after=500ms, --log-every=10ms, --exit-code=0]", "restartPolicy: Never"))
 	waitForPod(t, cluster, namespace, "demo", func(pod *corev1.Pod) error {
 		if pod.Status.Phase != corev1.PodSucceeded {

@@ -21,8 +21,7 @@ import (
 
 func TestEnvironment(t *testing.T) {
 	t.Parallel()
-	cluster := kubetest.Shared(t)
-	namespace := cluster.Namespace(t)
+	cluster, namespace := kubetest.SharedNamespace(t)
 	cluster.Apply(t, namespace, `
 apiVersion: v1
 kind: ConfigMap
@@ -52,8 +51,7 @@ env:
 // Only a Pod that says it is ready gets traffic.
 func TestReadinessProbe(t *testing.T) {
 	t.Parallel()
-	cluster := kubetest.Shared(t)
-	namespace := cluster.Namespace(t)
+	cluster, namespace := kubetest.SharedNamespace(t)
 	cluster.Apply(t, namespace, demoPod("demo", `
 args: [--not-ready]
 startupProbe: {tcpSocket: {port: 8080}, periodSeconds: 1, failureThreshold: 30}
@@ -95,8 +93,7 @@ spec: {selector: {app: demo}, ports: [{port: 80, targetPort: 8080}]}
 // A container whose liveness probe fails is ended and started anew.
 func TestLivenessProbe(t *testing.T) {
 	t.Parallel()
-	cluster := kubetest.Shared(t)
-	namespace := cluster.Namespace(t)
+	cluster, namespace := kubetest.SharedNamespace(t)
 	cluster.Apply(t, namespace, demoPod("demo",
 		`livenessProbe: {httpGet: {path: /readyz, port: 8080}, periodSeconds: 1, failureThreshold: 2}`, ""))
 	pod := waitForPod(t, cluster, namespace, "demo", podReady)
@@ -111,8 +108,7 @@ func TestLivenessProbe(t *testing.T) {
 
 func TestRestartPolicy(t *testing.T) {
 	t.Parallel()
-	cluster := kubetest.Shared(t)
-	namespace := cluster.Namespace(t)
+	cluster, namespace := kubetest.SharedNamespace(t)
 	tests := []struct {
 		policy   corev1.RestartPolicy
 		code     int
@@ -172,8 +168,7 @@ func TestTerminationGrace(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			cluster := kubetest.Shared(t)
-			namespace := cluster.Namespace(t)
+			cluster, namespace := kubetest.SharedNamespace(t)
 			cluster.Apply(t, namespace, demoPod("demo", "", ""))
 			pod := waitForPod(t, cluster, namespace, "demo", podReady)
 			response := must.Get(open(t.Context(), "GET",
@@ -199,8 +194,7 @@ func TestTerminationGrace(t *testing.T) {
 
 func TestUnknownImage(t *testing.T) {
 	t.Parallel()
-	cluster := kubetest.Shared(t)
-	namespace := cluster.Namespace(t)
+	cluster, namespace := kubetest.SharedNamespace(t)
 	cluster.Apply(t, namespace, strings.ReplaceAll(demoPod("other", "", ""), "slipway.dev/demo:v1", "nginx:1.29"))
 	pod := waitForPod(t, cluster, namespace, "other", waitingFor("ErrImagePull"))
 	if pod.Status.Phase != corev1.PodPending {
@@ -217,8 +211,7 @@ func TestUnknownImage(t *testing.T) {
 // Nothing that a manifest names is executed, in whatever place it names it.
 func TestCommandsAreRefused(t *testing.T) {
 	t.Parallel()
-	cluster := kubetest.Shared(t)
-	namespace := cluster.Namespace(t)
+	cluster, namespace := kubetest.SharedNamespace(t)
 	trace := filepath.Join(t.TempDir(), "executed")
 	tests := []struct{ name, field, container string }{
 		{"command", "command", fmt.Sprintf(`command: [/bin/sh, -c, "touch %s"]`, trace)},

@@ -28,9 +28,7 @@ func deadEdge(t *testing.T, dir, _ string) {
 	s, facts := startJSON(t, "--dir", dir)
 	edge := row(t, facts, "edge")
 	must.Do(t, syscall.Kill(edge.PID, syscall.SIGKILL))
-	if code := s.wait(t); code != 1 {
-		t.Errorf("exit code %d, want 1", code)
-	}
+	s.requireExit(t, 1)
 	for _, text := range []string{"edge ended by itself (signal: killed)", "the end of " + edge.Log, "entry point takes traffic"} {
 		if !strings.Contains(s.Log.String(), text) {
 			t.Errorf("%q is missing in:\n%s", text, s.Log)

@@ -70,9 +70,7 @@ func delivers(t *testing.T, dir, kubeconfig string) {
 		}
 	}
 	s.signal(t, syscall.SIGTERM)
-	if code := s.wait(t); code != 0 {
-		t.Errorf("exit code %d after SIGTERM", code)
-	}
+	s.requireExit(t, 0)
 	requireNothingRuns(t)
 }
 
@@ -250,7 +248,7 @@ func adopts(t *testing.T, dir, kubeconfig string) {
 	requireAdopted(t, found)
 	// A start right after a kill waits for what the killed one has left.
 	s.signal(t, syscall.SIGKILL)
-	s.wait(t)
+	s.Wait(t)
 }
 
 func requireAdopted(t *testing.T, found *appsv1.Deployment) {

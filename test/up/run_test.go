@@ -72,10 +72,13 @@ func (s *slipway) signalUntilExit(t *testing.T, signal syscall.Signal) {
 	}
 }
 
-// wait returns the exit code; -1 is the end by a signal.
-func (s *slipway) wait(t *testing.T) int {
+// requireExit waits for the end and compares the exit code; -1 is the end by a
+// signal.
+func (s *slipway) requireExit(t *testing.T, want int) {
 	t.Helper()
-	return s.Wait(t).ExitCode()
+	if code := s.Wait(t).ExitCode(); code != want {
+		t.Errorf("exit code %d, want %d", code, want)
+	}
 }
 
 // fails runs `slipway up`, which must exit with the code, and returns what it
@@ -83,9 +86,7 @@ func (s *slipway) wait(t *testing.T) int {
 func fails(t *testing.T, code int, arguments ...string) string {
 	t.Helper()
 	s := start(t, arguments...)
-	if got := s.wait(t); got != code {
-		t.Errorf("exit code %d, want %d", got, code)
-	}
+	s.requireExit(t, code)
 	return s.Log.String()
 }
 

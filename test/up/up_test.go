@@ -113,9 +113,7 @@ func firstStart(t *testing.T, dir, kubeconfig string) {
 	makeConfigMap(t, connect(t, kubeconfig))
 	requireHealed(t, connect(t, kubeconfig))
 	s.signal(t, syscall.SIGINT)
-	if code := s.wait(t); code != 0 {
-		t.Errorf("exit code %d after Ctrl-C", code)
-	}
+	s.requireExit(t, 0)
 	if _, after, _ := strings.Cut(s.Out.String(), "agent: stopped"); !strings.Contains(after, "devcluster: stopped") {
 		t.Error("it did not say that it stopped, the cluster last")
 	}
@@ -152,9 +150,7 @@ func thirdStart(t *testing.T, dir, kubeconfig string) {
 
 	deleteApplication(t, cluster)
 	shell(t, hint(t, facts, "stop"))
-	if code := s.wait(t); code != 0 {
-		t.Errorf("exit code %d after SIGTERM", code)
-	}
+	s.requireExit(t, 0)
 	requireNothingRuns(t)
 }
 
@@ -185,9 +181,7 @@ func killed(t *testing.T, dir, kubeconfig string) {
 	}
 	applyOldDemo(t, cluster)
 	s.signal(t, syscall.SIGKILL)
-	if code := s.wait(t); code != -1 {
-		t.Errorf("exit code %d after SIGKILL", code)
-	}
+	s.requireExit(t, -1)
 	requireNothingRuns(t)
 	makeOld(t, dir)
 }
@@ -204,16 +198,14 @@ func reset(t *testing.T, dir, kubeconfig string) {
 	requireReadyDemo(t, cluster, "slipway.dev/demo:v1")
 	// A start right after a kill waits for what the killed one has left.
 	s.signal(t, syscall.SIGKILL)
-	s.wait(t)
+	s.Wait(t)
 }
 
 func deadCluster(t *testing.T, dir, _ string) {
 	s, facts := startJSON(t, "--dir", dir)
 	cluster := row(t, facts, "devcluster")
 	must.Do(t, syscall.Kill(cluster.PID, syscall.SIGKILL))
-	if code := s.wait(t); code != 1 {
-		t.Errorf("exit code %d, want 1", code)
-	}
+	s.requireExit(t, 1)
 	for _, text := range []string{"devcluster ended by itself (signal: killed)", "the end of " + cluster.Log} {
 		if !strings.Contains(s.Log.String(), text) {
 			t.Errorf("%q is missing in:\n%s", text, s.Log)
@@ -229,9 +221,7 @@ func impatient(t *testing.T, dir, _ string) {
 	s.signal(t, syscall.SIGINT)
 	s.AwaitOutput(t, s.Log, "devcluster: stopping")
 	s.signalUntilExit(t, syscall.SIGINT)
-	if code := s.wait(t); code != 1 {
-		t.Errorf("exit code %d, want 1", code)
-	}
+	s.requireExit(t, 1)
 	if !strings.Contains(s.Log.String(), "devcluster: killed, as requested") {
 		t.Errorf("it did not say that it killed:\n%s", s.Log)
 	}

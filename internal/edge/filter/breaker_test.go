@@ -27,6 +27,14 @@ func send(t *testing.T, chain *filter.Chain, after time.Duration, status int) in
 	return r.status()
 }
 
+// expect compares the status that a request gets.
+func expect(t *testing.T, want, got int, when string) {
+	t.Helper()
+	if got != want {
+		t.Errorf("%s: %d, want %d", when, got, want)
+	}
+}
+
 // opened gives a chain whose breaker opened at the start, for five seconds.
 func opened(t *testing.T, more ...route.Policy) *filter.Chain {
 	t.Helper()
@@ -82,9 +90,7 @@ func TestBreakerWindowSlides(t *testing.T) {
 	if got := send(t, chain, 20*time.Second, 500); got != 0 {
 		t.Fatalf("one of four is not enough: %d", got)
 	}
-	if got := send(t, chain, 20*time.Second, 200); got != 503 {
-		t.Errorf("two of four are enough: %d", got)
-	}
+	expect(t, 503, send(t, chain, 20*time.Second, 200), "two of four are enough")
 }
 
 // TestBreakerForgetsInPauses has parts of the window that nothing came in.
@@ -92,12 +98,8 @@ func TestBreakerForgetsInPauses(t *testing.T) {
 	chain := compile(t, filter.NewCounters(start), breakerPolicy("b", 100, 2))
 	send(t, chain, 0, 500)
 	send(t, chain, 12*time.Second, 500)
-	if got := send(t, chain, 13*time.Second, 500); got != 0 {
-		t.Errorf("one in ten seconds is not enough: %d", got)
-	}
-	if got := send(t, chain, 13*time.Second, 500); got != 503 {
-		t.Errorf("two in ten seconds are enough: %d", got)
-	}
+	expect(t, 0, send(t, chain, 13*time.Second, 500), "one in ten seconds is not enough")
+	expect(t, 503, send(t, chain, 13*time.Second, 500), "two in ten seconds are enough")
 }
 
 func TestBreakerTriesOne(t *testing.T) {
@@ -110,36 +112,24 @@ func TestBreakerTriesOne(t *testing.T) {
 		t.Errorf("another beside the trial gets %d", got)
 	}
 	trial.finish(200)
-	if got := send(t, chain, 5*time.Second, 200); got != 0 {
-		t.Errorf("after a good trial: %d", got)
-	}
+	expect(t, 0, send(t, chain, 5*time.Second, 200), "after a good trial")
 }
 
 func TestBreakerTrialWithoutResult(t *testing.T) {
 	chain := opened(t)
 	gone := begin(t, chain, get("/"), at(5*time.Second))
 	gone.chain.Done(&gone.x, gone.ran) // the client is gone: no answer
-	if got := send(t, chain, 5*time.Second, 503); got != 0 {
-		t.Errorf("the next is not tried: %d", got)
-	}
-	if got := send(t, chain, 6*time.Second, 200); got != 503 {
-		t.Errorf("after a bad trial: %d", got)
-	}
+	expect(t, 0, send(t, chain, 5*time.Second, 503), "the next is not tried")
+	expect(t, 503, send(t, chain, 6*time.Second, 200), "after a bad trial")
 }
 
 func TestBreakerTrialThatNeverEnds(t *testing.T) {
 	chain := opened(t)
 	stuck := begin(t, chain, get("/"), at(5*time.Second))
-	if got := send(t, chain, 9*time.Second, 200); got != 503 {
-		t.Errorf("while the trial is young: %d", got)
-	}
-	if got := send(t, chain, 10*time.Second, 200); got != 0 {
-		t.Errorf("another is not tried: %d", got)
-	}
+	expect(t, 503, send(t, chain, 9*time.Second, 200), "while the trial is young")
+	expect(t, 0, send(t, chain, 10*time.Second, 200), "another is not tried")
 	stuck.finish(500) // too late to count
-	if got := send(t, chain, 11*time.Second, 200); got != 0 {
-		t.Errorf("an old trial opens the breaker: %d", got)
-	}
+	expect(t, 0, send(t, chain, 11*time.Second, 200), "an old trial opens the breaker")
 }
 
 // TestBreakerIgnoresFilters gives the trial the answer of another filter, which
@@ -174,9 +164,7 @@ func TestBreakerIgnoresLateFailures(t *testing.T) {
 		t.Fatalf("the trial gets %d", got)
 	}
 	slow.finish(504)
-	if got := send(t, chain, 6*time.Second, 200); got != 0 {
-		t.Errorf("a failure from before it opened counts again: %d", got)
-	}
+	expect(t, 0, send(t, chain, 6*time.Second, 200), "a failure from before it opened counts again")
 }
 
 // TestBreakerKeepsItsTime opens by a request that began long before: what counts
@@ -186,9 +174,7 @@ func TestBreakerKeepsItsTime(t *testing.T) {
 	slow := begin(t, chain, get("/"))
 	send(t, chain, 30*time.Second, 500)
 	slow.finish(504)
-	if got := send(t, chain, 34*time.Second, 200); got != 503 {
-		t.Errorf("it was open in the past only: %d", got)
-	}
+	expect(t, 503, send(t, chain, 34*time.Second, 200), "it was open in the past only")
 }
 
 // TestBreakerTogether sends many requests at once to a breaker whose time is
@@ -215,7 +201,5 @@ func TestBreakerTogether(t *testing.T) {
 	for _, r := range all {
 		r.finish(200)
 	}
-	if got := send(t, chain, 5*time.Second, 200); got != 0 {
-		t.Errorf("after a good trial: %d", got)
-	}
+	expect(t, 0, send(t, chain, 5*time.Second, 200), "after a good trial")
 }

@@ -36,8 +36,7 @@ func (w *world) namesOf(app tracking.App, namespace string) []string {
 
 // Only what has the label is there, and each change of it is told.
 func TestFollow(t *testing.T) {
-	cluster := kubetest.Shared(t)
-	namespace := cluster.Namespace(t)
+	cluster, namespace := kubetest.SharedNamespace(t)
 	cluster.Apply(t, namespace, configMap("one", "first", shop)+configMap("two", "first", bank)+configMap("bare", "first"))
 	sent := &kubetest.Gate{}
 	w := follow(t, connect(t, cluster, sent.Option))
@@ -103,8 +102,7 @@ func oldServer(config *rest.Config) {
 // An API server that knows no such streams is asked for lists, in pages. The
 // items of a list do not say what they are; the objects do.
 func TestFollowByPages(t *testing.T) {
-	cluster := kubetest.Shared(t)
-	namespace := cluster.Namespace(t)
+	cluster, namespace := kubetest.SharedNamespace(t)
 	var manifests strings.Builder
 	for i := range 25 {
 		manifests.WriteString(configMap(fmt.Sprintf("page-%d", i), "first", shop))
@@ -131,8 +129,7 @@ func TestFollowByPages(t *testing.T) {
 // What may not be read is an error that says what to do. Given the right, it
 // goes on.
 func TestFollowForbidden(t *testing.T) {
-	cluster := kubetest.Shared(t)
-	namespace := cluster.Namespace(t)
+	cluster, namespace := kubetest.SharedNamespace(t)
 	cluster.Apply(t, namespace, configMap("one", "first", shop))
 	w := follow(t, connect(t, cluster, kubetest.Account(namespace, "agent")), namespace)
 	err := w.Follow(t.Context(), []schema.GroupKind{configMaps})
@@ -188,8 +185,7 @@ func TestFollowNamespaces(t *testing.T) {
 // A kind that the cluster does not have has no objects, and is followed when it
 // comes. When it goes, its objects go, and it can come back.
 func TestKindComesAndGoes(t *testing.T) {
-	cluster := kubetest.Shared(t)
-	namespace := cluster.Namespace(t)
+	cluster, namespace := kubetest.SharedNamespace(t)
 	group := namespace + ".example.test"
 	gadget := schema.GroupKind{Group: group, Kind: "Gadget"}
 	key := tracking.Key{Group: group, Kind: "Gadget", Namespace: namespace, Name: "one"}
@@ -227,8 +223,7 @@ func TestKindComesAndGoes(t *testing.T) {
 
 // Kinds that nobody needs are not watched.
 func TestRetain(t *testing.T) {
-	cluster := kubetest.Shared(t)
-	namespace := cluster.Namespace(t)
+	cluster, namespace := kubetest.SharedNamespace(t)
 	cluster.Apply(t, namespace, configMap("one", "first", shop))
 	w := follow(t, connect(t, cluster), namespace)
 	w.mustFollow(configMaps, deployments)
@@ -245,8 +240,7 @@ func TestRetain(t *testing.T) {
 
 // Fetch reads what has no label, and in the version that is asked for.
 func TestFetch(t *testing.T) {
-	cluster := kubetest.Shared(t)
-	namespace := cluster.Namespace(t)
+	cluster, namespace := kubetest.SharedNamespace(t)
 	cluster.Apply(t, namespace, configMap("bare", "first")+configMap("one", "first", shop)+`---
 apiVersion: autoscaling/v2
 kind: HorizontalPodAutoscaler
@@ -292,8 +286,7 @@ spec: {maxReplicas: 3, scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, n
 // What we wrote is visible before any event, and an object that has lost its
 // label is gone.
 func TestNote(t *testing.T) {
-	cluster := kubetest.Shared(t)
-	namespace := cluster.Namespace(t)
+	cluster, namespace := kubetest.SharedNamespace(t)
 	w := follow(t, connect(t, cluster))
 	w.mustFollow(deployments)
 	key := mapKey(namespace, "one")

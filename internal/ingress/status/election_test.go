@@ -46,8 +46,7 @@ func (c *turns) enter(name string, by int) {
 // Of two replicas one writes. When it is killed the other one goes on with what
 // is left, and when the first one comes back it does not write.
 func TestOneReplicaWrites(t *testing.T) {
-	cluster := kubetest.Shared(t)
-	namespace := cluster.Namespace(t)
+	cluster, namespace := kubetest.SharedNamespace(t)
 	makeIngress(t, cluster, namespace, "one", "ours")
 	who := &turns{busy: map[string]int{}}
 	first := start(t, cluster, namespace, Options{IP: "192.0.2.1", Identity: "first"}, who.watch("first"))
@@ -96,8 +95,7 @@ subjects: [{kind: ServiceAccount, name: default}]
 // Without rights nothing is written and one line says why. With the rights that
 // the package's doc lists, and no others, everything is.
 func TestRights(t *testing.T) {
-	cluster := kubetest.Shared(t)
-	namespace := cluster.Namespace(t)
+	cluster, namespace := kubetest.SharedNamespace(t)
 	makeIngress(t, cluster, namespace, "shop", "ours")
 	r := startAs(t, cluster, seat{namespace, "system:serviceaccount:" + namespace + ":default"}, Options{IP: "192.0.2.1"})
 	r.Refusals(snapshot.Ref{Kind: snapshot.Ingress, Namespace: namespace, Name: "shop"}, faults(refusal.Invalid, "spec.rules", "no"))
@@ -120,8 +118,7 @@ func TestRights(t *testing.T) {
 // The Lease alone is not enough: what is forbidden later is said once, and the
 // rest goes on.
 func TestRightsForEventsOnly(t *testing.T) {
-	cluster := kubetest.Shared(t)
-	namespace := cluster.Namespace(t)
+	cluster, namespace := kubetest.SharedNamespace(t)
 	cluster.Apply(t, namespace, strings.Replace(exactRights, "ingresses/status", "ingresses", 1))
 	makeIngress(t, cluster, namespace, "shop", "ours")
 	makeIngress(t, cluster, namespace, "cart", "ours")

@@ -28,8 +28,7 @@ func faults(reason refusal.Reason, field string, messages ...string) []refusal.R
 // A refusal is one Event however often it is seen. Another one is another Event,
 // and so is that there is none any more.
 func TestRefusalsBecomeEvents(t *testing.T) {
-	cluster := kubetest.Shared(t)
-	namespace := cluster.Namespace(t)
+	cluster, namespace := kubetest.SharedNamespace(t)
 	made := makeIngress(t, cluster, namespace, "shop", "ours")
 	r := start(t, cluster, namespace, Options{}, func(w *Writer) { w.Ingress(made, true, engine.Condition{}) })
 	shop := snapshot.Ref{Kind: snapshot.Ingress, Namespace: namespace, Name: "shop"}
@@ -70,8 +69,7 @@ func TestRefusalsBecomeEvents(t *testing.T) {
 
 // Each kind of object is named so that its Events are found.
 func TestEventsRegardEachKind(t *testing.T) {
-	cluster := kubetest.Shared(t)
-	namespace := cluster.Namespace(t)
+	cluster, namespace := kubetest.SharedNamespace(t)
 	r := start(t, cluster, namespace, Options{PublishedService: namespace + "/published"})
 	r.Published(&corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "published", UID: "1-2-3"}})
 	for kind, want := range map[snapshot.Kind]string{
@@ -106,8 +104,7 @@ func TestEventsRegardEachKind(t *testing.T) {
 // What the leader could not get is told until it could, and forgotten with the
 // lead; what runs beside the leader ends before another one leads.
 func TestMissedBecomesEvents(t *testing.T) {
-	cluster := kubetest.Shared(t)
-	namespace := cluster.Namespace(t)
+	cluster, namespace := kubetest.SharedNamespace(t)
 	shop := snapshot.Ref{Kind: snapshot.Service, Namespace: namespace, Name: "shop"}
 	missing := refusal.New("spec", refusal.Conflict, "nobody gives it")
 	led, ended := make(chan struct{}), make(chan struct{})
@@ -142,8 +139,7 @@ func TestMissedBecomesEvents(t *testing.T) {
 
 // A new leader tells what is refused again, which is still the same Event.
 func TestNewLeaderTellsAgain(t *testing.T) {
-	cluster := kubetest.Shared(t)
-	namespace := cluster.Namespace(t)
+	cluster, namespace := kubetest.SharedNamespace(t)
 	shop := snapshot.Ref{Kind: snapshot.Service, Namespace: namespace, Name: "shop"}
 	tell := func(w *Writer) { w.Refusals(shop, faults(refusal.Invalid, "spec", "no")) }
 	first := start(t, cluster, namespace, Options{}, tell)

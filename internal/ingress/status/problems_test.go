@@ -280,8 +280,7 @@ func TestTroubleAfterRestart(t *testing.T) {
 // TestErrorsInCluster: the API server takes the errors, and an Ingress with an
 // error gets its address and loses the error when all is well.
 func TestErrorsInCluster(t *testing.T) {
-	cluster := kubetest.Shared(t)
-	namespace := cluster.Namespace(t)
+	cluster, namespace := kubetest.SharedNamespace(t)
 	r := start(t, cluster, namespace, Options{IP: "192.0.2.1", Hostname: "lb.example"})
 	makeIngress(t, cluster, namespace, "shop", "ours")
 	waitStatus(t, cluster, namespace, 1, "lb.example, 192.0.2.1")

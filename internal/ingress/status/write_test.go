@@ -81,8 +81,7 @@ func makeService(
 // seen by our watch and cause no more of them.
 func TestReaddressMany(t *testing.T) {
 	const number = 200
-	cluster := kubetest.Shared(t)
-	namespace := cluster.Namespace(t)
+	cluster, namespace := kubetest.SharedNamespace(t)
 	for i := range number {
 		makeIngress(t, cluster, namespace, fmt.Sprintf("shop-%d", i), "ours")
 	}
@@ -117,8 +116,7 @@ func TestReaddressMany(t *testing.T) {
 // The status goes with the Ingress when that becomes another controller's, and
 // so does every trace of our field manager.
 func TestWithdraw(t *testing.T) {
-	cluster := kubetest.Shared(t)
-	namespace := cluster.Namespace(t)
+	cluster, namespace := kubetest.SharedNamespace(t)
 	makeIngress(t, cluster, namespace, "shop", "ours")
 	makeIngress(t, cluster, namespace, "stays", "ours")
 	r := start(t, cluster, namespace, Options{IP: "192.0.2.1"})
@@ -144,8 +142,7 @@ func TestWithdraw(t *testing.T) {
 // What looks like ours and is not stays: the status of another controller, even
 // with our address, and that of another Slipway with another address.
 func TestWithdrawAfterRestart(t *testing.T) {
-	cluster := kubetest.Shared(t)
-	namespace := cluster.Namespace(t)
+	cluster, namespace := kubetest.SharedNamespace(t)
 	makeIngress(t, cluster, namespace, "shop", "ours")
 	first := start(t, cluster, namespace, Options{IP: "192.0.2.1"})
 	waitStatus(t, cluster, namespace, 1, "192.0.2.1")
@@ -211,8 +208,7 @@ func TestStaleIngressIsNotWritten(t *testing.T) {
 // A controller that keeps overwriting the status is answered three times. Then
 // there is a pause, and an Event.
 func TestContestedStatus(t *testing.T) {
-	cluster := kubetest.Shared(t)
-	namespace := cluster.Namespace(t)
+	cluster, namespace := kubetest.SharedNamespace(t)
 	makeIngress(t, cluster, namespace, "shop", "ours")
 	r := start(t, cluster, namespace, Options{IP: "192.0.2.1"})
 	waitStatus(t, cluster, namespace, 1, "192.0.2.1")

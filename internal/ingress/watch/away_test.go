@@ -81,8 +81,7 @@ func (r *reader) failing(resource string) {
 // A watcher that never reached the API server stops at once, is not synced, and
 // starts when the server is there.
 func TestServerAwayAtFirst(t *testing.T) {
-	cluster := kubetest.Shared(t)
-	namespace := cluster.Namespace(t)
+	cluster, namespace := kubetest.SharedNamespace(t)
 	cluster.Apply(t, namespace, shop)
 	way := &kubetest.Gate{}
 	way.Close()

@@ -34,8 +34,7 @@ spec:
 // A kind that comes late is found, its objects are followed, and its end is
 // seen. An object that makes no sense harms no other.
 func TestCustomKind(t *testing.T) {
-	cluster := kubetest.Shared(t)
-	namespace := cluster.Namespace(t)
+	cluster, namespace := kubetest.SharedNamespace(t)
 	r := read(t, cluster.Connect(t), watch.Options{}, func(w *watch.Watcher) { w.Hurry(200 * time.Millisecond) })
 	const kind = snapshot.TraefikMiddleware
 	state := func() snapshot.KindState {

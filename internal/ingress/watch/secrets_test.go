@@ -40,8 +40,7 @@ func (r *reader) untilValue(namespace, name, want string) {
 // A Secret is read when it is wanted, again when it changes, and is gone when it
 // is no longer wanted. Others are never read.
 func TestSecretLife(t *testing.T) {
-	cluster := kubetest.Shared(t)
-	namespace := cluster.Namespace(t)
+	cluster, namespace := kubetest.SharedNamespace(t)
 	cluster.Apply(t, namespace, secretManifest("one", "Opaque", "first")+secretManifest("other", "Opaque", "untouched"))
 	sent := &kubetest.Gate{}
 	r := read(t, cluster.Connect(t, sent.Option), watch.Options{})
@@ -79,8 +78,7 @@ func TestSecretLife(t *testing.T) {
 
 // What is wanted and cannot be had does not keep the rest waiting.
 func TestSecretsThatCannotBeHad(t *testing.T) {
-	cluster := kubetest.Shared(t)
-	namespace := cluster.Namespace(t)
+	cluster, namespace := kubetest.SharedNamespace(t)
 	cluster.Apply(t, namespace, secretManifest("good", "Opaque", "fine")+secretManifest("release", "helm.sh/release.v1", "big"))
 	r := read(t, cluster.Connect(t), watch.Options{})
 	r.Want(secrets(namespace, "good", "release", "missing", "..", "NoName", "a/b", "%2e"))
@@ -106,8 +104,7 @@ func TestSecretsThatCannotBeHad(t *testing.T) {
 
 // A Secret that is wanted again before its end was told is not mixed up.
 func TestSecretWantedAgain(t *testing.T) {
-	cluster := kubetest.Shared(t)
-	namespace := cluster.Namespace(t)
+	cluster, namespace := kubetest.SharedNamespace(t)
 	cluster.Apply(t, namespace, secretManifest("one", "Opaque", "first"))
 	r := read(t, cluster.Connect(t), watch.Options{})
 	r.Want(secrets(namespace, "one"))
@@ -149,8 +146,7 @@ func TestSecretsOfHome(t *testing.T) {
 
 // Where Secrets may be read by name only, they are read again and again.
 func TestSecretsByNameOnly(t *testing.T) {
-	cluster := kubetest.Shared(t)
-	namespace := cluster.Namespace(t)
+	cluster, namespace := kubetest.SharedNamespace(t)
 	byName := strings.Replace(roleRules, "resources: [secrets], verbs: [list, watch, get]",
 		"resources: [secrets], resourceNames: [one], verbs: [get]", 1)
 	cluster.Apply(t, namespace, secretManifest("one", "Opaque", "first")+secretManifest("two", "Opaque", "hidden")+role(namespace, byName))
@@ -190,8 +186,7 @@ func (r *reader) touch(cluster *kubetest.Cluster, namespace string) {
 // A right that is taken away is believed after a while only, and what was read
 // stays until then.
 func TestSecretRightTakenAway(t *testing.T) {
-	cluster := kubetest.Shared(t)
-	namespace := cluster.Namespace(t)
+	cluster, namespace := kubetest.SharedNamespace(t)
 	cluster.Apply(t, namespace, secretManifest("one", "Opaque", "first")+role(namespace, roleRules))
 	options := watch.Options{Namespaces: []string{namespace}, NoClasses: true, NoNodes: true}
 	r := read(t, cluster.Connect(t, kubetest.Account(namespace, "edge")), options, func(w *watch.Watcher) { w.Hurry(200 * time.Millisecond) })

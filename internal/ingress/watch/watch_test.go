@@ -43,8 +43,7 @@ ports: [{port: 8080}]
 
 // What is there comes first, trimmed, and then each change.
 func TestObjectsAndChanges(t *testing.T) {
-	cluster := kubetest.Shared(t)
-	namespace := cluster.Namespace(t)
+	cluster, namespace := kubetest.SharedNamespace(t)
 	cluster.Apply(t, namespace, shop)
 	r := read(t, cluster.Connect(t), watch.Options{})
 	if r.Synced() {
@@ -85,8 +84,7 @@ func TestObjectsAndChanges(t *testing.T) {
 
 // Whether we wrote the status of an Ingress is kept of its managed fields.
 func TestStatusOwner(t *testing.T) {
-	cluster := kubetest.Shared(t)
-	namespace := cluster.Namespace(t)
+	cluster, namespace := kubetest.SharedNamespace(t)
 	cluster.Apply(t, namespace, shop)
 	must.Get(cluster.Client.NetworkingV1().Ingresses(namespace).Patch(t.Context(), "cart", types.ApplyPatchType,
 		[]byte(`{"apiVersion": "networking.k8s.io/v1", "kind": "Ingress", "status": {"loadBalancer": {"ingress": [{"ip": "192.0.2.7"}]}}}`),
@@ -104,8 +102,7 @@ func TestStatusOwner(t *testing.T) {
 }
 
 func TestSelector(t *testing.T) {
-	cluster := kubetest.Shared(t)
-	namespace := cluster.Namespace(t)
+	cluster, namespace := kubetest.SharedNamespace(t)
 	cluster.Apply(t, namespace, shop)
 	other := strings.NewReplacer("name: cart\n  labels: {team: a}", "name: other\n  labels: {team: other}").Replace(shop)
 	cluster.Apply(t, namespace, other)
@@ -141,8 +138,7 @@ func TestOptions(t *testing.T) {
 
 // A queue that nobody empties holds the reflectors back and loses nothing.
 func TestBackPressure(t *testing.T) {
-	cluster := kubetest.Shared(t)
-	namespace := cluster.Namespace(t)
+	cluster, namespace := kubetest.SharedNamespace(t)
 	var manifests strings.Builder
 	const many, limit = 40, 8
 	names := make([]string, many)
@@ -171,8 +167,7 @@ func TestBackPressure(t *testing.T) {
 
 // A watcher that waits for room in the queue stops too.
 func TestStopWhileFull(t *testing.T) {
-	cluster := kubetest.Shared(t)
-	namespace := cluster.Namespace(t)
+	cluster, namespace := kubetest.SharedNamespace(t)
 	cluster.Apply(t, namespace, shop)
 	r := read(t, cluster.Connect(t), watch.Options{}, func(w *watch.Watcher) { w.Narrow(1) })
 	r.poll("the queue is full", func() bool { return r.Queued() == 1 })
@@ -195,8 +190,7 @@ func TestStopWhileFull(t *testing.T) {
 // A kind that may not be read keeps the whole from being synced, says why, and
 // is read once the right is there.
 func TestForbidden(t *testing.T) {
-	cluster := kubetest.Shared(t)
-	namespace := cluster.Namespace(t)
+	cluster, namespace := kubetest.SharedNamespace(t)
 	cluster.Apply(t, namespace, shop+role(namespace, `
 - {apiGroups: [""], resources: [services], verbs: [list, watch]}
 - {apiGroups: [discovery.k8s.io], resources: [endpointslices], verbs: [list, watch]}

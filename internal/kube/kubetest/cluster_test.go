@@ -51,8 +51,7 @@ func TestNamespace(t *testing.T) {
 }
 
 func TestApply(t *testing.T) {
-	cluster := kubetest.Shared(t)
-	namespace := cluster.Namespace(t)
+	cluster, namespace := kubetest.SharedNamespace(t)
 	cluster.Apply(t, namespace, `
 apiVersion: v1
 kind: ConfigMap
@@ -78,8 +77,7 @@ metadata: {name: word}
 // What a reader needs to know is in the failure: what was missing, and the
 // object as it was.
 func TestWaitForShowsWhatItSaw(t *testing.T) {
-	cluster := kubetest.Shared(t)
-	namespace := cluster.Namespace(t)
+	cluster, namespace := kubetest.SharedNamespace(t)
 	recorded := record(t, func(t testing.TB) {
 		kubetest.WaitFor(t, cluster.Client.CoreV1().ServiceAccounts(namespace), kube.Named("default"), time.Second,
 			func([]*corev1.ServiceAccount) error { return fmt.Errorf("it has no colour") })

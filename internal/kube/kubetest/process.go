@@ -48,6 +48,13 @@ func Shared(t testing.TB) *Cluster {
 	return process.shared
 }
 
+// SharedNamespace returns the shared cluster and a new namespace in it.
+func SharedNamespace(t testing.TB) (*Cluster, string) {
+	t.Helper()
+	cluster := Shared(t)
+	return cluster, cluster.Namespace(t)
+}
+
 // stopShared stops and removes the shared cluster, if a test has started it.
 func (p *processState) stopShared() error {
 	if p.shared == nil {
