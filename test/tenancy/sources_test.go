@@ -15,6 +15,7 @@ import (
 
 	"slipway.dev/slipway/internal/gitops/gittest"
 	"slipway.dev/slipway/internal/must"
+	"slipway.dev/slipway/internal/programs"
 )
 
 // sources are the Git server and the Helm repository at http://localhost. They
@@ -128,9 +129,7 @@ func chart() []byte {
 func (s *sources) trap(t *testing.T, port string) {
 	t.Helper()
 	listener := must.Get(net.Listen("tcp", "127.0.0.1:"+port))(t)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
+	programs.Background(t, func() {
 		for {
 			conn, err := listener.Accept()
 			if err != nil {
@@ -141,11 +140,7 @@ func (s *sources) trap(t *testing.T, port string) {
 			s.mu.Unlock()
 			_ = conn.Close()
 		}
-	}()
-	t.Cleanup(func() {
-		_ = listener.Close()
-		<-done
-	})
+	}, func() { _ = listener.Close() })
 }
 
 // unrequested: nothing with this name was requested.

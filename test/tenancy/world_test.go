@@ -127,15 +127,7 @@ func serve(t *testing.T, address string, handler http.Handler) {
 	t.Helper()
 	listener := must.Get(net.Listen("tcp", address))(t)
 	server := &http.Server{ReadHeaderTimeout: programs.Timeout, Handler: handler}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		_ = server.Serve(listener) // it ends when the server is closed
-	}()
-	t.Cleanup(func() {
-		_ = server.Close()
-		<-done
-	})
+	programs.Background(t, func() { _ = server.Serve(listener) }, func() { _ = server.Close() })
 }
 
 // startEdge runs the edge with its default options, and returns when it is ready.
