@@ -59,7 +59,7 @@ func furnish(t testing.TB, w *world) {
 	must(w.CreateKey(ctx, store.Key{AccountID: account.ID, UserID: user.ID, Hash: []byte{0, 255}, Scopes: []string{"all"}}))(t)
 	check(t, w.AppendAudit(ctx, store.AuditEntry{AccountID: account.ID, Actor: "ada", Detail: "line\nline"}))
 	check(t, w.AddAttempt(ctx, "ada"))
-	check(t, w.PutGitSettings(ctx, store.GitSettings{AccountID: account.ID, Provider: "github", Validated: true}))
+	w.putGitSettings(store.GitSettings{AccountID: account.ID, Provider: "github", Validated: true})
 	runtime := must(w.CreateRuntime(ctx, store.Runtime{AccountID: account.ID, Name: "prod", State: []byte{0, 1, 254, 255}, AccessMode: 1, ConfigurationRuntime: true}))(t)
 	check(t, w.PutCredential(ctx, store.RuntimeCredential{RuntimeID: runtime.ID, Generation: 1 << 60, RefreshHash: []byte("0")}))
 	for _, hash := range []string{"1", "2", "3"} {

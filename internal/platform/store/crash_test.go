@@ -88,7 +88,7 @@ func writeForever(folder string) error {
 					failures <- err
 					return
 				}
-				fmt.Printf("user %s\n", user.ID)
+				fmt.Printf("user %s %s\n", account.ID, user.ID)
 				if writer > 0 {
 					continue
 				}
@@ -113,7 +113,7 @@ func TestKilledWhileWriting(t *testing.T) {
 		rounds = 200
 	}
 	folder := t.TempDir()
-	users, reports := []string{}, map[string]int64{}
+	users, reports := [][2]string{}, map[string]int64{}
 	for round := range rounds {
 		command := child(t, "writer", folder)
 		output := must(command.StdoutPipe())(t)
@@ -125,12 +125,12 @@ func TestKilledWhileWriting(t *testing.T) {
 			if until == 0 {
 				check(t, command.Process.Kill())
 			}
-			var id string
+			var id, account string
 			var number int64
 			if n, _ := fmt.Sscanf(lines.Text(), "report %s %d", &id, &number); n == 2 {
 				reports[id] = number
-			} else if n, _ := fmt.Sscanf(lines.Text(), "user %s", &id); n == 1 && len(id) == 24 {
-				users = append(users, id)
+			} else if n, _ := fmt.Sscanf(lines.Text(), "user %s %s", &account, &id); n == 2 && len(id) == 24 {
+				users = append(users, [2]string{account, id})
 			}
 		}
 		if err := command.Wait(); err == nil || command.ProcessState.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {
@@ -144,13 +144,13 @@ func TestKilledWhileWriting(t *testing.T) {
 }
 
 // checkAcknowledged opens the database, which checks it, and looks for everything.
-func checkAcknowledged(t testing.TB, folder string, users []string, reports map[string]int64) {
+func checkAcknowledged(t testing.TB, folder string, users [][2]string, reports map[string]int64) {
 	t.Helper()
 	s := must(store.Open(t.Context(), store.Options{URL: childURL(folder)}))(t)
 	defer func() { check(t, s.Close()) }()
-	for _, id := range users {
-		if _, err := s.UserByID(t.Context(), id); err != nil {
-			t.Fatalf("user %s is lost: %v", id, err)
+	for _, user := range users {
+		if _, err := s.User(t.Context(), user[0], user[1]); err != nil {
+			t.Fatalf("user %s is lost: %v", user[1], err)
 		}
 	}
 	for id, number := range reports {

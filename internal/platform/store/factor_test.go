@@ -36,7 +36,7 @@ func TestFactors(t *testing.T) {
 				ids = append(ids, factor.ID)
 			}
 			_, err := w.Session(ctx, []byte(ada.ID))
-			got := fmt.Sprintf("%v, codes %d, session %v, flag %v", ids, must(w.CountRecoveryCodes(ctx, ada.ID))(t), err == nil, must(w.UserByID(ctx, ada.ID))(t).SecondFactor)
+			got := fmt.Sprintf("%v, codes %d, session %v, flag %v", ids, must(w.CountRecoveryCodes(ctx, ada.ID))(t), err == nil, must(w.User(ctx, account.ID, ada.ID))(t).SecondFactor)
 			if got != want {
 				t.Errorf("got %s, want %s", got, want)
 			}

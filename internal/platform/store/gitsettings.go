@@ -48,11 +48,6 @@ func (s *Store) UpdateGitSettings(ctx context.Context, accountID string, change 
 	return after, nil
 }
 
-// PutGitSettings stores the settings of an account.
-func (s *Store) PutGitSettings(ctx context.Context, settings GitSettings) error {
-	return s.write(ctx, func(c *call) error { return putGitSettings(c, settings) })
-}
-
 func putGitSettings(c *call, settings GitSettings) error {
 	_, err := c.exec(`INSERT INTO git_settings (account_id, provider, api_url, shared_repository, validated) VALUES ($1, $2, $3, $4, $5)
 		ON CONFLICT (account_id) DO UPDATE SET provider = excluded.provider, api_url = excluded.api_url,

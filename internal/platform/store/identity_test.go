@@ -41,7 +41,6 @@ func TestAccountsAndUsers(t *testing.T) {
 		}
 		for name, find := range map[string]func() (store.User, error){
 			"User":          func() (store.User, error) { return w.User(ctx, account.ID, user.ID) },
-			"UserByID":      func() (store.User, error) { return w.UserByID(ctx, user.ID) },
 			"UserByEmail":   func() (store.User, error) { return w.UserByEmail(ctx, " ADA@eXample.org ") },
 			"UserBySubject": func() (store.User, error) { return w.UserBySubject(ctx, user.Subject) },
 		} {

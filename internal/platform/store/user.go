@@ -99,11 +99,6 @@ func (s *Store) User(ctx context.Context, accountID, id string) (User, error) {
 	return s.user(ctx, "account_id = $1 AND id = $2", accountID, id)
 }
 
-// UserByID returns a user of any account.
-func (s *Store) UserByID(ctx context.Context, id string) (User, error) {
-	return s.user(ctx, "id = $1", id)
-}
-
 // UserByEmail returns a user by email, regardless of case.
 func (s *Store) UserByEmail(ctx context.Context, email string) (User, error) {
 	return s.user(ctx, "email_folded = $1", foldEmail(email))

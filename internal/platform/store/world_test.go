@@ -91,6 +91,15 @@ func (w *world) user(account store.Account, email string, role store.Role) store
 	return must(w.CreateUser(w.t.Context(), store.User{AccountID: account.ID, Email: email, Role: role}))(w.t)
 }
 
+// putGitSettings stores the settings of an account.
+func (w *world) putGitSettings(settings store.GitSettings) {
+	w.t.Helper()
+	must(w.UpdateGitSettings(w.t.Context(), settings.AccountID, func(now *store.GitSettings) error {
+		*now = settings
+		return nil
+	}))(w.t)
+}
+
 // change applies a change to a user, with what ends by it.
 func (w *world) change(user store.User, ending store.Ending, change func(*store.User)) error {
 	w.t.Helper()
