@@ -81,11 +81,6 @@ func (h *Head) Upgrade() []byte {
 	return h.upgrade.of(h.buf)
 }
 
-// WebSocket reports whether the request opens a WebSocket.
-func (h *Head) WebSocket() bool {
-	return h.MethodID == MethodGet && normalize.EqualFold(h.Upgrade(), "websocket")
-}
-
 // Parse reads a head from the start of buf. It returns its length once it is
 // complete, and 0 when more bytes are needed: call it again with the same
 // bytes and more behind them, at the same or another address. The Head refers

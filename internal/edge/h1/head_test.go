@@ -98,19 +98,6 @@ func TestRequestsInPieces(t *testing.T) {
 	}
 }
 
-func TestWebSocket(t *testing.T) {
-	ask := "Host: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"
-	if !parse(t, "GET /chat HTTP/1.1\r\n"+ask).WebSocket() {
-		t.Error("GET is no WebSocket")
-	}
-	if parse(t, "POST /chat HTTP/1.1\r\n"+ask).WebSocket() {
-		t.Error("POST is a WebSocket")
-	}
-	if parse(t, browserGet).WebSocket() {
-		t.Error("a plain GET is a WebSocket")
-	}
-}
-
 func TestFields(t *testing.T) {
 	head := parse(t, "GET / HTTP/1.1\r\nHost: a\r\nX-One: 1\r\nCookie: c=1\r\nx-one: 2\r\nCookie: d=2\r\n\r\n")
 	if value, ok := head.Get(normalize.FieldCookie); !ok || string(value) != "c=1" {
