@@ -18,9 +18,6 @@ type ResponsePlan struct {
 	Length  int64
 	// Minor is the client's HTTP version: HTTP/1.0 needs Connection: keep-alive.
 	Minor uint8
-	// Date is the value of the Date header for a response that has none. Empty
-	// sends none.
-	Date string
 }
 
 // notReturned are the fields that are dropped, or written by the edge.
@@ -58,11 +55,6 @@ func (p *ResponsePlan) AppendTo(dst []byte, h *ResponseHead) []byte {
 	dst = append(dst, "\r\n"...)
 	pass := headCopy{fields: &h.Fields, named: h.named, edits: p.Edits, drop: &notReturned}
 	dst = pass.appendTo(dst)
-	if p.Date != "" && h.Status >= 200 {
-		if _, dated := h.Get(normalize.FieldDate); !dated {
-			dst = appendField(dst, "Date", p.Date)
-		}
-	}
 	dst = p.appendFraming(dst, h)
 	dst = AppendEdits(dst, p.Edits)
 	switch {

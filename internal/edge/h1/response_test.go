@@ -228,19 +228,13 @@ var replyTests = []struct {
 	{
 		name: "early hints",
 		raw:  "HTTP/1.1 103 Early Hints\r\nLink: </a.css>\r\n\r\n",
-		plan: h1.ResponsePlan{Minor: 1, Close: true, Date: "now"},
+		plan: h1.ResponsePlan{Minor: 1, Close: true},
 		want: "HTTP/1.1 103 Early Hints\r\nLink: </a.css>\r\n\r\n",
-	},
-	{
-		name: "date added",
-		raw:  "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n",
-		plan: h1.ResponsePlan{Minor: 1, Date: "Sun, 06 Nov 1994 08:49:37 GMT"},
-		want: "HTTP/1.1 200 OK\r\nDate: Sun, 06 Nov 1994 08:49:37 GMT\r\nContent-Length: 0\r\n\r\n",
 	},
 	{
 		name: "date kept",
 		raw:  "HTTP/1.1 200 OK\r\nDate: then\r\nContent-Length: 0\r\n\r\n",
-		plan: h1.ResponsePlan{Minor: 1, Date: "now"},
+		plan: h1.ResponsePlan{Minor: 1},
 		want: "HTTP/1.1 200 OK\r\nDate: then\r\nContent-Length: 0\r\n\r\n",
 	},
 }

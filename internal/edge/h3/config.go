@@ -13,13 +13,10 @@ import (
 	"slipway.dev/slipway/internal/edge/bridge"
 )
 
-// Config configures a Server. Address or Socket, TLS and Handler have to be
-// set.
+// Config configures a Server. Address, TLS and Handler have to be set.
 type Config struct {
 	// Address is host and port to listen on, such as :443.
 	Address string
-	// Socket is used instead of Address. The Server closes it.
-	Socket net.PacketConn
 	// Port is the port that AltSvc announces; 0 means the one listened on.
 	Port int
 	// TLS configures handshakes, also by GetConfigForClient. NextProtos and
@@ -130,7 +127,7 @@ func (c Config) withDefaults() Config {
 // check validates a configuration that has its defaults.
 func (c *Config) check() error {
 	switch {
-	case c.Address == "" && c.Socket == nil:
+	case c.Address == "":
 		return errors.New("HTTP/3 has no address to listen on; set one such as :443")
 	case c.TLS == nil:
 		return errors.New("HTTP/3 needs a TLS configuration")

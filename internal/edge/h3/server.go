@@ -48,12 +48,9 @@ func Listen(cfg Config) (*Server, error) {
 	if err := s.cfg.check(); err != nil {
 		return nil, err
 	}
-	s.socket = s.cfg.Socket
-	if s.socket == nil {
-		var err error
-		if s.socket, err = net.ListenPacket("udp", s.cfg.Address); err != nil {
-			return nil, fmt.Errorf("listen for HTTP/3: %w", err)
-		}
+	var err error
+	if s.socket, err = net.ListenPacket("udp", s.cfg.Address); err != nil {
+		return nil, fmt.Errorf("listen for HTTP/3: %w", err)
 	}
 	s.lib = &http3.Server{
 		Handler:        http.HandlerFunc(s.serveHTTP),
@@ -68,7 +65,6 @@ func Listen(cfg Config) (*Server, error) {
 			return s.open.Load()-s.established.Load() >= freeHandshakes
 		},
 	}
-	var err error
 	s.listener, err = s.transport.Listen(http3.ConfigureTLSConfig(s.cfg.TLS), s.quicConfig())
 	if err != nil {
 		s.socket.Close()
