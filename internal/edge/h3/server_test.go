@@ -155,15 +155,7 @@ func TestRapidResets(t *testing.T) {
 	for range 400 {
 		ctx, cancel := context.WithCancel(t.Context())
 		var asking sync.WaitGroup
-		asking.Go(func() {
-			r, err := http.NewRequestWithContext(ctx, "GET", s.url, nil)
-			if err != nil {
-				t.Error(err)
-			}
-			if response, err := c.Do(r); err == nil {
-				response.Body.Close()
-			}
-		})
+		asking.Go(func() { request(ctx, t, c, s.url) })
 		select {
 		case <-arrived:
 		case reason := <-s.reasons:
@@ -178,6 +170,17 @@ func TestRapidResets(t *testing.T) {
 		asking.Wait()
 	}
 	t.Error("the client was let")
+}
+
+// request sends a request, whose response does not matter.
+func request(ctx context.Context, t *testing.T, c *http.Client, url string) {
+	r, err := http.NewRequestWithContext(ctx, "GET", url, nil)
+	if err != nil {
+		t.Error(err)
+	}
+	if response, err := c.Do(r); err == nil {
+		response.Body.Close()
+	}
 }
 
 // Requests that go on after the client has left them do not pile up: there are
@@ -200,15 +203,7 @@ func TestStreamsAreBounded(t *testing.T) {
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		var asking sync.WaitGroup
-		asking.Go(func() {
-			r, err := http.NewRequestWithContext(ctx, "GET", s.url, nil)
-			if err != nil {
-				t.Error(err)
-			}
-			if response, err := c.Do(r); err == nil {
-				response.Body.Close()
-			}
-		})
+		asking.Go(func() { request(ctx, t, c, s.url) })
 		bridgetest.Within(t, "a request", arrived)
 		cancel()
 		asking.Wait()

@@ -7,8 +7,32 @@ import (
 	"slipway.dev/slipway/internal/gitops/glob"
 )
 
+// matches are texts, with bars between them, that a pattern matches, and others.
+type matches struct{ pattern, yes, no string }
+
+func checkMatches(t *testing.T, compile func(string) (glob.Pattern, error), tests []matches) {
+	t.Helper()
+	for _, test := range tests {
+		pattern, err := compile(test.pattern)
+		if err != nil {
+			t.Errorf("%q: %v", test.pattern, err)
+			continue
+		}
+		for _, text := range strings.Split(test.yes, "|") {
+			if !pattern.Match(text) {
+				t.Errorf("%q does not match %q", test.pattern, text)
+			}
+		}
+		for _, text := range strings.Split(test.no, "|") {
+			if test.no != "" && pattern.Match(text) {
+				t.Errorf("%q matches %q", test.pattern, text)
+			}
+		}
+	}
+}
+
 func TestMatch(t *testing.T) {
-	for _, test := range []struct{ pattern, yes, no string }{
+	checkMatches(t, glob.Compile, []matches{
 		{"", "|", "a"},
 		{"*", "|a|a/b.c", ""},
 		{"**", "|a/b", ""},
@@ -26,23 +50,7 @@ func TestMatch(t *testing.T) {
 		{`a.b`, "a.b", "axb"},
 		{`*.b`, "a.b", "axb"},
 		{"https://10.0.0.?:6443", "https://10.0.0.1:6443", "https://10x0.0.1:6443"},
-	} {
-		pattern, err := glob.Compile(test.pattern)
-		if err != nil {
-			t.Errorf("%q: %v", test.pattern, err)
-			continue
-		}
-		for _, text := range strings.Split(test.yes, "|") {
-			if !pattern.Match(text) {
-				t.Errorf("%q does not match %q", test.pattern, text)
-			}
-		}
-		for _, text := range strings.Split(test.no, "|") {
-			if test.no != "" && pattern.Match(text) {
-				t.Errorf("%q matches %q", test.pattern, text)
-			}
-		}
-	}
+	})
 	if (glob.Pattern{}).Match("") {
 		t.Error("a pattern that was not compiled matches")
 	}
@@ -50,30 +58,14 @@ func TestMatch(t *testing.T) {
 
 // The patterns of sourceRepos are those of Argo CD: * is one part of the path.
 func TestAddress(t *testing.T) {
-	for _, test := range []struct{ pattern, yes, no string }{
+	checkMatches(t, glob.CompileAddress, []matches{
 		{"*", "|a|https://a/b/c", ""},
 		{"https://github.com/argoproj/*", "https://github.com/argoproj/a", "https://github.com/argoproj/a/b|https://github.com/other/a"},
 		{"https://gitlab.com/group/**", "https://gitlab.com/group/a|https://gitlab.com/group/a/b", "https://gitlab.com/groups/a"},
 		{"https://*.example.com/a", "https://x.example.com/a|https://x.y.example.com/a", "https://x/.example.com/a"},
 		{"a?c", "abc", "a/c"},
 		{"{a,b}/*", "a/x|b/x", "c/x|a/x/y"},
-	} {
-		pattern, err := glob.CompileAddress(test.pattern)
-		if err != nil {
-			t.Errorf("%q: %v", test.pattern, err)
-			continue
-		}
-		for _, text := range strings.Split(test.yes, "|") {
-			if !pattern.Match(text) {
-				t.Errorf("%q does not match %q", test.pattern, text)
-			}
-		}
-		for _, text := range strings.Split(test.no, "|") {
-			if test.no != "" && pattern.Match(text) {
-				t.Errorf("%q matches %q", test.pattern, text)
-			}
-		}
-	}
+	})
 }
 
 func TestRefused(t *testing.T) {

@@ -59,6 +59,25 @@ func (a *asked) number() int {
 	return len(a.times)
 }
 
+// succeedAfterAnHour counts the tries of an hour that all fail. Then one
+// succeeds, and there may be no other.
+func (a *asked) succeedAfterAnHour(t *testing.T) {
+	t.Helper()
+	pass(time.Hour)
+	if got := a.number(); got < 45 || got > 70 {
+		t.Errorf("%d tries in an hour", got)
+	}
+	a.mu.Lock()
+	a.fail = nil
+	a.mu.Unlock()
+	pass(2 * time.Minute)
+	before := a.number()
+	pass(time.Hour)
+	if a.number() != before {
+		t.Error("it is written again after it was written")
+	}
+}
+
 // leadFor runs a leader in the time of the bubble.
 func leadFor(t *testing.T, options Options, requests *asked) *Writer {
 	t.Helper()
@@ -173,19 +192,7 @@ func TestWriteRetries(t *testing.T) {
 		if got := requests.number(); got < 4 || got > 6 {
 			t.Errorf("%d tries in ten seconds", got)
 		}
-		pass(time.Hour)
-		if got := requests.number(); got < 45 || got > 70 {
-			t.Errorf("%d tries in an hour", got)
-		}
-		requests.mu.Lock()
-		requests.fail = nil
-		requests.mu.Unlock()
-		pass(2 * time.Minute)
-		before := requests.number()
-		pass(time.Hour)
-		if requests.number() != before {
-			t.Error("it is written again after it was written")
-		}
+		requests.succeedAfterAnHour(t)
 		w.Gone("shop", "shop")
 	})
 }
@@ -332,18 +339,6 @@ func TestEventRetries(t *testing.T) {
 		requests := asked{fail: errors.New("no")}
 		w := leadFor(t, Options{}, &requests)
 		w.Refusals(snapshot.Ref{Kind: snapshot.Secret, Namespace: "shop", Name: "one"}, faults(refusal.Invalid, "", "no"))
-		pass(time.Hour)
-		if got := requests.number(); got < 45 || got > 70 {
-			t.Errorf("%d tries in an hour", got)
-		}
-		requests.mu.Lock()
-		requests.fail = nil
-		requests.mu.Unlock()
-		pass(2 * time.Minute)
-		before := requests.number()
-		pass(time.Hour)
-		if requests.number() != before {
-			t.Error("it is told again after it was told")
-		}
+		requests.succeedAfterAnHour(t)
 	})
 }

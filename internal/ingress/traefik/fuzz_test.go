@@ -36,10 +36,16 @@ func seedSpecs(f *testing.F, folder string) *snapshot.Snapshot {
 	return cluster
 }
 
-// specOf reads a spec; false for what an API server would never store.
-func specOf(data []byte) (map[string]any, bool) {
-	var spec map[string]any
-	return spec, json.Unmarshal(data, &spec) == nil
+// fuzzSpecs runs a check over the specs of a kind, without those that an API
+// server would never store.
+func fuzzSpecs(f *testing.F, folder string, kind snapshot.Kind, check func(*testing.T, *snapshot.Resource, *snapshot.View)) {
+	cluster := seedSpecs(f, folder)
+	f.Fuzz(func(t *testing.T, data []byte) {
+		var spec map[string]any
+		if json.Unmarshal(data, &spec) == nil {
+			check(t, &snapshot.Resource{Kind: kind, Namespace: "shop", Name: "it", Spec: spec}, cluster.View())
+		}
+	})
 }
 
 // checkFaults holds faults to what people are promised of them.
@@ -57,14 +63,8 @@ func checkFaults(t *testing.T, faults []refusal.Refusal) {
 // FuzzMiddleware: every spec is either refused, or gives policies that the
 // table takes; the same ones each time.
 func FuzzMiddleware(f *testing.F) {
-	cluster := seedSpecs(f, "middleware")
-	f.Fuzz(func(t *testing.T, data []byte) {
-		spec, ok := specOf(data)
-		if !ok {
-			return
-		}
-		object := &snapshot.Resource{Kind: snapshot.TraefikMiddleware, Namespace: "shop", Name: "it", Spec: spec}
-		source := reference.Source{View: cluster.View(), Namespace: "shop", CrossNamespace: true}
+	fuzzSpecs(f, "middleware", snapshot.TraefikMiddleware, func(t *testing.T, object *snapshot.Resource, view *snapshot.View) {
+		source := reference.Source{View: view, Namespace: "shop", CrossNamespace: true}
 		policies, faults := traefik.Middleware(object, source)
 		checkFaults(t, faults)
 		if len(faults) > 0 && len(policies) > 0 {
@@ -84,14 +84,8 @@ func FuzzMiddleware(f *testing.F) {
 }
 
 func FuzzTLSOption(f *testing.F) {
-	cluster := seedSpecs(f, "tlsoption")
-	f.Fuzz(func(t *testing.T, data []byte) {
-		spec, ok := specOf(data)
-		if !ok {
-			return
-		}
-		object := &snapshot.Resource{Kind: snapshot.TraefikTLSOption, Namespace: "shop", Name: "it", Spec: spec}
-		conditions, faults := traefik.TLSOption(object, reference.Source{View: cluster.View(), Namespace: "shop"})
+	fuzzSpecs(f, "tlsoption", snapshot.TraefikTLSOption, func(t *testing.T, object *snapshot.Resource, view *snapshot.View) {
+		conditions, faults := traefik.TLSOption(object, reference.Source{View: view, Namespace: "shop"})
 		checkFaults(t, faults)
 		if len(faults) > 0 {
 			return
@@ -106,14 +100,8 @@ func FuzzTLSOption(f *testing.F) {
 }
 
 func FuzzServersTransport(f *testing.F) {
-	cluster := seedSpecs(f, "transport")
-	f.Fuzz(func(t *testing.T, data []byte) {
-		spec, ok := specOf(data)
-		if !ok {
-			return
-		}
-		object := &snapshot.Resource{Kind: snapshot.TraefikServersTransport, Namespace: "shop", Name: "it", Spec: spec}
-		transport, faults := traefik.ServersTransport(object, reference.Source{View: cluster.View(), Namespace: "shop"})
+	fuzzSpecs(f, "transport", snapshot.TraefikServersTransport, func(t *testing.T, object *snapshot.Resource, view *snapshot.View) {
+		transport, faults := traefik.ServersTransport(object, reference.Source{View: view, Namespace: "shop"})
 		checkFaults(t, faults)
 		if len(faults) > 0 {
 			return
