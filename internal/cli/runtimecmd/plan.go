@@ -5,9 +5,6 @@ import (
 	"io"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"sigs.k8s.io/yaml"
-
 	"slipway.dev/slipway/internal/cli/printer"
 	"slipway.dev/slipway/internal/gitops/inspect"
 	"slipway.dev/slipway/internal/install/release"
@@ -68,16 +65,10 @@ func showDifferences(w io.Writer, plan *release.Plan) error {
 		}
 		// Masking works on the pair: a changed secret value must still show as
 		// a difference.
-		before, after := inspect.MaskedPair(change.Before, change.After)
-		old, err := objectYAML(before)
+		text, err := inspect.UnifiedDiff(inspect.MaskedPair(change.Before, change.After))
 		if err != nil {
 			return err
 		}
-		fresh, err := objectYAML(after)
-		if err != nil {
-			return err
-		}
-		text := inspect.UnifiedDiff(old, fresh)
 		if text == "" {
 			continue
 		}
@@ -86,14 +77,4 @@ func showDifferences(w io.Writer, plan *release.Plan) error {
 		}
 	}
 	return nil
-}
-
-// objectYAML formats an object, or returns an empty text for nil, so that the
-// diff of a created or deleted object has only one side.
-func objectYAML(object *unstructured.Unstructured) (string, error) {
-	if object == nil {
-		return "", nil
-	}
-	text, err := yaml.Marshal(object.Object)
-	return string(text), err
 }

@@ -267,15 +267,10 @@ func diffOf(status plan.Status, before, after *unstructured.Unstructured) (Objec
 	if status.State == plan.Synced {
 		return diff, nil
 	}
-	from, err := objectText(diff.Live)
+	text, err := UnifiedDiff(diff.Live, diff.Predicted)
 	if err != nil {
 		return diff, err
 	}
-	to, err := objectText(diff.Predicted)
-	if err != nil {
-		return diff, err
-	}
-	text := UnifiedDiff(from, to)
 	// The comparison found a difference that masking or stripping hides.
 	text = cmp.Or(text, "(the difference is in fields that only the API server writes)\n")
 	diff.Text = fmt.Sprintf("--- live/%s%s\n+++ git/%s%s\n%s", diff.Key, absentNote(diff.Live), diff.Key, absentNote(diff.Predicted), text)

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
 const (
@@ -21,9 +23,20 @@ type lineEdit struct {
 	text string
 }
 
-// UnifiedDiff returns the diff of two texts in the format of diff -u, without
-// the two lines of names. It is empty if they are equal.
-func UnifiedDiff(before, after string) string {
+// UnifiedDiff returns the diff of two objects in YAML, in the format of diff -u
+// without the two lines of names. Either may be nil. It is empty if they are
+// equal.
+func UnifiedDiff(before, after *unstructured.Unstructured) (string, error) {
+	from, err := objectText(before)
+	if err != nil {
+		return "", err
+	}
+	to, err := objectText(after)
+	return textDiff(from, to), err
+}
+
+// textDiff is UnifiedDiff for texts.
+func textDiff(before, after string) string {
 	edits := diffLines(splitLines(before), splitLines(after))
 	var out strings.Builder
 	for _, hunk := range hunksOf(edits) {

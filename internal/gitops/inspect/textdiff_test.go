@@ -48,7 +48,7 @@ func joined(lines []string) string {
 	return strings.Join(lines, "\n") + "\n"
 }
 
-func TestUnifiedDiff(t *testing.T) {
+func TestTextDiff(t *testing.T) {
 	numbered := func(n int, change map[int]string) string {
 		var lines []string
 		for i := range n {
@@ -70,7 +70,7 @@ func TestUnifiedDiff(t *testing.T) {
 				"@@ -13,7 +13,7 @@\n line 12\n line 13\n line 14\n-line 15\n+y\n line 16\n line 17\n line 18\n"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if got := UnifiedDiff(c.before, c.after); got != c.want {
+			if got := textDiff(c.before, c.after); got != c.want {
 				t.Errorf("got\n%s\nwant\n%s", got, c.want)
 			}
 		})
@@ -89,7 +89,7 @@ func TestDiffIsShortest(t *testing.T) {
 	}
 	for range 500 {
 		before, after := text(), text()
-		diff := UnifiedDiff(joined(before), joined(after))
+		diff := textDiff(joined(before), joined(after))
 		if got := patched(t, joined(before), diff); got != strings.Join(after, "\n") {
 			t.Fatalf("%q to %q: the difference gives %q:\n%s", before, after, got, diff)
 		}
@@ -135,16 +135,16 @@ func TestDiffOfLargeTexts(t *testing.T) {
 		return joined(all)
 	}
 	before, after := lines("a"), lines("b")
-	if got := patched(t, before, UnifiedDiff(before, after)); got+"\n" != after {
+	if got := patched(t, before, textDiff(before, after)); got+"\n" != after {
 		t.Error("the difference does not give the other text")
 	}
 }
 
-func FuzzUnifiedDiff(f *testing.F) {
+func FuzzTextDiff(f *testing.F) {
 	f.Add("a\nb\nc\n", "a\nc\nd\n")
 	f.Add("", "x\n")
 	f.Fuzz(func(t *testing.T, before, after string) {
-		diff := UnifiedDiff(before, after)
+		diff := textDiff(before, after)
 		if got, want := patched(t, before, diff), strings.Join(splitLines(after), "\n"); got != want {
 			t.Errorf("%q to %q: the difference gives %q:\n%s", before, after, got, diff)
 		}
