@@ -3,6 +3,7 @@ package runtime
 import (
 	"encoding/base64"
 	"encoding/hex"
+	"maps"
 	"os/exec"
 	"strconv"
 	"strings"
@@ -37,9 +38,7 @@ func (g *stage) testSecrets(t *testing.T) {
 		}
 	}
 	places["the metrics of the platform"] = metrics(t, g.platform)
-	for name, text := range g.database(t) {
-		places[name] = text
-	}
+	maps.Copy(places, g.database(t))
 	for name, text := range places {
 		for what, value := range g.canaries {
 			if found := shows(text, value); found != "" {

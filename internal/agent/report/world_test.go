@@ -8,6 +8,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -70,11 +71,7 @@ func (c *cluster) remove(name string) {
 func (c *cluster) list(context.Context) ([]*v1alpha1.Application, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	var all []*v1alpha1.Application
-	for app := range maps.Values(c.apps) {
-		all = append(all, app)
-	}
-	return all, nil
+	return slices.Collect(maps.Values(c.apps)), nil
 }
 
 func (c *cluster) messages() map[where]*platformv1.Application {

@@ -2,6 +2,7 @@ package bridge
 
 import (
 	"io"
+	"maps"
 	"net/http"
 	"slices"
 	"strconv"
@@ -60,12 +61,7 @@ func headSize(r *http.Request) int {
 
 // announced restores the Trailer header that the library removed.
 func announced(trailers http.Header) string {
-	names := make([]string, 0, len(trailers))
-	for name := range trailers {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return strings.Join(names, ", ")
+	return strings.Join(slices.Sorted(maps.Keys(trailers)), ", ")
 }
 
 // measure returns the framing of the body. A stream has an end of its own, so a

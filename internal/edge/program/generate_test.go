@@ -1,6 +1,7 @@
 package program_test
 
 import (
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -43,14 +44,7 @@ var expressions = map[string]string{
 	`\.png$`:        "",
 }
 
-var expressionList = func() []string {
-	var list []string
-	for expression := range expressions {
-		list = append(list, expression)
-	}
-	slices.Sort(list)
-	return list
-}()
+var expressionList = slices.Sorted(maps.Keys(expressions))
 
 // chooser makes every decision of a random table. There are few values to
 // choose from, so that rules collide in each step of the order. Choices come

@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"maps"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -110,10 +111,7 @@ const (
 // Snapshot returns the state of all backends, in the order of their identities.
 func (s *Set) Snapshot() []BackendState {
 	s.mu.Lock()
-	handles := make([]*Handle, 0, len(s.backends))
-	for _, h := range s.backends {
-		handles = append(handles, h)
-	}
+	handles := slices.Collect(maps.Values(s.backends))
 	s.mu.Unlock()
 	slices.SortFunc(handles, func(a, b *Handle) int { return a.id.Compare(b.id) })
 	now := s.now()

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
 	"strings"
 	"testing"
@@ -271,9 +272,7 @@ func TestCompareUnlabelled(t *testing.T) {
 		if labels == nil {
 			labels = map[string]string{}
 		}
-		for key, value := range desired.GetLabels() {
-			labels[key] = value
-		}
+		maps.Copy(labels, desired.GetLabels())
 		if len(labels) > 0 {
 			after.SetLabels(labels)
 		}

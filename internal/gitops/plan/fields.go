@@ -198,9 +198,7 @@ func (t fieldTree) stripKeyed(element any, keys map[string]any) (any, bool) {
 	if len(object) == 0 && t.ownsItself() {
 		return nil, false
 	}
-	for key, value := range kept {
-		object[key] = value
-	}
+	maps.Copy(object, kept)
 	return object, true
 }
 

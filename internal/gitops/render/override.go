@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"path"
 
 	utiljson "k8s.io/apimachinery/pkg/util/json"
@@ -76,9 +77,7 @@ func mergeSource(source v1alpha1.ApplicationSource, patch map[string]any) (*v1al
 	if err := utiljson.Unmarshal(mergedText, &merged); err != nil {
 		return nil, err
 	}
-	for field, value := range kept {
-		merged[field] = value
-	}
+	maps.Copy(merged, kept)
 	if source.RepoURL == "" {
 		merged["repoURL"] = localRepository
 	}

@@ -3,7 +3,9 @@ package render
 import (
 	"context"
 	"errors"
+	"maps"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -70,10 +72,7 @@ func TestIdleWorkerEnds(t *testing.T) {
 	r := testRenderer(t, Options{IdleTimeout: time.Millisecond})
 	r.mustRender(t)
 	r.mu.Lock()
-	var workers []*process
-	for worker := range r.all {
-		workers = append(workers, worker)
-	}
+	workers := slices.Collect(maps.Keys(r.all))
 	r.mu.Unlock()
 	for _, worker := range workers {
 		<-worker.exited

@@ -3,6 +3,7 @@ package console
 import (
 	"compress/gzip"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"regexp"
@@ -24,9 +25,7 @@ func built(t *testing.T) *Console {
 
 func ask(c *Console, method, path string, header http.Header) *http.Response {
 	request := httptest.NewRequest(method, path, nil)
-	for name, values := range header {
-		request.Header[name] = values
-	}
+	maps.Copy(request.Header, header)
 	recorder := httptest.NewRecorder()
 	c.ServeHTTP(recorder, request)
 	return recorder.Result()

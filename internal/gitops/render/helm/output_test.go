@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -33,9 +34,7 @@ import (
 func renderChart(t testing.TB, files map[string]string) (*manifest.Set, error) {
 	t.Helper()
 	all := map[string]string{"Chart.yaml": "apiVersion: v2\nname: a\nversion: 0.1.0\n"}
-	for name, text := range files {
-		all[name] = text
-	}
+	maps.Copy(all, files)
 	set := manifest.NewSet(1 << 20)
 	request := Request{Job: &job.Job{App: "a", Namespace: "default"}, Source: &job.Source{}, Files: tree.NewView(tree.NewMemory(all), tree.DefaultLimits())}
 	return set, Render(request, set)
