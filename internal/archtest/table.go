@@ -200,6 +200,7 @@ func houseBans() []Ban {
 		{Package: "./internal/observe/otlp/otlptest", Reason: "it replaces a collector in tests and belongs in _test.go files only"},
 		{Package: "./internal/platform/store/pgtest", Reason: "it starts a PostgreSQL and belongs in _test.go files only"},
 		{Package: "./internal/platform/identity/oidctest", Reason: "it is an identity provider for tests and belongs in _test.go files only"},
+		{Package: "./internal/platform/identity/passkeytest", Reason: "it is a security key for tests and belongs in _test.go files only"},
 		{Package: "./internal/gitprovider/providertest", Reason: "it replaces Git providers in tests and belongs in _test.go files only"},
 		{Package: "./internal/edge/edgetest", Reason: "it serves tables to tests and belongs in _test.go files only"},
 		{Package: "./internal/edge/pkitest", Except: "./test/...", Reason: "it makes keys for tests and benchmarks only"},

@@ -18,6 +18,8 @@ import (
 	"connectrpc.com/connect"
 
 	"slipway.dev/slipway/internal/must"
+	"slipway.dev/slipway/internal/platform/identity/passkeytest"
+	"slipway.dev/slipway/internal/programs"
 	"slipway.dev/slipway/internal/wire/platformv1"
 	"slipway.dev/slipway/test/binary"
 )
@@ -137,4 +139,88 @@ func TestOneCodeAtTwoReplicas(t *testing.T) {
 	if signedIn.Load() != 1 {
 		t.Errorf("%d sessions with one code", signedIn.Load())
 	}
+}
+
+// TestPasskey: with each database a passkey signs in once at a challenge, its
+// counter may not go back, and the command line has no use for it.
+func TestPasskey(t *testing.T) {
+	onBoth(t, func(t *testing.T, at place) {
+		listen := programs.FreeAddress(t)
+		at.address = listen.String()
+		public := fmt.Sprintf("http://localhost:%d", listen.Port())
+		p := start(t, at, "--server.publicURL="+public)
+		admin := p.with(t, p.firstKey(t))
+		key := passkeytest.New(t, public)
+		recovery := p.addPasskey(t, key)
+		signIn := func() *platformv1.SecondFactorChallenge {
+			t.Helper()
+			session, _ := p.browser(t)
+			response, err := session.auth.SignIn(t.Context(), connect.NewRequest(&platformv1.SignInRequest{Email: email, Password: chosenPassword}))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return response.Msg.GetSecondFactor()
+		}
+		complete := func(ticket, response string) connect.Code {
+			session, _ := p.browser(t)
+			_, err := session.auth.CompleteSignIn(t.Context(), connect.NewRequest(&platformv1.CompleteSignInRequest{Ticket: ticket, Passkey: response}))
+			if err == nil {
+				return 0
+			}
+			return connect.CodeOf(err)
+		}
+		before, challenge := *key, signIn()
+		before.Counter--
+		if code := complete(challenge.GetTicket(), before.Get(challenge.GetPasskey())); code != connect.CodeUnauthenticated {
+			t.Errorf("a copy whose counter is behind: %v", code)
+		}
+		response := key.Get(challenge.GetPasskey())
+		if code := complete(challenge.GetTicket(), response); code != 0 {
+			t.Errorf("the passkey: %v", code)
+		}
+		if code := complete(challenge.GetTicket(), response); code != connect.CodeUnauthenticated {
+			t.Errorf("the response again: %v", code)
+		}
+		challenge = signIn()
+		if code := complete(challenge.GetTicket(), key.Get(challenge.GetPasskey())); code != 0 {
+			t.Errorf("the passkey after that: %v", code)
+		}
+		for _, lines := range [][]string{{chosenPassword}, {chosenPassword, ""}} {
+			if out, err := p.login(t, lines...); err == nil || !strings.Contains(out, "is a passkey, which needs a browser") || !strings.Contains(out, "--api-key-file") {
+				t.Errorf("login with %d lines: %v\n%s", len(lines), err, out)
+			}
+		}
+		if out, err := p.login(t, chosenPassword, recovery[0]); err != nil {
+			t.Errorf("login with a recovery code: %v\n%s", err, out)
+		}
+		entries := admin.audited(t, "auth.complete-sign-in")
+		for _, line := range []string{"ok|with the passkey Blue key", "denied|the signature counter of the passkey Blue key went back"} {
+			if !strings.Contains(entries, line) {
+				t.Errorf("%q is not in\n%s", line, entries)
+			}
+		}
+		p.Stop(t)
+	})
+}
+
+// addPasskey signs the admin in and adds a passkey.
+func (p *process) addPasskey(t *testing.T, key *passkeytest.Authenticator) (recovery []string) {
+	t.Helper()
+	session, token := p.browser(t)
+	signedIn, err := session.auth.SignIn(t.Context(), connect.NewRequest(&platformv1.SignInRequest{Email: email, Password: chosenPassword}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	*token = signedIn.Msg.GetCsrfToken()
+	begun, err := session.factors.BeginPasskey(t.Context(), connect.NewRequest(&platformv1.BeginPasskeyRequest{Password: chosenPassword}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	done, err := session.factors.FinishPasskey(t.Context(), connect.NewRequest(&platformv1.FinishPasskeyRequest{
+		Ticket: begun.Msg.GetTicket(), Name: "Blue key", Response: key.Create(begun.Msg.GetOptions()),
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return done.Msg.GetRecoveryCodes()
 }

@@ -2,6 +2,7 @@ import type { Browser, Page } from "@playwright/test";
 import { codeOf } from "./support/authenticator";
 import { at, expect, test, textOf } from "./support/fixtures";
 import { look } from "./support/look";
+import { SecurityKey } from "./support/passkey";
 import { startPlatform, stopPlatform, world } from "./support/world";
 
 // What the user keeps from one spec to the next.
@@ -81,6 +82,7 @@ test("sign in with the code of the app, and with a recovery code", async ({ brow
   await look(again, "settings-recovery-codes-new");
   const codes = (await textOf(shown.locator("pre code"))).split("\n");
   expect(codes.filter((code) => recovery.includes(code))).toEqual([]);
+  recovery = codes;
   await shown.getByRole("button", { name: "I have them" }).click();
   await again.getByRole("button", { name: "Remove Authenticator app" }).click();
   const remove = again.getByRole("dialog", { name: "Remove Authenticator app" });
@@ -89,6 +91,65 @@ test("sign in with the code of the app, and with a recovery code", async ({ brow
   await remove.getByRole("button", { name: "Remove it" }).click();
   await expect(remove.getByRole("alert")).toContainText("password is wrong");
   await again.context().close();
+});
+
+// addPasskey goes from the settings through the page that adds a passkey, up to its button.
+async function addPasskey(page: Page, name: string): Promise<void> {
+  await page.getByRole("link", { name: "Add a second factor" }).click();
+  await page.getByLabel("Password").fill(world.user.password);
+  await page.getByRole("button", { name: "Set up a passkey" }).click();
+  await page.getByLabel("Name").fill(name);
+  await page.getByRole("button", { name: "Create the passkey" }).click();
+}
+
+test("passkeys are added, sign in, and are removed", async ({ browser }) => {
+  const page = await enter(browser);
+  await page.getByLabel("Code", { exact: true }).fill(recovery[0] ?? "");
+  await page.keyboard.press("Enter");
+  const key = await SecurityKey.plugIn(page);
+  await addPasskey(page, "Blue key");
+  await expect(page.getByRole("cell", { name: "Blue key", exact: true })).toBeVisible();
+  await look(page, "settings-passkey");
+  const [blue] = await key.credentials();
+  if (!blue) throw new Error("there is no passkey on the key");
+  expect(blue.rpId).toBe("localhost");
+
+  // The browser creates no second passkey on the same key.
+  await addPasskey(page, "Blue key again");
+  await expect(page.getByRole("alert")).toContainText("has a passkey of yours already");
+  await look(page, "second-factor-passkey");
+  await key.unplug();
+  await SecurityKey.plugIn(page);
+  await page.getByRole("button", { name: "Create the passkey" }).click();
+  await expect(page.getByRole("cell", { name: "Blue key again", exact: true })).toBeVisible();
+  await page.getByRole("button", { name: "Remove Blue key again" }).click();
+  const remove = page.getByRole("dialog", { name: "Remove Blue key again" });
+  await remove.getByLabel("Password").fill(world.user.password);
+  await remove.getByRole("button", { name: "Remove it" }).click();
+  await expect(page.getByRole("cell", { name: "Blue key again", exact: true })).toHaveCount(0);
+  await page.context().close();
+
+  const again = await enter(browser);
+  const plugged = await SecurityKey.plugIn(again);
+  await expect(again.getByRole("button", { name: "Use a passkey" })).toBeVisible();
+  await look(again, "sign-in-passkey");
+  await plugged.put(blue);
+  await again.getByRole("button", { name: "Use a passkey" }).click();
+  await expect(again).toHaveURL(/\/console\/settings/);
+  const [used] = await plugged.credentials();
+  expect(used?.signCount).toBeGreaterThan(blue.signCount);
+  await again.context().close();
+
+  // A copy that was made before has a counter that is behind.
+  const thief = await enter(browser);
+  await (await SecurityKey.plugIn(thief)).put(blue);
+  await thief.getByRole("button", { name: "Use a passkey" }).click();
+  await expect(thief.getByRole("alert")).toContainText("may have been copied");
+  await expect(thief).toHaveURL(/sign-in/);
+  await thief.getByLabel("Code", { exact: true }).fill(recovery[1] ?? "");
+  await thief.keyboard.press("Enter");
+  await expect(thief).toHaveURL(/\/console\/settings/);
+  await thief.context().close();
 });
 
 test("an admin resets the second factor", async ({ admin: page, browser }) => {

@@ -40,7 +40,8 @@ func Login() *cobra.Command {
 machine that is valid for 90 days, and keeps it in a file that only you can read
 (slipway config). The password is not stored. A one-time password must be changed at
 once: login prompts twice for the new one. For a user with a second factor login
-prompts for a code of the authenticator app, or a recovery code.
+prompts for a code of the authenticator app, or a recovery code; a passkey works in
+the console only.
 
 With --api-key-file it uses an existing key, for pipelines and for users who sign in
 through an identity provider.`,
@@ -281,11 +282,7 @@ func (s *session) present(ctx context.Context, prompter *prompt.Prompter, email 
 		return nil, err
 	}
 	if challenge := response.GetSecondFactor(); challenge != nil {
-		question := "Recovery code (a passkey works in the console only): "
-		if challenge.GetTotp() {
-			question = "Code of the authenticator app, or a recovery code: "
-		}
-		code, err := prompter.Hidden(question)
+		code, err := secondFactorCode(prompter, challenge.GetTotp())
 		if err != nil {
 			return nil, err
 		}
@@ -296,6 +293,23 @@ func (s *session) present(ctx context.Context, prompter *prompt.Prompter, email 
 	}
 	*s.csrf = secret.New(response.GetCsrfToken())
 	return response.GetUser(), nil
+}
+
+// secondFactorCode prompts for the code of the second factor. A passkey needs a
+// browser: without an authenticator app a recovery code is the only one that a
+// terminal can send.
+func secondFactorCode(prompter *prompt.Prompter, app bool) (secret.Text, error) {
+	if app {
+		return prompter.Hidden("Code of the authenticator app, or a recovery code: ")
+	}
+	code, err := prompter.Hidden("Recovery code (the passkey works in the console only): ")
+	if err != nil && prompter.Interactive() {
+		return secret.Text{}, err
+	}
+	if err != nil || code.Reveal() == "" {
+		return secret.Text{}, errors.New("the second factor of this user is a passkey, which needs a browser: create an API key in the console, under Settings > API keys, and use --api-key-file, or enter a recovery code")
+	}
+	return code, nil
 }
 
 // makeKey creates the key of this machine and ends the session. The host in its

@@ -39,6 +39,8 @@ AccountService/DeleteUser            401        403        403        403       
 SecondFactorService/ListFactors      401        yes        yes        yes        yes        yes        403        403        403        403        401        403
 SecondFactorService/BeginTOTP        401        yes        yes        yes        yes        yes        403        403        403        403        401        403
 SecondFactorService/FinishTOTP       401        yes        yes        yes        yes        yes        403        403        403        403        401        403
+SecondFactorService/BeginPasskey     401        yes        yes        yes        yes        yes        403        403        403        403        401        403
+SecondFactorService/FinishPasskey    401        yes        yes        yes        yes        yes        403        403        403        403        401        403
 SecondFactorService/RemoveFactor     401        yes        yes        yes        yes        yes        403        403        403        403        401        403
 SecondFactorService/CreateRecoveryCodes 401        yes        yes        yes        yes        yes        403        403        403        403        401        403
 KeyService/CreateKey                 401        yes        yes        yes        yes        403        403        403        403        403        401        403

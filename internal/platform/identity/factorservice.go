@@ -39,7 +39,7 @@ func (s factorService) ListFactors(ctx context.Context, _ *connect.Request[platf
 	if err != nil {
 		return nil, s.apiError(err)
 	}
-	response := &platformv1.ListFactorsResponse{RecoveryCodes: int32(codes), Required: s.options.SignIn.SecondFactorRequired}
+	response := &platformv1.ListFactorsResponse{RecoveryCodes: int32(codes), Required: s.options.SignIn.SecondFactorRequired, NoPasskeys: s.noPasskeys}
 	for _, factor := range factors {
 		response.Factors = append(response.Factors, factorMessage(factor))
 	}
@@ -82,7 +82,7 @@ func (s factorService) FinishTOTP(ctx context.Context, request *connect.Request[
 	if !ok {
 		return nil, invalid("the code is wrong: enter the one that the app shows now, and check the clocks of both devices")
 	}
-	return s.addFactor(ctx, caller, request.Header(), store.Factor{Kind: store.FactorTOTP, Name: "Authenticator app", LastProof: step}, value)
+	return s.addFactor(ctx, caller, request.Header(), store.Factor{ID: rand.Text(), Kind: store.FactorTOTP, Name: "Authenticator app", LastProof: step}, value)
 }
 
 // RemoveFactor removes a factor of the caller.
@@ -90,6 +90,16 @@ func (s factorService) RemoveFactor(ctx context.Context, request *connect.Reques
 	user, err := s.confirmed(ctx, request.Msg.GetPassword())
 	if err != nil {
 		return nil, err
+	}
+	factors, err := s.store.Factors(ctx, user.ID)
+	if err != nil {
+		return nil, s.apiError(err)
+	}
+	// A user can have several passkeys: the audit log has the name.
+	for _, factor := range factors {
+		if factor.ID == request.Msg.GetId() {
+			Describe(ctx, "", factor.Name)
+		}
 	}
 	err = s.store.DeleteFactor(ctx, user.ID, request.Msg.GetId(), s.options.SignIn.SecondFactorRequired)
 	if errors.Is(err, store.ErrLastFactor) {
@@ -140,7 +150,7 @@ func (s factorService) confirmed(ctx context.Context, password string) (store.Us
 // sessions and brings recovery codes; the caller gets a new session.
 func (s factorService) addFactor(ctx context.Context, caller Caller, header http.Header, factor store.Factor, value secret.Text) (*connect.Response[platformv1.FinishFactorResponse], error) {
 	Describe(ctx, "", factor.Name)
-	factor.ID, factor.UserID = rand.Text(), caller.User.ID
+	factor.UserID = caller.User.ID
 	factor.Secret = s.sealFactor(factor.UserID, factor.ID, value)
 	codes, hashes := newRecoveryCodes(caller.User.ID)
 	first, err := s.store.AddFactor(ctx, factor, hashes)
@@ -164,8 +174,12 @@ func (s factorService) addFactor(ctx context.Context, caller Caller, header http
 
 // factorMessage converts a factor to its API message, without the secret.
 func factorMessage(factor store.Factor) *platformv1.Factor {
+	kind := platformv1.FactorKind_FACTOR_KIND_TOTP
+	if factor.Kind == store.FactorPasskey {
+		kind = platformv1.FactorKind_FACTOR_KIND_PASSKEY
+	}
 	return &platformv1.Factor{
-		Id: factor.ID, Kind: platformv1.FactorKind_FACTOR_KIND_TOTP, Name: factor.Name,
+		Id: factor.ID, Kind: kind, Name: factor.Name,
 		CreatedAt: timestamppb.New(factor.CreatedAt), LastUsedAt: wire.Timestamp(factor.LastUsedAt),
 	}
 }

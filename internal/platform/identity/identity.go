@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"connectrpc.com/connect"
+	"github.com/go-webauthn/webauthn/webauthn"
 
 	"slipway.dev/slipway/internal/platform/signing"
 	"slipway.dev/slipway/internal/platform/store"
@@ -36,7 +37,8 @@ type Options struct {
 	// OIDC is nil without an identity provider.
 	OIDC *OIDCOptions
 	// PublicURL is the URL at which browsers reach the platform. It
-	// determines the accepted Origin and whether cookies are Secure.
+	// determines the accepted Origin, whether cookies are Secure, and the host
+	// that passkeys belong to.
 	PublicURL *url.URL
 	// TrustedProxies are the networks whose X-Forwarded-For header is used.
 	TrustedProxies []netip.Prefix
@@ -75,10 +77,13 @@ type Identity struct {
 	factors   signing.Sealer
 	tickets   ticketSealer
 	origin    string
-	cookies   cookieNames
-	oidc      *oidcLogin
-	watches   watches
-	denials   denialThrottle
+	// relyingParty is nil without passkeys; noPasskeys has the reason.
+	relyingParty *webauthn.WebAuthn
+	noPasskeys   string
+	cookies      cookieNames
+	oidc         *oidcLogin
+	watches      watches
+	denials      denialThrottle
 }
 
 // New returns an Identity. It does not contact the identity provider yet, so
@@ -113,6 +118,7 @@ func New(ctx context.Context, options Options) (*Identity, error) {
 	}
 	i.limits = newLimiter(options.Store, i.now)
 	i.origin = options.PublicURL.Scheme + "://" + CanonicalHost(options.PublicURL)
+	i.relyingParty, i.noPasskeys = newRelyingParty(options.PublicURL, i.origin)
 	// Only loopback URLs may use http: browsers keep Secure cookies elsewhere
 	// for https only.
 	secure := options.PublicURL.Scheme == "https" || !loopback(options.PublicURL.Hostname())

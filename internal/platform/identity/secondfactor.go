@@ -6,7 +6,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"net/http"
+	"slices"
 	"time"
 
 	"connectrpc.com/connect"
@@ -33,6 +33,10 @@ type pendingSignIn struct {
 	AccountID string `json:"a"`
 	// Password is the fingerprint of the password that was checked.
 	Password []byte `json:"p"`
+	// Challenge is for a passkey; it is empty if the user has none. Issued is
+	// its time.
+	Challenge string `json:"c,omitempty"`
+	Issued    int64  `json:"i,omitempty"`
 }
 
 // fingerprint identifies a password hash in a ticket: a new password ends the
@@ -59,17 +63,23 @@ func (s authService) challenge(ctx context.Context, user store.User, renewed str
 	if err != nil {
 		return nil, s.apiError(err)
 	}
-	pending := pendingSignIn{UserID: user.ID, AccountID: user.AccountID, Password: fingerprint(renewed)}
+	options, challenge, err := s.requestPasskey(user, factors)
+	if err != nil {
+		return nil, s.apiError(err)
+	}
+	pending := pendingSignIn{
+		UserID: user.ID, AccountID: user.AccountID, Password: fingerprint(renewed), Challenge: challenge, Issued: s.now().UnixMicro(),
+	}
 	ticket, err := s.tickets.seal(ticketSignIn, signInLife, pending)
 	if err != nil {
 		return nil, s.apiError(err)
 	}
 	Describe(ctx, "", "the password is right, the second factor is missing")
-	challenge := &platformv1.SecondFactorChallenge{Ticket: ticket, ExpiresAt: timestamppb.New(s.now().Add(signInLife))}
-	for _, factor := range factors {
-		challenge.Totp = challenge.Totp || factor.Kind == store.FactorTOTP
+	response := &platformv1.SecondFactorChallenge{
+		Ticket: ticket, ExpiresAt: timestamppb.New(s.now().Add(signInLife)), Passkey: options,
+		Totp: slices.ContainsFunc(factors, func(factor store.Factor) bool { return factor.Kind == store.FactorTOTP }),
 	}
-	return connect.NewResponse(&platformv1.SignInResponse{SecondFactor: challenge}), nil
+	return connect.NewResponse(&platformv1.SignInResponse{SecondFactor: response}), nil
 }
 
 // CompleteSignIn verifies the second factor and opens the session.
@@ -96,7 +106,7 @@ func (s authService) CompleteSignIn(ctx context.Context, request *connect.Reques
 	if !bytes.Equal(fingerprint(user.PasswordHash), pending.Password) {
 		return nil, again
 	}
-	detail, err := s.checkFactor(ctx, user, request.Msg, request.Header())
+	detail, err := s.checkFactor(ctx, user, pending, request)
 	if err != nil {
 		return nil, s.apiError(withAuditUser(user, err))
 	}
@@ -113,9 +123,9 @@ func (s authService) CompleteSignIn(ctx context.Context, request *connect.Reques
 // checkFactor verifies the proof of a second factor and returns which one it
 // was. Proofs are counted like passwords: per device that has signed in before,
 // and for all other clients together.
-func (s authService) checkFactor(ctx context.Context, user store.User, request *platformv1.CompleteSignInRequest, header http.Header) (detail string, err error) {
+func (s authService) checkFactor(ctx context.Context, user store.User, pending pendingSignIn, request *connect.Request[platformv1.CompleteSignInRequest]) (detail string, err error) {
 	key := "factor:" + user.ID
-	if id := deviceID(s.cookies.find(header, s.cookies.device), user, s.now()); id != "" {
+	if id := deviceID(s.cookies.find(request.Header(), s.cookies.device), user, s.now()); id != "" {
 		key = "factor-device:" + id
 	}
 	attempt := s.limits.factor(key)
@@ -124,12 +134,19 @@ func (s authService) checkFactor(ctx context.Context, user store.User, request *
 		return "", err
 	}
 	defer done()
-	detail, ok, err := s.checkCode(ctx, user, request.GetCode())
+	var ok bool
+	refused := unauthenticated("the code is wrong, or was used before")
+	if response := request.Msg.GetPasskey(); response != "" {
+		refused = unauthenticated("the passkey was not accepted; try again, or enter a recovery code")
+		detail, ok, err = s.checkPasskey(ctx, user, pending, response)
+	} else {
+		detail, ok, err = s.checkCode(ctx, user, request.Msg.GetCode())
+	}
 	if err != nil {
 		return "", err
 	}
 	if !ok {
-		return "", unauthenticated("the code is wrong, or was used before")
+		return "", refused
 	}
 	return detail, attempt.succeeded(ctx)
 }

@@ -14,9 +14,10 @@ const ticketBytes = 16 << 10
 
 // Purposes of tickets. A ticket of one purpose is invalid for another.
 const (
-	ticketOIDC   = "oidc sign-in"
-	ticketSignIn = "second factor"
-	ticketTOTP   = "totp"
+	ticketOIDC    = "oidc sign-in"
+	ticketSignIn  = "second factor"
+	ticketTOTP    = "totp"
+	ticketPasskey = "passkey"
 )
 
 // ticketSealer issues tickets: the state of something that a client has begun,

@@ -63,7 +63,7 @@ func (s *Store) AddFactor(ctx context.Context, factor Factor, recovery [][]byte)
 			VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`,
 			factor.ID, factor.UserID, factor.Kind, factor.Name, micros(c.now), micros(c.now), factor.LastProof, factor.Secret)
 		if err != nil || !first {
-			return orConflict(err, "a factor with the ID %s", factor.ID)
+			return orConflict(err, "this second factor")
 		}
 		if err := endCredentials(c, factor.UserID, EndSessions); err != nil {
 			return err

@@ -87,6 +87,8 @@ func platformServices() []service {
 			"ListFactors":         read(Session),
 			"BeginTOTP":           change(Session),
 			"FinishTOTP":          change(Session),
+			"BeginPasskey":        change(Session),
+			"FinishPasskey":       change(Session),
 			"RemoveFactor":        change(Session),
 			"CreateRecoveryCodes": change(Session),
 		}},

@@ -90,6 +90,8 @@ const (
 	FactorKind_FACTOR_KIND_UNSPECIFIED FactorKind = 0
 	// An authenticator app.
 	FactorKind_FACTOR_KIND_TOTP FactorKind = 1
+	// A passkey or a security key (WebAuthn).
+	FactorKind_FACTOR_KIND_PASSKEY FactorKind = 2
 )
 
 // Enum value maps for FactorKind.
@@ -97,10 +99,12 @@ var (
 	FactorKind_name = map[int32]string{
 		0: "FACTOR_KIND_UNSPECIFIED",
 		1: "FACTOR_KIND_TOTP",
+		2: "FACTOR_KIND_PASSKEY",
 	}
 	FactorKind_value = map[string]int32{
 		"FACTOR_KIND_UNSPECIFIED": 0,
 		"FACTOR_KIND_TOTP":        1,
+		"FACTOR_KIND_PASSKEY":     2,
 	}
 )
 
@@ -512,7 +516,10 @@ type SecondFactorChallenge struct {
 	Ticket    string                 `protobuf:"bytes,1,opt,name=ticket,proto3" json:"ticket,omitempty"`
 	ExpiresAt *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
 	// The user has an authenticator app.
-	Totp          bool `protobuf:"varint,3,opt,name=totp,proto3" json:"totp,omitempty"`
+	Totp bool `protobuf:"varint,3,opt,name=totp,proto3" json:"totp,omitempty"`
+	// The options for the browser to use a passkey, as JSON
+	// (PublicKeyCredentialRequestOptionsJSON). Empty if the user has none.
+	Passkey       string `protobuf:"bytes,4,opt,name=passkey,proto3" json:"passkey,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -568,11 +575,21 @@ func (x *SecondFactorChallenge) GetTotp() bool {
 	return false
 }
 
+func (x *SecondFactorChallenge) GetPasskey() string {
+	if x != nil {
+		return x.Passkey
+	}
+	return ""
+}
+
 type CompleteSignInRequest struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Ticket string                 `protobuf:"bytes,1,opt,name=ticket,proto3" json:"ticket,omitempty"`
 	// Of the authenticator app, or a recovery code.
-	Code          string `protobuf:"bytes,2,opt,name=code,proto3" json:"code,omitempty"`
+	Code string `protobuf:"bytes,2,opt,name=code,proto3" json:"code,omitempty"`
+	// Instead of a code: the response of a passkey, as JSON
+	// (AuthenticationResponseJSON).
+	Passkey       string `protobuf:"bytes,3,opt,name=passkey,proto3" json:"passkey,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -617,6 +634,13 @@ func (x *CompleteSignInRequest) GetTicket() string {
 func (x *CompleteSignInRequest) GetCode() string {
 	if x != nil {
 		return x.Code
+	}
+	return ""
+}
+
+func (x *CompleteSignInRequest) GetPasskey() string {
+	if x != nil {
+		return x.Passkey
 	}
 	return ""
 }
@@ -1873,7 +1897,9 @@ type ListFactorsResponse struct {
 	// Unused recovery codes.
 	RecoveryCodes int32 `protobuf:"varint,2,opt,name=recovery_codes,json=recoveryCodes,proto3" json:"recovery_codes,omitempty"`
 	// The platform requires a second factor: the last one cannot be removed.
-	Required      bool `protobuf:"varint,3,opt,name=required,proto3" json:"required,omitempty"`
+	Required bool `protobuf:"varint,3,opt,name=required,proto3" json:"required,omitempty"`
+	// Why passkeys cannot be added; empty if they can.
+	NoPasskeys    string `protobuf:"bytes,4,opt,name=no_passkeys,json=noPasskeys,proto3" json:"no_passkeys,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1927,6 +1953,13 @@ func (x *ListFactorsResponse) GetRequired() bool {
 		return x.Required
 	}
 	return false
+}
+
+func (x *ListFactorsResponse) GetNoPasskeys() string {
+	if x != nil {
+		return x.NoPasskeys
+	}
+	return ""
 }
 
 type BeginTOTPRequest struct {
@@ -2105,6 +2138,165 @@ func (x *FinishTOTPRequest) GetCode() string {
 	return ""
 }
 
+type BeginPasskeyRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Password      string                 `protobuf:"bytes,1,opt,name=password,proto3" json:"password,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BeginPasskeyRequest) Reset() {
+	*x = BeginPasskeyRequest{}
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[36]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BeginPasskeyRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BeginPasskeyRequest) ProtoMessage() {}
+
+func (x *BeginPasskeyRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[36]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BeginPasskeyRequest.ProtoReflect.Descriptor instead.
+func (*BeginPasskeyRequest) Descriptor() ([]byte, []int) {
+	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{36}
+}
+
+func (x *BeginPasskeyRequest) GetPassword() string {
+	if x != nil {
+		return x.Password
+	}
+	return ""
+}
+
+type BeginPasskeyResponse struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Ticket string                 `protobuf:"bytes,1,opt,name=ticket,proto3" json:"ticket,omitempty"`
+	// As JSON (PublicKeyCredentialCreationOptionsJSON).
+	Options       string `protobuf:"bytes,2,opt,name=options,proto3" json:"options,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BeginPasskeyResponse) Reset() {
+	*x = BeginPasskeyResponse{}
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[37]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BeginPasskeyResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BeginPasskeyResponse) ProtoMessage() {}
+
+func (x *BeginPasskeyResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[37]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BeginPasskeyResponse.ProtoReflect.Descriptor instead.
+func (*BeginPasskeyResponse) Descriptor() ([]byte, []int) {
+	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{37}
+}
+
+func (x *BeginPasskeyResponse) GetTicket() string {
+	if x != nil {
+		return x.Ticket
+	}
+	return ""
+}
+
+func (x *BeginPasskeyResponse) GetOptions() string {
+	if x != nil {
+		return x.Options
+	}
+	return ""
+}
+
+type FinishPasskeyRequest struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Ticket string                 `protobuf:"bytes,1,opt,name=ticket,proto3" json:"ticket,omitempty"`
+	// For the list of factors and the audit log.
+	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	// Of the browser, as JSON (RegistrationResponseJSON).
+	Response      string `protobuf:"bytes,3,opt,name=response,proto3" json:"response,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FinishPasskeyRequest) Reset() {
+	*x = FinishPasskeyRequest{}
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[38]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FinishPasskeyRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FinishPasskeyRequest) ProtoMessage() {}
+
+func (x *FinishPasskeyRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[38]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FinishPasskeyRequest.ProtoReflect.Descriptor instead.
+func (*FinishPasskeyRequest) Descriptor() ([]byte, []int) {
+	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{38}
+}
+
+func (x *FinishPasskeyRequest) GetTicket() string {
+	if x != nil {
+		return x.Ticket
+	}
+	return ""
+}
+
+func (x *FinishPasskeyRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *FinishPasskeyRequest) GetResponse() string {
+	if x != nil {
+		return x.Response
+	}
+	return ""
+}
+
 type FinishFactorResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// With the first factor; not shown again.
@@ -2115,7 +2307,7 @@ type FinishFactorResponse struct {
 
 func (x *FinishFactorResponse) Reset() {
 	*x = FinishFactorResponse{}
-	mi := &file_slipway_platform_v1_identity_proto_msgTypes[36]
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2127,7 +2319,7 @@ func (x *FinishFactorResponse) String() string {
 func (*FinishFactorResponse) ProtoMessage() {}
 
 func (x *FinishFactorResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_identity_proto_msgTypes[36]
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2140,7 +2332,7 @@ func (x *FinishFactorResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FinishFactorResponse.ProtoReflect.Descriptor instead.
 func (*FinishFactorResponse) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{36}
+	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *FinishFactorResponse) GetRecoveryCodes() []string {
@@ -2160,7 +2352,7 @@ type RemoveFactorRequest struct {
 
 func (x *RemoveFactorRequest) Reset() {
 	*x = RemoveFactorRequest{}
-	mi := &file_slipway_platform_v1_identity_proto_msgTypes[37]
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2172,7 +2364,7 @@ func (x *RemoveFactorRequest) String() string {
 func (*RemoveFactorRequest) ProtoMessage() {}
 
 func (x *RemoveFactorRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_identity_proto_msgTypes[37]
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2185,7 +2377,7 @@ func (x *RemoveFactorRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveFactorRequest.ProtoReflect.Descriptor instead.
 func (*RemoveFactorRequest) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{37}
+	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *RemoveFactorRequest) GetId() string {
@@ -2210,7 +2402,7 @@ type RemoveFactorResponse struct {
 
 func (x *RemoveFactorResponse) Reset() {
 	*x = RemoveFactorResponse{}
-	mi := &file_slipway_platform_v1_identity_proto_msgTypes[38]
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2222,7 +2414,7 @@ func (x *RemoveFactorResponse) String() string {
 func (*RemoveFactorResponse) ProtoMessage() {}
 
 func (x *RemoveFactorResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_identity_proto_msgTypes[38]
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2235,7 +2427,7 @@ func (x *RemoveFactorResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveFactorResponse.ProtoReflect.Descriptor instead.
 func (*RemoveFactorResponse) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{38}
+	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{41}
 }
 
 type CreateRecoveryCodesRequest struct {
@@ -2247,7 +2439,7 @@ type CreateRecoveryCodesRequest struct {
 
 func (x *CreateRecoveryCodesRequest) Reset() {
 	*x = CreateRecoveryCodesRequest{}
-	mi := &file_slipway_platform_v1_identity_proto_msgTypes[39]
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2259,7 +2451,7 @@ func (x *CreateRecoveryCodesRequest) String() string {
 func (*CreateRecoveryCodesRequest) ProtoMessage() {}
 
 func (x *CreateRecoveryCodesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_identity_proto_msgTypes[39]
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2272,7 +2464,7 @@ func (x *CreateRecoveryCodesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateRecoveryCodesRequest.ProtoReflect.Descriptor instead.
 func (*CreateRecoveryCodesRequest) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{39}
+	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *CreateRecoveryCodesRequest) GetPassword() string {
@@ -2291,7 +2483,7 @@ type CreateRecoveryCodesResponse struct {
 
 func (x *CreateRecoveryCodesResponse) Reset() {
 	*x = CreateRecoveryCodesResponse{}
-	mi := &file_slipway_platform_v1_identity_proto_msgTypes[40]
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2303,7 +2495,7 @@ func (x *CreateRecoveryCodesResponse) String() string {
 func (*CreateRecoveryCodesResponse) ProtoMessage() {}
 
 func (x *CreateRecoveryCodesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_identity_proto_msgTypes[40]
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2316,7 +2508,7 @@ func (x *CreateRecoveryCodesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateRecoveryCodesResponse.ProtoReflect.Descriptor instead.
 func (*CreateRecoveryCodesResponse) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{40}
+	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *CreateRecoveryCodesResponse) GetRecoveryCodes() []string {
@@ -2347,7 +2539,7 @@ type Key struct {
 
 func (x *Key) Reset() {
 	*x = Key{}
-	mi := &file_slipway_platform_v1_identity_proto_msgTypes[41]
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2359,7 +2551,7 @@ func (x *Key) String() string {
 func (*Key) ProtoMessage() {}
 
 func (x *Key) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_identity_proto_msgTypes[41]
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2372,7 +2564,7 @@ func (x *Key) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Key.ProtoReflect.Descriptor instead.
 func (*Key) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{41}
+	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *Key) GetId() string {
@@ -2459,7 +2651,7 @@ type CreateKeyRequest struct {
 
 func (x *CreateKeyRequest) Reset() {
 	*x = CreateKeyRequest{}
-	mi := &file_slipway_platform_v1_identity_proto_msgTypes[42]
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2471,7 +2663,7 @@ func (x *CreateKeyRequest) String() string {
 func (*CreateKeyRequest) ProtoMessage() {}
 
 func (x *CreateKeyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_identity_proto_msgTypes[42]
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2484,7 +2676,7 @@ func (x *CreateKeyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateKeyRequest.ProtoReflect.Descriptor instead.
 func (*CreateKeyRequest) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{42}
+	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *CreateKeyRequest) GetName() string {
@@ -2518,7 +2710,7 @@ type CreateKeyResponse struct {
 
 func (x *CreateKeyResponse) Reset() {
 	*x = CreateKeyResponse{}
-	mi := &file_slipway_platform_v1_identity_proto_msgTypes[43]
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2530,7 +2722,7 @@ func (x *CreateKeyResponse) String() string {
 func (*CreateKeyResponse) ProtoMessage() {}
 
 func (x *CreateKeyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_identity_proto_msgTypes[43]
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2543,7 +2735,7 @@ func (x *CreateKeyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateKeyResponse.ProtoReflect.Descriptor instead.
 func (*CreateKeyResponse) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{43}
+	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *CreateKeyResponse) GetKey() *Key {
@@ -2571,7 +2763,7 @@ type ListKeysRequest struct {
 
 func (x *ListKeysRequest) Reset() {
 	*x = ListKeysRequest{}
-	mi := &file_slipway_platform_v1_identity_proto_msgTypes[44]
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2583,7 +2775,7 @@ func (x *ListKeysRequest) String() string {
 func (*ListKeysRequest) ProtoMessage() {}
 
 func (x *ListKeysRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_identity_proto_msgTypes[44]
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2596,7 +2788,7 @@ func (x *ListKeysRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListKeysRequest.ProtoReflect.Descriptor instead.
 func (*ListKeysRequest) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{44}
+	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *ListKeysRequest) GetIncludeRevoked() bool {
@@ -2630,7 +2822,7 @@ type ListKeysResponse struct {
 
 func (x *ListKeysResponse) Reset() {
 	*x = ListKeysResponse{}
-	mi := &file_slipway_platform_v1_identity_proto_msgTypes[45]
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2642,7 +2834,7 @@ func (x *ListKeysResponse) String() string {
 func (*ListKeysResponse) ProtoMessage() {}
 
 func (x *ListKeysResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_identity_proto_msgTypes[45]
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2655,7 +2847,7 @@ func (x *ListKeysResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListKeysResponse.ProtoReflect.Descriptor instead.
 func (*ListKeysResponse) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{45}
+	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *ListKeysResponse) GetKeys() []*Key {
@@ -2681,7 +2873,7 @@ type RevokeKeyRequest struct {
 
 func (x *RevokeKeyRequest) Reset() {
 	*x = RevokeKeyRequest{}
-	mi := &file_slipway_platform_v1_identity_proto_msgTypes[46]
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2693,7 +2885,7 @@ func (x *RevokeKeyRequest) String() string {
 func (*RevokeKeyRequest) ProtoMessage() {}
 
 func (x *RevokeKeyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_identity_proto_msgTypes[46]
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2706,7 +2898,7 @@ func (x *RevokeKeyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeKeyRequest.ProtoReflect.Descriptor instead.
 func (*RevokeKeyRequest) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{46}
+	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *RevokeKeyRequest) GetId() string {
@@ -2724,7 +2916,7 @@ type RevokeKeyResponse struct {
 
 func (x *RevokeKeyResponse) Reset() {
 	*x = RevokeKeyResponse{}
-	mi := &file_slipway_platform_v1_identity_proto_msgTypes[47]
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2736,7 +2928,7 @@ func (x *RevokeKeyResponse) String() string {
 func (*RevokeKeyResponse) ProtoMessage() {}
 
 func (x *RevokeKeyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_identity_proto_msgTypes[47]
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2749,7 +2941,7 @@ func (x *RevokeKeyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeKeyResponse.ProtoReflect.Descriptor instead.
 func (*RevokeKeyResponse) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{47}
+	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{50}
 }
 
 type AuditEntry struct {
@@ -2789,7 +2981,7 @@ type AuditEntry struct {
 
 func (x *AuditEntry) Reset() {
 	*x = AuditEntry{}
-	mi := &file_slipway_platform_v1_identity_proto_msgTypes[48]
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2801,7 +2993,7 @@ func (x *AuditEntry) String() string {
 func (*AuditEntry) ProtoMessage() {}
 
 func (x *AuditEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_identity_proto_msgTypes[48]
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2814,7 +3006,7 @@ func (x *AuditEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditEntry.ProtoReflect.Descriptor instead.
 func (*AuditEntry) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{48}
+	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *AuditEntry) GetId() string {
@@ -2953,7 +3145,7 @@ type ListEntriesRequest struct {
 
 func (x *ListEntriesRequest) Reset() {
 	*x = ListEntriesRequest{}
-	mi := &file_slipway_platform_v1_identity_proto_msgTypes[49]
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2965,7 +3157,7 @@ func (x *ListEntriesRequest) String() string {
 func (*ListEntriesRequest) ProtoMessage() {}
 
 func (x *ListEntriesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_identity_proto_msgTypes[49]
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2978,7 +3170,7 @@ func (x *ListEntriesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListEntriesRequest.ProtoReflect.Descriptor instead.
 func (*ListEntriesRequest) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{49}
+	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *ListEntriesRequest) GetSince() *timestamppb.Timestamp {
@@ -3047,7 +3239,7 @@ type ListEntriesResponse struct {
 
 func (x *ListEntriesResponse) Reset() {
 	*x = ListEntriesResponse{}
-	mi := &file_slipway_platform_v1_identity_proto_msgTypes[50]
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3059,7 +3251,7 @@ func (x *ListEntriesResponse) String() string {
 func (*ListEntriesResponse) ProtoMessage() {}
 
 func (x *ListEntriesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_identity_proto_msgTypes[50]
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3072,7 +3264,7 @@ func (x *ListEntriesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListEntriesResponse.ProtoReflect.Descriptor instead.
 func (*ListEntriesResponse) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{50}
+	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *ListEntriesResponse) GetEntries() []*AuditEntry {
@@ -3123,15 +3315,17 @@ const file_slipway_platform_v1_identity_proto_rawDesc = "" +
 	"csrf_token\x18\x03 \x01(\tR\tcsrfToken\x129\n" +
 	"\n" +
 	"expires_at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\x12O\n" +
-	"\rsecond_factor\x18\x05 \x01(\v2*.slipway.platform.v1.SecondFactorChallengeR\fsecondFactor\"~\n" +
+	"\rsecond_factor\x18\x05 \x01(\v2*.slipway.platform.v1.SecondFactorChallengeR\fsecondFactor\"\x98\x01\n" +
 	"\x15SecondFactorChallenge\x12\x16\n" +
 	"\x06ticket\x18\x01 \x01(\tR\x06ticket\x129\n" +
 	"\n" +
 	"expires_at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\x12\x12\n" +
-	"\x04totp\x18\x03 \x01(\bR\x04totp\"C\n" +
+	"\x04totp\x18\x03 \x01(\bR\x04totp\x12\x18\n" +
+	"\apasskey\x18\x04 \x01(\tR\apasskey\"]\n" +
 	"\x15CompleteSignInRequest\x12\x16\n" +
 	"\x06ticket\x18\x01 \x01(\tR\x06ticket\x12\x12\n" +
-	"\x04code\x18\x02 \x01(\tR\x04code\"\x10\n" +
+	"\x04code\x18\x02 \x01(\tR\x04code\x12\x18\n" +
+	"\apasskey\x18\x03 \x01(\tR\apasskey\"\x10\n" +
 	"\x0eSignOutRequest\"\x11\n" +
 	"\x0fSignOutResponse\"\v\n" +
 	"\tMeRequest\"\x9e\x02\n" +
@@ -3203,11 +3397,13 @@ const file_slipway_platform_v1_identity_proto_rawDesc = "" +
 	"created_at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x12<\n" +
 	"\flast_used_at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"lastUsedAt\"\x14\n" +
-	"\x12ListFactorsRequest\"\x8f\x01\n" +
+	"\x12ListFactorsRequest\"\xb0\x01\n" +
 	"\x13ListFactorsResponse\x125\n" +
 	"\afactors\x18\x01 \x03(\v2\x1b.slipway.platform.v1.FactorR\afactors\x12%\n" +
 	"\x0erecovery_codes\x18\x02 \x01(\x05R\rrecoveryCodes\x12\x1a\n" +
-	"\brequired\x18\x03 \x01(\bR\brequired\".\n" +
+	"\brequired\x18\x03 \x01(\bR\brequired\x12\x1f\n" +
+	"\vno_passkeys\x18\x04 \x01(\tR\n" +
+	"noPasskeys\".\n" +
 	"\x10BeginTOTPRequest\x12\x1a\n" +
 	"\bpassword\x18\x01 \x01(\tR\bpassword\"\x87\x01\n" +
 	"\x11BeginTOTPResponse\x12\x16\n" +
@@ -3218,7 +3414,16 @@ const file_slipway_platform_v1_identity_proto_rawDesc = "" +
 	"\aqr_size\x18\x05 \x01(\x05R\x06qrSize\"?\n" +
 	"\x11FinishTOTPRequest\x12\x16\n" +
 	"\x06ticket\x18\x01 \x01(\tR\x06ticket\x12\x12\n" +
-	"\x04code\x18\x02 \x01(\tR\x04code\"=\n" +
+	"\x04code\x18\x02 \x01(\tR\x04code\"1\n" +
+	"\x13BeginPasskeyRequest\x12\x1a\n" +
+	"\bpassword\x18\x01 \x01(\tR\bpassword\"H\n" +
+	"\x14BeginPasskeyResponse\x12\x16\n" +
+	"\x06ticket\x18\x01 \x01(\tR\x06ticket\x12\x18\n" +
+	"\aoptions\x18\x02 \x01(\tR\aoptions\"^\n" +
+	"\x14FinishPasskeyRequest\x12\x16\n" +
+	"\x06ticket\x18\x01 \x01(\tR\x06ticket\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\x1a\n" +
+	"\bresponse\x18\x03 \x01(\tR\bresponse\"=\n" +
 	"\x14FinishFactorResponse\x12%\n" +
 	"\x0erecovery_codes\x18\x01 \x03(\tR\rrecoveryCodes\"A\n" +
 	"\x13RemoveFactorRequest\x12\x0e\n" +
@@ -3304,11 +3509,12 @@ const file_slipway_platform_v1_identity_proto_rawDesc = "" +
 	"\n" +
 	"ROLE_ADMIN\x10\x02\x12\x0f\n" +
 	"\vROLE_VIEWER\x10\x03\x12\x13\n" +
-	"\x0fROLE_RESTRICTED\x10\x04*?\n" +
+	"\x0fROLE_RESTRICTED\x10\x04*X\n" +
 	"\n" +
 	"FactorKind\x12\x1b\n" +
 	"\x17FACTOR_KIND_UNSPECIFIED\x10\x00\x12\x14\n" +
-	"\x10FACTOR_KIND_TOTP\x10\x01*Y\n" +
+	"\x10FACTOR_KIND_TOTP\x10\x01\x12\x17\n" +
+	"\x13FACTOR_KIND_PASSKEY\x10\x02*Y\n" +
 	"\x05Scope\x12\x15\n" +
 	"\x11SCOPE_UNSPECIFIED\x10\x00\x12\r\n" +
 	"\tSCOPE_ALL\x10\x01\x12\x0e\n" +
@@ -3334,12 +3540,14 @@ const file_slipway_platform_v1_identity_proto_rawDesc = "" +
 	"\rResetPassword\x12).slipway.platform.v1.ResetPasswordRequest\x1a*.slipway.platform.v1.ResetPasswordResponse\"\x00\x12t\n" +
 	"\x11ResetSecondFactor\x12-.slipway.platform.v1.ResetSecondFactorRequest\x1a..slipway.platform.v1.ResetSecondFactorResponse\"\x00\x12_\n" +
 	"\n" +
-	"DeleteUser\x12&.slipway.platform.v1.DeleteUserRequest\x1a'.slipway.platform.v1.DeleteUserResponse\"\x002\x9d\x04\n" +
+	"DeleteUser\x12&.slipway.platform.v1.DeleteUserRequest\x1a'.slipway.platform.v1.DeleteUserResponse\"\x002\xed\x05\n" +
 	"\x13SecondFactorService\x12b\n" +
 	"\vListFactors\x12'.slipway.platform.v1.ListFactorsRequest\x1a(.slipway.platform.v1.ListFactorsResponse\"\x00\x12\\\n" +
 	"\tBeginTOTP\x12%.slipway.platform.v1.BeginTOTPRequest\x1a&.slipway.platform.v1.BeginTOTPResponse\"\x00\x12a\n" +
 	"\n" +
 	"FinishTOTP\x12&.slipway.platform.v1.FinishTOTPRequest\x1a).slipway.platform.v1.FinishFactorResponse\"\x00\x12e\n" +
+	"\fBeginPasskey\x12(.slipway.platform.v1.BeginPasskeyRequest\x1a).slipway.platform.v1.BeginPasskeyResponse\"\x00\x12g\n" +
+	"\rFinishPasskey\x12).slipway.platform.v1.FinishPasskeyRequest\x1a).slipway.platform.v1.FinishFactorResponse\"\x00\x12e\n" +
 	"\fRemoveFactor\x12(.slipway.platform.v1.RemoveFactorRequest\x1a).slipway.platform.v1.RemoveFactorResponse\"\x00\x12z\n" +
 	"\x13CreateRecoveryCodes\x12/.slipway.platform.v1.CreateRecoveryCodesRequest\x1a0.slipway.platform.v1.CreateRecoveryCodesResponse\"\x002\xa3\x02\n" +
 	"\n" +
@@ -3363,7 +3571,7 @@ func file_slipway_platform_v1_identity_proto_rawDescGZIP() []byte {
 }
 
 var file_slipway_platform_v1_identity_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_slipway_platform_v1_identity_proto_msgTypes = make([]protoimpl.MessageInfo, 51)
+var file_slipway_platform_v1_identity_proto_msgTypes = make([]protoimpl.MessageInfo, 54)
 var file_slipway_platform_v1_identity_proto_goTypes = []any{
 	(Role)(0),                           // 0: slipway.platform.v1.Role
 	(FactorKind)(0),                     // 1: slipway.platform.v1.FactorKind
@@ -3404,37 +3612,40 @@ var file_slipway_platform_v1_identity_proto_goTypes = []any{
 	(*BeginTOTPRequest)(nil),            // 36: slipway.platform.v1.BeginTOTPRequest
 	(*BeginTOTPResponse)(nil),           // 37: slipway.platform.v1.BeginTOTPResponse
 	(*FinishTOTPRequest)(nil),           // 38: slipway.platform.v1.FinishTOTPRequest
-	(*FinishFactorResponse)(nil),        // 39: slipway.platform.v1.FinishFactorResponse
-	(*RemoveFactorRequest)(nil),         // 40: slipway.platform.v1.RemoveFactorRequest
-	(*RemoveFactorResponse)(nil),        // 41: slipway.platform.v1.RemoveFactorResponse
-	(*CreateRecoveryCodesRequest)(nil),  // 42: slipway.platform.v1.CreateRecoveryCodesRequest
-	(*CreateRecoveryCodesResponse)(nil), // 43: slipway.platform.v1.CreateRecoveryCodesResponse
-	(*Key)(nil),                         // 44: slipway.platform.v1.Key
-	(*CreateKeyRequest)(nil),            // 45: slipway.platform.v1.CreateKeyRequest
-	(*CreateKeyResponse)(nil),           // 46: slipway.platform.v1.CreateKeyResponse
-	(*ListKeysRequest)(nil),             // 47: slipway.platform.v1.ListKeysRequest
-	(*ListKeysResponse)(nil),            // 48: slipway.platform.v1.ListKeysResponse
-	(*RevokeKeyRequest)(nil),            // 49: slipway.platform.v1.RevokeKeyRequest
-	(*RevokeKeyResponse)(nil),           // 50: slipway.platform.v1.RevokeKeyResponse
-	(*AuditEntry)(nil),                  // 51: slipway.platform.v1.AuditEntry
-	(*ListEntriesRequest)(nil),          // 52: slipway.platform.v1.ListEntriesRequest
-	(*ListEntriesResponse)(nil),         // 53: slipway.platform.v1.ListEntriesResponse
-	(*timestamppb.Timestamp)(nil),       // 54: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),         // 55: google.protobuf.Duration
+	(*BeginPasskeyRequest)(nil),         // 39: slipway.platform.v1.BeginPasskeyRequest
+	(*BeginPasskeyResponse)(nil),        // 40: slipway.platform.v1.BeginPasskeyResponse
+	(*FinishPasskeyRequest)(nil),        // 41: slipway.platform.v1.FinishPasskeyRequest
+	(*FinishFactorResponse)(nil),        // 42: slipway.platform.v1.FinishFactorResponse
+	(*RemoveFactorRequest)(nil),         // 43: slipway.platform.v1.RemoveFactorRequest
+	(*RemoveFactorResponse)(nil),        // 44: slipway.platform.v1.RemoveFactorResponse
+	(*CreateRecoveryCodesRequest)(nil),  // 45: slipway.platform.v1.CreateRecoveryCodesRequest
+	(*CreateRecoveryCodesResponse)(nil), // 46: slipway.platform.v1.CreateRecoveryCodesResponse
+	(*Key)(nil),                         // 47: slipway.platform.v1.Key
+	(*CreateKeyRequest)(nil),            // 48: slipway.platform.v1.CreateKeyRequest
+	(*CreateKeyResponse)(nil),           // 49: slipway.platform.v1.CreateKeyResponse
+	(*ListKeysRequest)(nil),             // 50: slipway.platform.v1.ListKeysRequest
+	(*ListKeysResponse)(nil),            // 51: slipway.platform.v1.ListKeysResponse
+	(*RevokeKeyRequest)(nil),            // 52: slipway.platform.v1.RevokeKeyRequest
+	(*RevokeKeyResponse)(nil),           // 53: slipway.platform.v1.RevokeKeyResponse
+	(*AuditEntry)(nil),                  // 54: slipway.platform.v1.AuditEntry
+	(*ListEntriesRequest)(nil),          // 55: slipway.platform.v1.ListEntriesRequest
+	(*ListEntriesResponse)(nil),         // 56: slipway.platform.v1.ListEntriesResponse
+	(*timestamppb.Timestamp)(nil),       // 57: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),         // 58: google.protobuf.Duration
 }
 var file_slipway_platform_v1_identity_proto_depIdxs = []int32{
-	54, // 0: slipway.platform.v1.Account.created_at:type_name -> google.protobuf.Timestamp
+	57, // 0: slipway.platform.v1.Account.created_at:type_name -> google.protobuf.Timestamp
 	0,  // 1: slipway.platform.v1.User.role:type_name -> slipway.platform.v1.Role
-	54, // 2: slipway.platform.v1.User.created_at:type_name -> google.protobuf.Timestamp
-	54, // 3: slipway.platform.v1.User.last_sign_in_at:type_name -> google.protobuf.Timestamp
+	57, // 2: slipway.platform.v1.User.created_at:type_name -> google.protobuf.Timestamp
+	57, // 3: slipway.platform.v1.User.last_sign_in_at:type_name -> google.protobuf.Timestamp
 	4,  // 4: slipway.platform.v1.SignInResponse.user:type_name -> slipway.platform.v1.User
 	3,  // 5: slipway.platform.v1.SignInResponse.account:type_name -> slipway.platform.v1.Account
-	54, // 6: slipway.platform.v1.SignInResponse.expires_at:type_name -> google.protobuf.Timestamp
+	57, // 6: slipway.platform.v1.SignInResponse.expires_at:type_name -> google.protobuf.Timestamp
 	7,  // 7: slipway.platform.v1.SignInResponse.second_factor:type_name -> slipway.platform.v1.SecondFactorChallenge
-	54, // 8: slipway.platform.v1.SecondFactorChallenge.expires_at:type_name -> google.protobuf.Timestamp
+	57, // 8: slipway.platform.v1.SecondFactorChallenge.expires_at:type_name -> google.protobuf.Timestamp
 	4,  // 9: slipway.platform.v1.MeResponse.user:type_name -> slipway.platform.v1.User
 	3,  // 10: slipway.platform.v1.MeResponse.account:type_name -> slipway.platform.v1.Account
-	44, // 11: slipway.platform.v1.MeResponse.key:type_name -> slipway.platform.v1.Key
+	47, // 11: slipway.platform.v1.MeResponse.key:type_name -> slipway.platform.v1.Key
 	3,  // 12: slipway.platform.v1.GetAccountResponse.account:type_name -> slipway.platform.v1.Account
 	3,  // 13: slipway.platform.v1.UpdateAccountResponse.account:type_name -> slipway.platform.v1.Account
 	4,  // 14: slipway.platform.v1.ListUsersResponse.users:type_name -> slipway.platform.v1.User
@@ -3443,22 +3654,22 @@ var file_slipway_platform_v1_identity_proto_depIdxs = []int32{
 	0,  // 17: slipway.platform.v1.UpdateUserRequest.role:type_name -> slipway.platform.v1.Role
 	4,  // 18: slipway.platform.v1.UpdateUserResponse.user:type_name -> slipway.platform.v1.User
 	1,  // 19: slipway.platform.v1.Factor.kind:type_name -> slipway.platform.v1.FactorKind
-	54, // 20: slipway.platform.v1.Factor.created_at:type_name -> google.protobuf.Timestamp
-	54, // 21: slipway.platform.v1.Factor.last_used_at:type_name -> google.protobuf.Timestamp
+	57, // 20: slipway.platform.v1.Factor.created_at:type_name -> google.protobuf.Timestamp
+	57, // 21: slipway.platform.v1.Factor.last_used_at:type_name -> google.protobuf.Timestamp
 	33, // 22: slipway.platform.v1.ListFactorsResponse.factors:type_name -> slipway.platform.v1.Factor
 	2,  // 23: slipway.platform.v1.Key.scopes:type_name -> slipway.platform.v1.Scope
-	54, // 24: slipway.platform.v1.Key.created_at:type_name -> google.protobuf.Timestamp
-	54, // 25: slipway.platform.v1.Key.expires_at:type_name -> google.protobuf.Timestamp
-	54, // 26: slipway.platform.v1.Key.last_used_at:type_name -> google.protobuf.Timestamp
-	54, // 27: slipway.platform.v1.Key.revoked_at:type_name -> google.protobuf.Timestamp
+	57, // 24: slipway.platform.v1.Key.created_at:type_name -> google.protobuf.Timestamp
+	57, // 25: slipway.platform.v1.Key.expires_at:type_name -> google.protobuf.Timestamp
+	57, // 26: slipway.platform.v1.Key.last_used_at:type_name -> google.protobuf.Timestamp
+	57, // 27: slipway.platform.v1.Key.revoked_at:type_name -> google.protobuf.Timestamp
 	2,  // 28: slipway.platform.v1.CreateKeyRequest.scopes:type_name -> slipway.platform.v1.Scope
-	55, // 29: slipway.platform.v1.CreateKeyRequest.lifetime:type_name -> google.protobuf.Duration
-	44, // 30: slipway.platform.v1.CreateKeyResponse.key:type_name -> slipway.platform.v1.Key
-	44, // 31: slipway.platform.v1.ListKeysResponse.keys:type_name -> slipway.platform.v1.Key
-	54, // 32: slipway.platform.v1.AuditEntry.at:type_name -> google.protobuf.Timestamp
-	54, // 33: slipway.platform.v1.ListEntriesRequest.since:type_name -> google.protobuf.Timestamp
-	54, // 34: slipway.platform.v1.ListEntriesRequest.until:type_name -> google.protobuf.Timestamp
-	51, // 35: slipway.platform.v1.ListEntriesResponse.entries:type_name -> slipway.platform.v1.AuditEntry
+	58, // 29: slipway.platform.v1.CreateKeyRequest.lifetime:type_name -> google.protobuf.Duration
+	47, // 30: slipway.platform.v1.CreateKeyResponse.key:type_name -> slipway.platform.v1.Key
+	47, // 31: slipway.platform.v1.ListKeysResponse.keys:type_name -> slipway.platform.v1.Key
+	57, // 32: slipway.platform.v1.AuditEntry.at:type_name -> google.protobuf.Timestamp
+	57, // 33: slipway.platform.v1.ListEntriesRequest.since:type_name -> google.protobuf.Timestamp
+	57, // 34: slipway.platform.v1.ListEntriesRequest.until:type_name -> google.protobuf.Timestamp
+	54, // 35: slipway.platform.v1.ListEntriesResponse.entries:type_name -> slipway.platform.v1.AuditEntry
 	5,  // 36: slipway.platform.v1.AuthService.SignIn:input_type -> slipway.platform.v1.SignInRequest
 	8,  // 37: slipway.platform.v1.AuthService.CompleteSignIn:input_type -> slipway.platform.v1.CompleteSignInRequest
 	9,  // 38: slipway.platform.v1.AuthService.SignOut:input_type -> slipway.platform.v1.SignOutRequest
@@ -3476,37 +3687,41 @@ var file_slipway_platform_v1_identity_proto_depIdxs = []int32{
 	34, // 50: slipway.platform.v1.SecondFactorService.ListFactors:input_type -> slipway.platform.v1.ListFactorsRequest
 	36, // 51: slipway.platform.v1.SecondFactorService.BeginTOTP:input_type -> slipway.platform.v1.BeginTOTPRequest
 	38, // 52: slipway.platform.v1.SecondFactorService.FinishTOTP:input_type -> slipway.platform.v1.FinishTOTPRequest
-	40, // 53: slipway.platform.v1.SecondFactorService.RemoveFactor:input_type -> slipway.platform.v1.RemoveFactorRequest
-	42, // 54: slipway.platform.v1.SecondFactorService.CreateRecoveryCodes:input_type -> slipway.platform.v1.CreateRecoveryCodesRequest
-	45, // 55: slipway.platform.v1.KeyService.CreateKey:input_type -> slipway.platform.v1.CreateKeyRequest
-	47, // 56: slipway.platform.v1.KeyService.ListKeys:input_type -> slipway.platform.v1.ListKeysRequest
-	49, // 57: slipway.platform.v1.KeyService.RevokeKey:input_type -> slipway.platform.v1.RevokeKeyRequest
-	52, // 58: slipway.platform.v1.AuditService.ListEntries:input_type -> slipway.platform.v1.ListEntriesRequest
-	6,  // 59: slipway.platform.v1.AuthService.SignIn:output_type -> slipway.platform.v1.SignInResponse
-	6,  // 60: slipway.platform.v1.AuthService.CompleteSignIn:output_type -> slipway.platform.v1.SignInResponse
-	10, // 61: slipway.platform.v1.AuthService.SignOut:output_type -> slipway.platform.v1.SignOutResponse
-	12, // 62: slipway.platform.v1.AuthService.Me:output_type -> slipway.platform.v1.MeResponse
-	14, // 63: slipway.platform.v1.AuthService.ChangePassword:output_type -> slipway.platform.v1.ChangePasswordResponse
-	16, // 64: slipway.platform.v1.AuthService.Methods:output_type -> slipway.platform.v1.MethodsResponse
-	18, // 65: slipway.platform.v1.AccountService.GetAccount:output_type -> slipway.platform.v1.GetAccountResponse
-	20, // 66: slipway.platform.v1.AccountService.UpdateAccount:output_type -> slipway.platform.v1.UpdateAccountResponse
-	22, // 67: slipway.platform.v1.AccountService.ListUsers:output_type -> slipway.platform.v1.ListUsersResponse
-	24, // 68: slipway.platform.v1.AccountService.CreateUser:output_type -> slipway.platform.v1.CreateUserResponse
-	26, // 69: slipway.platform.v1.AccountService.UpdateUser:output_type -> slipway.platform.v1.UpdateUserResponse
-	28, // 70: slipway.platform.v1.AccountService.ResetPassword:output_type -> slipway.platform.v1.ResetPasswordResponse
-	30, // 71: slipway.platform.v1.AccountService.ResetSecondFactor:output_type -> slipway.platform.v1.ResetSecondFactorResponse
-	32, // 72: slipway.platform.v1.AccountService.DeleteUser:output_type -> slipway.platform.v1.DeleteUserResponse
-	35, // 73: slipway.platform.v1.SecondFactorService.ListFactors:output_type -> slipway.platform.v1.ListFactorsResponse
-	37, // 74: slipway.platform.v1.SecondFactorService.BeginTOTP:output_type -> slipway.platform.v1.BeginTOTPResponse
-	39, // 75: slipway.platform.v1.SecondFactorService.FinishTOTP:output_type -> slipway.platform.v1.FinishFactorResponse
-	41, // 76: slipway.platform.v1.SecondFactorService.RemoveFactor:output_type -> slipway.platform.v1.RemoveFactorResponse
-	43, // 77: slipway.platform.v1.SecondFactorService.CreateRecoveryCodes:output_type -> slipway.platform.v1.CreateRecoveryCodesResponse
-	46, // 78: slipway.platform.v1.KeyService.CreateKey:output_type -> slipway.platform.v1.CreateKeyResponse
-	48, // 79: slipway.platform.v1.KeyService.ListKeys:output_type -> slipway.platform.v1.ListKeysResponse
-	50, // 80: slipway.platform.v1.KeyService.RevokeKey:output_type -> slipway.platform.v1.RevokeKeyResponse
-	53, // 81: slipway.platform.v1.AuditService.ListEntries:output_type -> slipway.platform.v1.ListEntriesResponse
-	59, // [59:82] is the sub-list for method output_type
-	36, // [36:59] is the sub-list for method input_type
+	39, // 53: slipway.platform.v1.SecondFactorService.BeginPasskey:input_type -> slipway.platform.v1.BeginPasskeyRequest
+	41, // 54: slipway.platform.v1.SecondFactorService.FinishPasskey:input_type -> slipway.platform.v1.FinishPasskeyRequest
+	43, // 55: slipway.platform.v1.SecondFactorService.RemoveFactor:input_type -> slipway.platform.v1.RemoveFactorRequest
+	45, // 56: slipway.platform.v1.SecondFactorService.CreateRecoveryCodes:input_type -> slipway.platform.v1.CreateRecoveryCodesRequest
+	48, // 57: slipway.platform.v1.KeyService.CreateKey:input_type -> slipway.platform.v1.CreateKeyRequest
+	50, // 58: slipway.platform.v1.KeyService.ListKeys:input_type -> slipway.platform.v1.ListKeysRequest
+	52, // 59: slipway.platform.v1.KeyService.RevokeKey:input_type -> slipway.platform.v1.RevokeKeyRequest
+	55, // 60: slipway.platform.v1.AuditService.ListEntries:input_type -> slipway.platform.v1.ListEntriesRequest
+	6,  // 61: slipway.platform.v1.AuthService.SignIn:output_type -> slipway.platform.v1.SignInResponse
+	6,  // 62: slipway.platform.v1.AuthService.CompleteSignIn:output_type -> slipway.platform.v1.SignInResponse
+	10, // 63: slipway.platform.v1.AuthService.SignOut:output_type -> slipway.platform.v1.SignOutResponse
+	12, // 64: slipway.platform.v1.AuthService.Me:output_type -> slipway.platform.v1.MeResponse
+	14, // 65: slipway.platform.v1.AuthService.ChangePassword:output_type -> slipway.platform.v1.ChangePasswordResponse
+	16, // 66: slipway.platform.v1.AuthService.Methods:output_type -> slipway.platform.v1.MethodsResponse
+	18, // 67: slipway.platform.v1.AccountService.GetAccount:output_type -> slipway.platform.v1.GetAccountResponse
+	20, // 68: slipway.platform.v1.AccountService.UpdateAccount:output_type -> slipway.platform.v1.UpdateAccountResponse
+	22, // 69: slipway.platform.v1.AccountService.ListUsers:output_type -> slipway.platform.v1.ListUsersResponse
+	24, // 70: slipway.platform.v1.AccountService.CreateUser:output_type -> slipway.platform.v1.CreateUserResponse
+	26, // 71: slipway.platform.v1.AccountService.UpdateUser:output_type -> slipway.platform.v1.UpdateUserResponse
+	28, // 72: slipway.platform.v1.AccountService.ResetPassword:output_type -> slipway.platform.v1.ResetPasswordResponse
+	30, // 73: slipway.platform.v1.AccountService.ResetSecondFactor:output_type -> slipway.platform.v1.ResetSecondFactorResponse
+	32, // 74: slipway.platform.v1.AccountService.DeleteUser:output_type -> slipway.platform.v1.DeleteUserResponse
+	35, // 75: slipway.platform.v1.SecondFactorService.ListFactors:output_type -> slipway.platform.v1.ListFactorsResponse
+	37, // 76: slipway.platform.v1.SecondFactorService.BeginTOTP:output_type -> slipway.platform.v1.BeginTOTPResponse
+	42, // 77: slipway.platform.v1.SecondFactorService.FinishTOTP:output_type -> slipway.platform.v1.FinishFactorResponse
+	40, // 78: slipway.platform.v1.SecondFactorService.BeginPasskey:output_type -> slipway.platform.v1.BeginPasskeyResponse
+	42, // 79: slipway.platform.v1.SecondFactorService.FinishPasskey:output_type -> slipway.platform.v1.FinishFactorResponse
+	44, // 80: slipway.platform.v1.SecondFactorService.RemoveFactor:output_type -> slipway.platform.v1.RemoveFactorResponse
+	46, // 81: slipway.platform.v1.SecondFactorService.CreateRecoveryCodes:output_type -> slipway.platform.v1.CreateRecoveryCodesResponse
+	49, // 82: slipway.platform.v1.KeyService.CreateKey:output_type -> slipway.platform.v1.CreateKeyResponse
+	51, // 83: slipway.platform.v1.KeyService.ListKeys:output_type -> slipway.platform.v1.ListKeysResponse
+	53, // 84: slipway.platform.v1.KeyService.RevokeKey:output_type -> slipway.platform.v1.RevokeKeyResponse
+	56, // 85: slipway.platform.v1.AuditService.ListEntries:output_type -> slipway.platform.v1.ListEntriesResponse
+	61, // [61:86] is the sub-list for method output_type
+	36, // [36:61] is the sub-list for method input_type
 	36, // [36:36] is the sub-list for extension type_name
 	36, // [36:36] is the sub-list for extension extendee
 	0,  // [0:36] is the sub-list for field type_name
@@ -3524,7 +3739,7 @@ func file_slipway_platform_v1_identity_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_slipway_platform_v1_identity_proto_rawDesc), len(file_slipway_platform_v1_identity_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   51,
+			NumMessages:   54,
 			NumExtensions: 0,
 			NumServices:   5,
 		},

@@ -88,6 +88,12 @@ const (
 	// SecondFactorServiceFinishTOTPProcedure is the fully-qualified name of the SecondFactorService's
 	// FinishTOTP RPC.
 	SecondFactorServiceFinishTOTPProcedure = "/slipway.platform.v1.SecondFactorService/FinishTOTP"
+	// SecondFactorServiceBeginPasskeyProcedure is the fully-qualified name of the SecondFactorService's
+	// BeginPasskey RPC.
+	SecondFactorServiceBeginPasskeyProcedure = "/slipway.platform.v1.SecondFactorService/BeginPasskey"
+	// SecondFactorServiceFinishPasskeyProcedure is the fully-qualified name of the
+	// SecondFactorService's FinishPasskey RPC.
+	SecondFactorServiceFinishPasskeyProcedure = "/slipway.platform.v1.SecondFactorService/FinishPasskey"
 	// SecondFactorServiceRemoveFactorProcedure is the fully-qualified name of the SecondFactorService's
 	// RemoveFactor RPC.
 	SecondFactorServiceRemoveFactorProcedure = "/slipway.platform.v1.SecondFactorService/RemoveFactor"
@@ -581,6 +587,11 @@ type SecondFactorServiceClient interface {
 	// FinishTOTP adds the authenticator app in place of the one before. With the
 	// first factor all other sessions of the user end, and this one is replaced.
 	FinishTOTP(context.Context, *connect.Request[platformv1.FinishTOTPRequest]) (*connect.Response[platformv1.FinishFactorResponse], error)
+	// BeginPasskey returns the options for the browser to create a passkey.
+	BeginPasskey(context.Context, *connect.Request[platformv1.BeginPasskeyRequest]) (*connect.Response[platformv1.BeginPasskeyResponse], error)
+	// FinishPasskey adds the passkey beside the factors before. The first factor
+	// has the effect that FinishTOTP describes.
+	FinishPasskey(context.Context, *connect.Request[platformv1.FinishPasskeyRequest]) (*connect.Response[platformv1.FinishFactorResponse], error)
 	RemoveFactor(context.Context, *connect.Request[platformv1.RemoveFactorRequest]) (*connect.Response[platformv1.RemoveFactorResponse], error)
 	// CreateRecoveryCodes replaces the recovery codes.
 	CreateRecoveryCodes(context.Context, *connect.Request[platformv1.CreateRecoveryCodesRequest]) (*connect.Response[platformv1.CreateRecoveryCodesResponse], error)
@@ -615,6 +626,18 @@ func NewSecondFactorServiceClient(httpClient connect.HTTPClient, baseURL string,
 			connect.WithSchema(secondFactorServiceMethods.ByName("FinishTOTP")),
 			connect.WithClientOptions(opts...),
 		),
+		beginPasskey: connect.NewClient[platformv1.BeginPasskeyRequest, platformv1.BeginPasskeyResponse](
+			httpClient,
+			baseURL+SecondFactorServiceBeginPasskeyProcedure,
+			connect.WithSchema(secondFactorServiceMethods.ByName("BeginPasskey")),
+			connect.WithClientOptions(opts...),
+		),
+		finishPasskey: connect.NewClient[platformv1.FinishPasskeyRequest, platformv1.FinishFactorResponse](
+			httpClient,
+			baseURL+SecondFactorServiceFinishPasskeyProcedure,
+			connect.WithSchema(secondFactorServiceMethods.ByName("FinishPasskey")),
+			connect.WithClientOptions(opts...),
+		),
 		removeFactor: connect.NewClient[platformv1.RemoveFactorRequest, platformv1.RemoveFactorResponse](
 			httpClient,
 			baseURL+SecondFactorServiceRemoveFactorProcedure,
@@ -635,6 +658,8 @@ type secondFactorServiceClient struct {
 	listFactors         *connect.Client[platformv1.ListFactorsRequest, platformv1.ListFactorsResponse]
 	beginTOTP           *connect.Client[platformv1.BeginTOTPRequest, platformv1.BeginTOTPResponse]
 	finishTOTP          *connect.Client[platformv1.FinishTOTPRequest, platformv1.FinishFactorResponse]
+	beginPasskey        *connect.Client[platformv1.BeginPasskeyRequest, platformv1.BeginPasskeyResponse]
+	finishPasskey       *connect.Client[platformv1.FinishPasskeyRequest, platformv1.FinishFactorResponse]
 	removeFactor        *connect.Client[platformv1.RemoveFactorRequest, platformv1.RemoveFactorResponse]
 	createRecoveryCodes *connect.Client[platformv1.CreateRecoveryCodesRequest, platformv1.CreateRecoveryCodesResponse]
 }
@@ -652,6 +677,16 @@ func (c *secondFactorServiceClient) BeginTOTP(ctx context.Context, req *connect.
 // FinishTOTP calls slipway.platform.v1.SecondFactorService.FinishTOTP.
 func (c *secondFactorServiceClient) FinishTOTP(ctx context.Context, req *connect.Request[platformv1.FinishTOTPRequest]) (*connect.Response[platformv1.FinishFactorResponse], error) {
 	return c.finishTOTP.CallUnary(ctx, req)
+}
+
+// BeginPasskey calls slipway.platform.v1.SecondFactorService.BeginPasskey.
+func (c *secondFactorServiceClient) BeginPasskey(ctx context.Context, req *connect.Request[platformv1.BeginPasskeyRequest]) (*connect.Response[platformv1.BeginPasskeyResponse], error) {
+	return c.beginPasskey.CallUnary(ctx, req)
+}
+
+// FinishPasskey calls slipway.platform.v1.SecondFactorService.FinishPasskey.
+func (c *secondFactorServiceClient) FinishPasskey(ctx context.Context, req *connect.Request[platformv1.FinishPasskeyRequest]) (*connect.Response[platformv1.FinishFactorResponse], error) {
+	return c.finishPasskey.CallUnary(ctx, req)
 }
 
 // RemoveFactor calls slipway.platform.v1.SecondFactorService.RemoveFactor.
@@ -673,6 +708,11 @@ type SecondFactorServiceHandler interface {
 	// FinishTOTP adds the authenticator app in place of the one before. With the
 	// first factor all other sessions of the user end, and this one is replaced.
 	FinishTOTP(context.Context, *connect.Request[platformv1.FinishTOTPRequest]) (*connect.Response[platformv1.FinishFactorResponse], error)
+	// BeginPasskey returns the options for the browser to create a passkey.
+	BeginPasskey(context.Context, *connect.Request[platformv1.BeginPasskeyRequest]) (*connect.Response[platformv1.BeginPasskeyResponse], error)
+	// FinishPasskey adds the passkey beside the factors before. The first factor
+	// has the effect that FinishTOTP describes.
+	FinishPasskey(context.Context, *connect.Request[platformv1.FinishPasskeyRequest]) (*connect.Response[platformv1.FinishFactorResponse], error)
 	RemoveFactor(context.Context, *connect.Request[platformv1.RemoveFactorRequest]) (*connect.Response[platformv1.RemoveFactorResponse], error)
 	// CreateRecoveryCodes replaces the recovery codes.
 	CreateRecoveryCodes(context.Context, *connect.Request[platformv1.CreateRecoveryCodesRequest]) (*connect.Response[platformv1.CreateRecoveryCodesResponse], error)
@@ -703,6 +743,18 @@ func NewSecondFactorServiceHandler(svc SecondFactorServiceHandler, opts ...conne
 		connect.WithSchema(secondFactorServiceMethods.ByName("FinishTOTP")),
 		connect.WithHandlerOptions(opts...),
 	)
+	secondFactorServiceBeginPasskeyHandler := connect.NewUnaryHandler(
+		SecondFactorServiceBeginPasskeyProcedure,
+		svc.BeginPasskey,
+		connect.WithSchema(secondFactorServiceMethods.ByName("BeginPasskey")),
+		connect.WithHandlerOptions(opts...),
+	)
+	secondFactorServiceFinishPasskeyHandler := connect.NewUnaryHandler(
+		SecondFactorServiceFinishPasskeyProcedure,
+		svc.FinishPasskey,
+		connect.WithSchema(secondFactorServiceMethods.ByName("FinishPasskey")),
+		connect.WithHandlerOptions(opts...),
+	)
 	secondFactorServiceRemoveFactorHandler := connect.NewUnaryHandler(
 		SecondFactorServiceRemoveFactorProcedure,
 		svc.RemoveFactor,
@@ -723,6 +775,10 @@ func NewSecondFactorServiceHandler(svc SecondFactorServiceHandler, opts ...conne
 			secondFactorServiceBeginTOTPHandler.ServeHTTP(w, r)
 		case SecondFactorServiceFinishTOTPProcedure:
 			secondFactorServiceFinishTOTPHandler.ServeHTTP(w, r)
+		case SecondFactorServiceBeginPasskeyProcedure:
+			secondFactorServiceBeginPasskeyHandler.ServeHTTP(w, r)
+		case SecondFactorServiceFinishPasskeyProcedure:
+			secondFactorServiceFinishPasskeyHandler.ServeHTTP(w, r)
 		case SecondFactorServiceRemoveFactorProcedure:
 			secondFactorServiceRemoveFactorHandler.ServeHTTP(w, r)
 		case SecondFactorServiceCreateRecoveryCodesProcedure:
@@ -746,6 +802,14 @@ func (UnimplementedSecondFactorServiceHandler) BeginTOTP(context.Context, *conne
 
 func (UnimplementedSecondFactorServiceHandler) FinishTOTP(context.Context, *connect.Request[platformv1.FinishTOTPRequest]) (*connect.Response[platformv1.FinishFactorResponse], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("slipway.platform.v1.SecondFactorService.FinishTOTP is not implemented"))
+}
+
+func (UnimplementedSecondFactorServiceHandler) BeginPasskey(context.Context, *connect.Request[platformv1.BeginPasskeyRequest]) (*connect.Response[platformv1.BeginPasskeyResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("slipway.platform.v1.SecondFactorService.BeginPasskey is not implemented"))
+}
+
+func (UnimplementedSecondFactorServiceHandler) FinishPasskey(context.Context, *connect.Request[platformv1.FinishPasskeyRequest]) (*connect.Response[platformv1.FinishFactorResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("slipway.platform.v1.SecondFactorService.FinishPasskey is not implemented"))
 }
 
 func (UnimplementedSecondFactorServiceHandler) RemoveFactor(context.Context, *connect.Request[platformv1.RemoveFactorRequest]) (*connect.Response[platformv1.RemoveFactorResponse], error) {

@@ -1,9 +1,9 @@
 // The second factors of the user, and the recovery codes.
 
-import { queryOptions, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useState } from "react";
-import type { Factor } from "../../api/gen/slipway/platform/v1/identity_pb";
+import { type Factor, FactorKind } from "../../api/gen/slipway/platform/v1/identity_pb";
 import { platform } from "../../api/transport";
 import { Button, buttonClass } from "../../ui/button";
 import { CopyBlock } from "../../ui/copy";
@@ -14,9 +14,8 @@ import { Failure, Loading, Note, Panel } from "../../ui/page";
 import type { Column } from "../../ui/table";
 import { Time } from "../../ui/time";
 import { toast } from "../../ui/toast";
+import { factorsQuery } from "./factors-query";
 import { List } from "./list";
-
-const factorsQuery = queryOptions({ queryKey: ["factors"], queryFn: () => platform.factors.listFactors({}) });
 
 /** fewCodes is when the panel shows that recovery codes run out. */
 const fewCodes = 3;
@@ -30,6 +29,13 @@ export function FactorsPanel() {
   const again = () => queries.invalidateQueries({ queryKey: factorsQuery.queryKey });
   const columns: Column<Factor>[] = [
     { id: "name", header: "Second factor", width: "minmax(160px, 2fr)", cell: (factor) => factor.name },
+    {
+      id: "kind",
+      header: "Kind",
+      width: "100px",
+      wideOnly: true,
+      cell: (factor) => (factor.kind === FactorKind.PASSKEY ? "Passkey" : "App"),
+    },
     { id: "made", header: "Added", width: "140px", wideOnly: true, cell: (factor) => <Time at={factor.createdAt} /> },
     { id: "used", header: "Last used", width: "140px", cell: (factor) => <Time at={factor.lastUsedAt} /> },
     {

@@ -5,7 +5,7 @@ import { useQuery } from "@tanstack/react-query";
 import { Link, Navigate, useNavigate } from "@tanstack/react-router";
 import { type FormEvent, useState } from "react";
 import { explain } from "../../api/errors";
-import type { BeginTOTPResponse } from "../../api/gen/slipway/platform/v1/identity_pb";
+import type { BeginPasskeyResponse, BeginTOTPResponse } from "../../api/gen/slipway/platform/v1/identity_pb";
 import { platform } from "../../api/transport";
 import { queries } from "../../app/queries";
 import { sessionQuery } from "../../app/session";
@@ -14,7 +14,9 @@ import { CopyBlock } from "../../ui/copy";
 import { TextField } from "../../ui/field";
 import { Failure, Loading, Note } from "../../ui/page";
 import { toast } from "../../ui/toast";
+import { factorsQuery } from "../settings/factors-query";
 import { Gate } from "./gate";
+import { createPasskey } from "./passkey";
 
 const title = "Add a second factor";
 
@@ -46,7 +48,11 @@ export function SecondFactorPage() {
   return <AddFactor email={user.email} required={session.data?.mustAddSecondFactor ?? false} />;
 }
 
-type Step = { at: "password" } | { at: "scan"; begun: BeginTOTPResponse } | { at: "codes"; codes: string[] };
+type Step =
+  | { at: "password" }
+  | { at: "scan"; begun: BeginTOTPResponse }
+  | { at: "passkey"; begun: BeginPasskeyResponse }
+  | { at: "codes"; codes: string[] };
 
 function AddFactor({ email, required }: { email: string; required: boolean }) {
   const navigate = useNavigate();
@@ -54,7 +60,7 @@ function AddFactor({ email, required }: { email: string; required: boolean }) {
   const done = async (codes: string[]) => {
     // With the first factor the session is a new one, and so is its token.
     await queries.fetchQuery({ ...sessionQuery, staleTime: 0 });
-    queries.removeQueries({ queryKey: ["factors"] });
+    queries.removeQueries({ queryKey: factorsQuery.queryKey });
     if (codes.length > 0) setStep({ at: "codes", codes });
     else {
       toast("The second factor is added.");
@@ -63,9 +69,11 @@ function AddFactor({ email, required }: { email: string; required: boolean }) {
   };
   switch (step.at) {
     case "password":
-      return <Confirm email={email} required={required} onBegun={(begun) => setStep({ at: "scan", begun })} />;
+      return <Confirm email={email} required={required} onBegun={setStep} />;
     case "scan":
       return <Scan begun={step.begun} onDone={done} onBack={() => setStep({ at: "password" })} />;
+    case "passkey":
+      return <Passkey begun={step.begun} onDone={done} onBack={() => setStep({ at: "password" })} />;
     case "codes":
       return (
         <Gate title="Recovery codes">
@@ -85,17 +93,28 @@ function AddFactor({ email, required }: { email: string; required: boolean }) {
 interface ConfirmProps {
   email: string;
   required: boolean;
-  onBegun: (begun: BeginTOTPResponse) => void;
+  onBegun: (next: Step) => void;
 }
 
 // Confirm requests the password: an open session is not enough to add a factor.
 function Confirm({ email, required, onBegun }: ConfirmProps) {
   const [password, setPassword] = useState("");
   const { problem, busy, run } = useAttempt();
+  const factors = useQuery(factorsQuery);
   const submit = (event: FormEvent) => {
     event.preventDefault();
-    void run(async () => onBegun(await platform.factors.beginTOTP({ password })));
+    void run(async () => onBegun({ at: "scan", begun: await platform.factors.beginTOTP({ password }) }));
   };
+  const addPasskey = () =>
+    void run(async () => onBegun({ at: "passkey", begun: await platform.factors.beginPasskey({ password }) }));
+  if (factors.isPending) {
+    return (
+      <Gate title={title}>
+        <Loading lines={8} />
+      </Gate>
+    );
+  }
+  const noPasskeys = factors.data?.noPasskeys ?? "";
   return (
     <Gate title={title} foot={required ? undefined : <Link to="/settings">Back to the settings</Link>}>
       <p>
@@ -117,19 +136,26 @@ function Confirm({ email, required, onBegun }: ConfirmProps) {
         <Button variant="primary" type="submit" isPending={busy}>
           Set up an authenticator app
         </Button>
+        {noPasskeys ? (
+          <p className="muted">No passkeys: {noPasskeys}.</p>
+        ) : (
+          <Button onPress={addPasskey} isPending={busy}>
+            Set up a passkey
+          </Button>
+        )}
       </form>
     </Gate>
   );
 }
 
-interface ScanProps {
-  begun: BeginTOTPResponse;
+interface SetUpProps<Begun> {
+  begun: Begun;
   onDone: (codes: string[]) => Promise<void>;
   onBack: () => void;
 }
 
 // Scan shows the secret, and checks that the app has it.
-function Scan({ begun, onDone, onBack }: ScanProps) {
+function Scan({ begun, onDone, onBack }: SetUpProps<BeginTOTPResponse>) {
   const [code, setCode] = useState("");
   const { problem, busy, run } = useAttempt();
   const submit = (event: FormEvent) => {
@@ -149,6 +175,43 @@ function Scan({ begun, onDone, onBack }: ScanProps) {
         <div className="row">
           <Button variant="primary" type="submit" isPending={busy}>
             Add it
+          </Button>
+          <Button variant="ghost" onPress={onBack}>
+            Back
+          </Button>
+        </div>
+      </form>
+    </Gate>
+  );
+}
+
+// Passkey has the browser create a passkey, with a name for the list.
+function Passkey({ begun, onDone, onBack }: SetUpProps<BeginPasskeyResponse>) {
+  const [name, setName] = useState("Passkey");
+  const { problem, busy, run } = useAttempt();
+  const submit = (event: FormEvent) => {
+    event.preventDefault();
+    void run(async () => {
+      const response = await createPasskey(begun.options);
+      const { recoveryCodes } = await platform.factors.finishPasskey({ ticket: begun.ticket, name, response });
+      await onDone(recoveryCodes);
+    });
+  };
+  return (
+    <Gate title="Set up a passkey">
+      <p>It is kept by this device, by your password manager or on a security key. The browser asks which.</p>
+      <form onSubmit={submit} noValidate>
+        <TextField
+          label="Name"
+          value={name}
+          onChange={setName}
+          description="How you recognise it in the list, such as the name of the device."
+          autoFocus
+        />
+        {problem && <Note tone="bad">{problem}</Note>}
+        <div className="row">
+          <Button variant="primary" type="submit" isPending={busy}>
+            Create the passkey
           </Button>
           <Button variant="ghost" onPress={onBack}>
             Back
