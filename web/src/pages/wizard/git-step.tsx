@@ -2,7 +2,7 @@
 
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
-import { useState } from "react";
+import { type ReactNode, useState } from "react";
 import { explain } from "../../api/errors";
 import { platform } from "../../api/transport";
 import { Button } from "../../ui/button";
@@ -23,23 +23,31 @@ export function useGitSettings() {
 
 export function GitStep({ draft, change }: GitStepProps) {
   const settings = useGitSettings();
+  // The form stays after it was saved: without it the steps below would jump up,
+  // at a moment that the user cannot foresee.
+  const [used, setUsed] = useState(false);
   if (settings.isPending) return <Loading lines={3} />;
   if (settings.isError) return <Failure error={settings.error} retry={() => void settings.refetch()} />;
   const found = settings.data.settings;
-  if (found?.provider) {
-    return (
-      <p>
-        All runtimes of the account share <code>{found.sharedRepository}</code> at {providerName(found.provider)}.{" "}
-        <Link to="/settings" search={{ section: "git" }}>
-          Open the settings.
-        </Link>
-      </p>
-    );
-  }
-  return <GitForm draft={draft} change={change} />;
+  const saved = found?.provider && (
+    <p>
+      All runtimes of the account share <code>{found.sharedRepository}</code> at {providerName(found.provider)}.{" "}
+      <Link to="/settings" search={{ section: "git" }}>
+        Open the settings.
+      </Link>
+    </p>
+  );
+  if (saved && !used) return saved;
+  return <GitForm draft={draft} change={change} saved={saved} onUsed={() => setUsed(true)} />;
 }
 
-function GitForm({ draft, change }: GitStepProps) {
+interface GitFormProps extends GitStepProps {
+  /** What is shown instead of the button once the settings are saved. */
+  saved: ReactNode;
+  onUsed: () => void;
+}
+
+function GitForm({ draft, change, saved, onUsed }: GitFormProps) {
   const queries = useQueryClient();
   const [tried, setTried] = useState(false);
   const [busy, setBusy] = useState(false);
@@ -50,7 +58,8 @@ function GitForm({ draft, change }: GitStepProps) {
   const provider = draft.provider || guess.provider;
   const save = async () => {
     setTried(true);
-    if (problem || busy) return;
+    if (problem || busy || saved) return;
+    onUsed();
     setBusy(true);
     setFailure("");
     try {
@@ -90,12 +99,14 @@ function GitForm({ draft, change }: GitStepProps) {
           </>
         }
         error={(tried || repository !== "") && problem !== "" ? problem : undefined}
+        isDisabled={Boolean(saved)}
       />
       <div className="fields-2">
         <Select
           label="Git provider"
           value={draft.provider || "auto"}
           onChange={(value) => change({ provider: value === "auto" ? "" : value })}
+          isDisabled={Boolean(saved)}
           options={[
             {
               value: "auto",
@@ -109,6 +120,7 @@ function GitForm({ draft, change }: GitStepProps) {
           type="url"
           value={draft.apiURL}
           onChange={(apiURL) => change({ apiURL })}
+          isDisabled={Boolean(saved)}
           autoComplete="off"
           placeholder={provider === guess.provider ? guess.apiURL : ""}
           description="Leave empty unless the API of your Git server has another URL."
@@ -118,11 +130,13 @@ function GitForm({ draft, change }: GitStepProps) {
         <Note tone="warn">The provider cannot be detected from the URL. Choose it.</Note>
       )}
       {failure && <Note tone="bad">{failure}</Note>}
-      <div>
-        <Button type="submit" variant="primary" isPending={busy}>
-          Save the Git settings
-        </Button>
-      </div>
+      {saved || (
+        <div>
+          <Button type="submit" variant="primary" isPending={busy}>
+            Save the Git settings
+          </Button>
+        </div>
+      )}
     </form>
   );
 }
