@@ -71,13 +71,31 @@ build-node: ## Build bin/slipway-node: the kubelet and kube-proxy of the end-to-
 	cd devcluster && $(GO_BUILD) go build -ldflags '$(KUBE_LDFLAGS)' -o ../bin/slipway-node ./cmd/slipway-node
 
 # The time of the commit and not that of the building: the same commit gives the same image.
-IMAGE     ?= slipway.dev/slipway:$(VERSION)
-OCI_IMAGE := SOURCE_DATE_EPOCH=$(shell git log -1 --format=%ct 2>/dev/null || echo 0) go run ./internal/tools/ociimage
+COMMIT_TIME := SOURCE_DATE_EPOCH=$(shell git log -1 --format=%ct 2>/dev/null || echo 0)
+IMAGE       ?= slipway.dev/slipway:$(VERSION)
+AUTHORITIES := /etc/ssl/certs/ca-certificates.crt
+OCI_IMAGE   := $(COMMIT_TIME) go run ./internal/tools/ociimage
+SBOM        := $(COMMIT_TIME) go run ./internal/tools/sbom --version $(VERSION)
 
 .PHONY: image
-image: build-slipway ## Write the container image to bin/slipway-image.tar, without a container engine
+image: build-slipway ## Write the container image to bin/slipway-image.tar, without a container engine, and its bill of materials
 	@scripts/install-packages.sh image
-	$(OCI_IMAGE) --out bin/slipway-image.tar --binary bin/slipway --name $(IMAGE) --version $(VERSION) --revision $(COMMIT)
+	$(SBOM) --binary bin/slipway --console web/package-lock.json --out bin/slipway.cdx.json
+	$(SBOM) --binary bin/slipway --console web/package-lock.json --image $(IMAGE) --authorities $(AUTHORITIES) --out bin/slipway-image.cdx.json
+	$(OCI_IMAGE) --out bin/slipway-image.tar --binary bin/slipway --authorities $(AUTHORITIES) --sbom bin/slipway-image.cdx.json \
+		--name $(IMAGE) --version $(VERSION) --revision $(COMMIT)
+
+.PHONY: sbom
+sbom: image build-devcluster ## Write the software bills of materials of both programs and the image: bin/*.cdx.json
+	$(SBOM) --binary bin/slipway-devcluster --out bin/slipway-devcluster.cdx.json
+
+.PHONY: sign
+sign: sbom ## Sign programs, bills of materials and image with KEY, a private key, for cosign and openssl to verify
+	go run ./internal/tools/sign --key "$(KEY)" bin/slipway bin/slipway-devcluster bin/*.cdx.json bin/slipway-image.tar
+
+.PHONY: reproducible
+reproducible: ## Build program and image of the last commit twice, and compare them (about 10 minutes on two cores)
+	scripts/reproducible.sh
 
 .PHONY: e2e
 e2e: build build-node ## Install, upgrade under traffic and uninstall Slipway on a real node (root; about 5 minutes after the building; see E2E_FLAGS)
@@ -109,7 +127,7 @@ install-pages: deps build ## Follow every page of docs/install, command by comma
 
 .PHONY: race
 race: deps build ## Test all packages with the race detector (about 25 minutes)
-	go test -race -p 3 $(TEST_FLAGS) ./api/... ./internal/...
+	GOFLAGS="$(GOFLAGS) -gcflags=all=-dwarf=false" go test -race -p 3 $(TEST_FLAGS) ./api/... ./internal/... # flags of scripts/test.sh
 
 .PHONY: vet
 vet: console-modules ## Formatting and go vet, and the same for the console
@@ -124,6 +142,10 @@ lint: vet ## Also staticcheck, and vet for all of devcluster (five minutes more 
 	$(GO_STATIC) bin/staticcheck ./...
 	cd devcluster && $(GO_STATIC) ../bin/staticcheck $(DEVCLUSTER)
 	cd devcluster && $(GO_BUILD) go vet $$(go list ./... | grep -v /cmd/slipway-node) # which would compile a kubelet
+
+.PHONY: vuln
+vuln: ## Report known vulnerabilities in what the programs call; VULN_DB is a folder or an address instead of vuln.go.dev
+	VULN_DB="$(VULN_DB)" scripts/vuln.sh
 
 .PHONY: generate
 generate: console-modules ## Write generated files anew: docs/reference, the CustomResourceDefinitions, the API, the values of the charts

@@ -18,6 +18,7 @@ needed=(
 	strace=strace # what a hostile repository makes the agent execute
 	chromium=chromium # the console is tested in it
 	docker-registry=docker-registry # a registry to copy images to
+	openssl=openssl # verifies signatures
 )
 if [ "${1:-}" = bench ]; then
 	needed=(nginx=nginx-light haproxy=haproxy caddy=caddy wrk=wrk h2load=nghttp2-client)

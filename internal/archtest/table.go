@@ -40,7 +40,6 @@ func HouseTable() Table {
 		access      = "./internal/access/..."
 		agent       = "./internal/agent/..."
 		edge        = "./internal/edge/..."
-		generator   = "./internal/tools/generator"
 		gitops      = "./internal/gitops/..."
 		gitprovider = "./internal/gitprovider/..."
 		gitserver   = "./internal/gitserver"
@@ -61,7 +60,7 @@ func HouseTable() Table {
 
 	return Table{
 		Never: houseBans(),
-		Rows: []Row{
+		Rows: append([]Row{
 			// Values that the planes exchange.
 			{Packages: route, MayUse: []string{refusal, secret}, Foreign: nothing, Never: []Ban{
 				{Package: "net/http/...", Reason: "the routing table is plain values and serves nothing"},
@@ -164,20 +163,29 @@ func HouseTable() Table {
 			{Packages: "./internal/cli/...", MayUse: []string{"./..."}, Foreign: anything},
 			{Packages: "./cmd/...", MayUse: []string{"./internal/cli"}, Foreign: nothing},
 
-			// Programs of make generate: they read source and write pages.
-			{Packages: "./internal/tools/...", MayUse: nothing, Foreign: nothing},
-			// The declarations are Go values, so this one imports them.
-			{Packages: "./internal/tools/annotationref", MayUse: []string{generator, ingress, api}, Foreign: anything},
-			{Packages: "./internal/tools/protogen", MayUse: []string{generator}, Foreign: []string{"github.com/bufbuild/protocompile/...", "google.golang.org/protobuf/..."}},
-			{Packages: "./internal/tools/ociimage", MayUse: nothing, Foreign: []string{"github.com/opencontainers/image-spec/...", "oras.land/oras-go/v2/content"}},
-			{Packages: "./internal/tools/argocrds", MayUse: []string{generator, api}, Foreign: anything},
-			{Packages: "./internal/tools/chartgen", MayUse: []string{generator, "./internal/install/values"}, Foreign: nothing},
-			{Packages: "./internal/tools/routeref", MayUse: []string{generator, "./api/declare"}, Foreign: nothing},
-
 			// Checks and tests of the whole repository.
 			{Packages: "./internal/archtest/...", MayUse: []string{finding}, Foreign: nothing},
 			{Packages: "./test/...", MayUse: []string{"./..."}, Foreign: anything},
-		},
+		}, toolRows()...),
+	}
+}
+
+// toolRows are the rows of the programs that make runs. Those of make generate
+// read source and write pages.
+func toolRows() []Row {
+	const generator, api = "./internal/tools/generator", "./api/..."
+	anything := []string{"..."}
+	var nothing []string
+	return []Row{
+		{Packages: "./internal/tools/...", MayUse: nothing, Foreign: nothing},
+		{Packages: "./internal/tools/annotationref", MayUse: []string{generator, "./internal/ingress/...", api}, Foreign: anything}, // the declarations are Go values
+		{Packages: "./internal/tools/protogen", MayUse: []string{generator}, Foreign: []string{"github.com/bufbuild/protocompile/...", "google.golang.org/protobuf/..."}},
+		{Packages: "./internal/tools/ociimage", MayUse: nothing, Foreign: []string{"github.com/opencontainers/image-spec/...", "oras.land/oras-go/v2/content"}},
+		{Packages: "./internal/tools/sbom", MayUse: nothing, Foreign: []string{"github.com/CycloneDX/cyclonedx-go"}},
+		{Packages: "./internal/tools/sign", MayUse: nothing, Foreign: []string{"github.com/opencontainers/image-spec/...", "oras.land/oras-go/v2/content", "golang.org/x/crypto/..."}},
+		{Packages: "./internal/tools/argocrds", MayUse: []string{generator, api}, Foreign: anything},
+		{Packages: "./internal/tools/chartgen", MayUse: []string{generator, "./internal/install/values"}, Foreign: nothing},
+		{Packages: "./internal/tools/routeref", MayUse: []string{generator, "./api/declare"}, Foreign: nothing},
 	}
 }
 

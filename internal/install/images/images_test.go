@@ -134,9 +134,19 @@ func layout(t testing.TB, tag string) (archive string, index, layer ocispec.Desc
 	}
 	index = object(ocispec.MediaTypeImageIndex, top)
 	must.Do(t, store.Tag(t.Context(), index, tag))
+	signature := object(ocispec.MediaTypeImageManifest, ocispec.Manifest{
+		Versioned: specs.Versioned{SchemaVersion: 2}, MediaType: ocispec.MediaTypeImageManifest, Config: object(ocispec.MediaTypeImageConfig, ocispec.Image{}),
+		Layers: []ocispec.Descriptor{push("application/vnd.dev.cosign.simplesigning.v1+json", []byte("{}"))},
+	})
+	must.Do(t, store.Tag(t.Context(), signature, signatureTag(index)))
 	archive = filepath.Join(t.TempDir(), "image.tar")
 	pack(t, folder, archive)
 	return archive, index, layer
+}
+
+// signatureTag is where cosign looks for the signature of an image.
+func signatureTag(image ocispec.Descriptor) string {
+	return strings.Replace(image.Digest.String(), ":", "-", 1) + ".sig"
 }
 
 // has asks a registry whether it has a blob or manifest, without our own code.
@@ -177,6 +187,37 @@ func TestMirror(t *testing.T) {
 	must.Do(t, (images.Mirror{Registries: secured, To: second.address, From: archive}).Copy(t.Context(), image, func(images.Copied) {}))
 	if got, err := secured.Digest(t.Context(), second.address+"/slipway:1.2.3"); err != nil || got != index.Digest.String() {
 		t.Errorf("%s, %v", got, err)
+	}
+	if _, err := secured.Digest(t.Context(), second.address+"/slipway:"+signatureTag(index)); err != nil {
+		t.Errorf("the signature is not copied: %v", err)
+	}
+}
+
+// TestMirrorSignsLater: an image without a signature is copied, and one that is
+// signed later gets its signature although the registry has the image.
+func TestMirrorSignsLater(t *testing.T) {
+	to := startRegistry(t, false)
+	archive, index, _ := layout(t, "1.2.3")
+	registries := open(t, images.Access{Plain: images.PlainLoopback, AuthFile: startRegistry(t, true).authFile})
+	text, err := os.ReadFile(archive)
+	must.Do(t, err)
+	unsigned := filepath.Join(t.TempDir(), "unsigned.tar")
+	write(t, unsigned, strings.Replace(string(text), ".sig", ".not", 1))
+	image := []images.Image{{Reference: "slipway.dev/slipway:1.2.3"}}
+	signature := to.address + "/slipway:" + signatureTag(index)
+
+	if copied := mirror(t, images.Mirror{Registries: registries, To: to.address, From: unsigned}, image); copied.Present || copied.Blobs != 7 {
+		t.Errorf("%+v", copied)
+	}
+	mirror(t, images.Mirror{Registries: registries, To: to.address, From: archive, DryRun: true}, image)
+	if _, err := registries.Digest(t.Context(), signature); err == nil {
+		t.Error("there is a signature before it was copied")
+	}
+	if copied := mirror(t, images.Mirror{Registries: registries, To: to.address, From: archive}, image); !copied.Present {
+		t.Errorf("%+v", copied)
+	}
+	if _, err := registries.Digest(t.Context(), signature); err != nil {
+		t.Errorf("the signature is not copied: %v", err)
 	}
 }
 

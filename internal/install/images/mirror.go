@@ -83,7 +83,7 @@ func (m Mirror) one(ctx context.Context, reference string) (Copied, error) {
 	switch there, err := destination.Resolve(ctx, to.Reference); {
 	case err == nil && there.Digest == root.Digest:
 		made.Present = true
-		return made, nil
+		return made, m.copySignature(ctx, from, root, to)
 	case err != nil && !errors.Is(err, errdef.ErrNotFound):
 		return made, explain("resolve at "+to.Host()+": "+target, err)
 	}
@@ -104,7 +104,24 @@ func (m Mirror) one(ctx context.Context, reference string) (Copied, error) {
 		return made, explain("copy "+reference+" to "+target, err)
 	}
 	made.Blobs, made.Bytes = blobs.Load(), bytes.Load()
-	return made, m.verify(ctx, to, made)
+	return made, errors.Join(m.verify(ctx, to, made), m.copySignature(ctx, from, root, to))
+}
+
+// copySignature copies the signature of an image if it has one. cosign looks
+// for it in the repository of the image, by a tag with its digest.
+func (m Mirror) copySignature(ctx context.Context, from oras.ReadOnlyTarget, image ocispec.Descriptor, to registry.Reference) error {
+	tag := "sha256-" + image.Digest.Encoded() + ".sig"
+	switch _, err := from.Resolve(ctx, tag); {
+	case errors.Is(err, errdef.ErrNotFound) || m.DryRun:
+		return nil
+	case err != nil:
+		return explain("find the signature "+tag+m.inArchive(), err)
+	}
+	options := oras.CopyOptions{CopyGraphOptions: oras.CopyGraphOptions{MaxMetadataBytes: maxManifest}}
+	if _, err := oras.Copy(ctx, checked{from}, tag, m.Registries.repository(to), tag, options); err != nil {
+		return explain("copy the signature "+tag, err)
+	}
+	return nil
 }
 
 // verify resolves the name in the registry and compares the digest: a tag can

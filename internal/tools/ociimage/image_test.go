@@ -35,8 +35,10 @@ func world(t *testing.T) options {
 	}
 	authorities := filepath.Join(dir, "authorities.crt")
 	write(t, authorities, "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n")
+	sbom := filepath.Join(dir, "bill.json")
+	write(t, sbom, `{"bomFormat":"CycloneDX"}`)
 	return options{
-		out: filepath.Join(dir, "image.tar"), binary: binary, authorities: authorities,
+		out: filepath.Join(dir, "image.tar"), binary: binary, authorities: authorities, sbom: sbom,
 		name: "registry.example.com:5000/slipway:1.2.3", version: "1.2.3", revision: "abc", words: []string{"edge"},
 	}
 }
@@ -123,7 +125,8 @@ func checkLayers(t *testing.T, given options, files map[string][]byte, layers []
 			root[name], modes[name] = below[name], headers[name]
 		}
 	}
-	for name, mode := range map[string]int64{"usr/local/bin/slipway": 0o755, "etc/passwd": 0o644, "tmp/": 0o1777, "etc/ssl/certs/ca-certificates.crt": 0o644} {
+	for name, mode := range map[string]int64{"usr/local/bin/slipway": 0o755, "etc/passwd": 0o644, "tmp/": 0o1777, "etc/ssl/certs/ca-certificates.crt": 0o644,
+		"usr/local/share/sbom/slipway.cdx.json": 0o644} {
 		header, found := modes[name]
 		if !found || header.Mode != mode || header.Uid != 0 || header.ModTime.Unix() != 0 || header.Uname != "" {
 			t.Errorf("%s is %+v", name, header)
@@ -131,6 +134,9 @@ func checkLayers(t *testing.T, given options, files map[string][]byte, layers []
 	}
 	if program, err := os.ReadFile(given.binary); err != nil || !bytes.Equal(program, root["usr/local/bin/slipway"]) {
 		t.Errorf("the program has %d bytes in the image: %v", len(root["usr/local/bin/slipway"]), err)
+	}
+	if bill := string(root["usr/local/share/sbom/slipway.cdx.json"]); bill != `{"bomFormat":"CycloneDX"}` {
+		t.Errorf("the bill of materials is %q", bill)
 	}
 	if !strings.Contains(string(root["etc/passwd"]), "slipway:x:65532:65532:") {
 		t.Errorf("the users are %s", root["etc/passwd"])
@@ -170,6 +176,7 @@ func TestRefusals(t *testing.T) {
 		{"no program", "", "is no program for Linux", func(o *options) { o.binary = text }},
 		{"no authorities", "", "has no certificate", func(o *options) { o.authorities = text }},
 		{"a file that is missing", "", "ca-certificates", func(o *options) { o.authorities = text + "-not" }},
+		{"no bill of materials", "", "text-not", func(o *options) { o.sbom = text + "-not" }},
 		{"a time that is none", "yesterday", "seconds since 1970", func(*options) {}},
 	} {
 		t.Run(one.name, func(t *testing.T) {

@@ -18,9 +18,15 @@ const (
 	passwd = "root:x:0:0:root:/:/sbin/nologin\nnobody:x:65534:65534:nobody:/:/sbin/nologin\nslipway:x:65532:65532:slipway:/tmp:/sbin/nologin\n"
 	group  = "root:x:0:\nnobody:x:65534:\nslipway:x:65532:\n"
 
-	// mostProgram and mostAuthorities bound the files that go into the image.
+	// sbomFolder has the bill of materials of the program. Scanners find it by
+	// the end of its name, .cdx.json.
+	sbomFolder = "usr/local/share/sbom"
+
+	// mostProgram, mostAuthorities and mostSBOM bound the files that go into
+	// the image.
 	mostProgram     = 512 << 20
 	mostAuthorities = 4 << 20
+	mostSBOM        = 16 << 20
 )
 
 // layer is a part of the file system. The config refers to the digest of
@@ -40,6 +46,12 @@ func buildLayers(given options) ([]layer, error) {
 	var authorities []byte
 	if given.authorities != "" {
 		if authorities, err = readAuthorities(given.authorities); err != nil {
+			return nil, err
+		}
+	}
+	var sbom []byte
+	if given.sbom != "" {
+		if sbom, err = readBounded(given.sbom, mostSBOM); err != nil {
 			return nil, err
 		}
 	}
@@ -63,6 +75,11 @@ func buildLayers(given options) ([]layer, error) {
 			files.folder(folder, 0o755)
 		}
 		files.file(place[1:], 0o755, program)
+		if sbom != nil {
+			files.folder("usr/local/share", 0o755)
+			files.folder(sbomFolder, 0o755)
+			files.file(sbomFolder+"/"+path.Base(place)+".cdx.json", 0o644, sbom)
+		}
 	})
 	return []layer{base, top}, err
 }

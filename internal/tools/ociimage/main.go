@@ -23,8 +23,8 @@ import (
 
 // options are the flags. words are the first arguments of the entry point.
 type options struct {
-	out, binary, authorities, name, version, revision string
-	words                                             []string
+	out, binary, authorities, sbom, name, version, revision string
+	words                                                   []string
 }
 
 // main parses the flags and exits with 1 on an error.
@@ -33,6 +33,7 @@ func main() {
 	flag.StringVar(&given.out, "out", "", "archive to write")
 	flag.StringVar(&given.binary, "binary", "", "the program: a static executable for Linux")
 	flag.StringVar(&given.authorities, "authorities", "/etc/ssl/certs/ca-certificates.crt", "certificate authorities in PEM; empty for none")
+	flag.StringVar(&given.sbom, "sbom", "", "software bill of materials for the image, in CycloneDX JSON; empty for none")
 	flag.StringVar(&given.name, "name", "", "name of the image with a tag, such as slipway.dev/slipway:1.0.0")
 	flag.StringVar(&given.version, "version", "", "version for the labels")
 	flag.StringVar(&given.revision, "revision", "", "commit for the labels")
