@@ -54,8 +54,8 @@ func (c *clock) now() time.Time {
 	return time.Now().Add(c.jump)
 }
 
-// stop lets the clock jump only, for tests that count the steps of an
-// authenticator app.
+// stop lets the clock jump only, for tests that count what happens within an
+// interval.
 func (c *clock) stop() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
