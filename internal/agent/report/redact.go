@@ -26,6 +26,9 @@ var secretPatterns = []struct {
 	// An assignment to a name that marks its value as a secret.
 	{regexp.MustCompile(`(?i)\b([A-Za-z0-9_.-]*(?:password|passwd|secret|token|api[_-]?key|access[_-]?key|private[_-]?key|credential)[A-Za-z0-9_.-]*["']?\s*[=]\s*["']?)[^\s"'&,;]+`), "${1}" + secret.Redacted},
 	{regexp.MustCompile(`(?i)(["'](?:password|passwd|secret|token|api[_-]?key|access[_-]?key|client[_-]?secret)["']\s*:\s*["'])[^"']+`), "${1}" + secret.Redacted},
+	// The same in YAML, with a key without quotes: at the beginning of a line or in braces, and
+	// up to its end. In the middle of a sentence such a word is no key.
+	{regexp.MustCompile(`(?im)((?:^|[{,]|: |\\n)[ \t]*(?:- )?[A-Za-z0-9_.-]*(?:password|passwd|secret|token|api[_-]?key|access[_-]?key|private[_-]?key|credential)[A-Za-z0-9_.-]*:[ \t]+)(?:\\?"[^"\n]*"?|'[^'\n]*'?|[^\s,}\\"'][^\n,}\\]*)`), "${1}" + secret.Redacted},
 	// Tokens that are known by their beginning.
 	{regexp.MustCompile(`\b(?:gh[pousr]_[A-Za-z0-9]{20,}|github_pat_[A-Za-z0-9_]{20,}|glpat-[A-Za-z0-9_-]{16,}|gl[a-z]{2,6}-[A-Za-z0-9_-]{20,}|ATBB[A-Za-z0-9]{16,}|ATATT[A-Za-z0-9_=-]{16,}|xox[abprs]-[A-Za-z0-9-]{10,}|sk-[A-Za-z0-9_-]{20,}|A[KS]IA[A-Z0-9]{16}|AIza[A-Za-z0-9_-]{30,}|hv[sb]\.[A-Za-z0-9_-]{20,}|slwr?_[A-Za-z0-9_-]+)`), secret.Redacted},
 	// A JSON Web Token.
