@@ -42,8 +42,8 @@ type Options struct {
 	// temporary directory is used and removed at the end.
 	CacheDir     string
 	FetchTimeout time.Duration
-	// IndexBytes bounds the index of a Helm repository.
-	IndexBytes int64
+	// SourceLimits bound what is fetched, and the disk space of each project.
+	SourceLimits source.Limits
 	// Credential is a credential for repositories that is read from a file; nil
 	// if there is none.
 	Credential *FileCredential
@@ -200,14 +200,15 @@ func (a *agent) open() (func(), error) {
 	}
 	a.sources, err = source.New(source.Options{
 		Folder: folder, Credentials: a.credentials, MaxAge: a.options.Interval, FetchTimeout: a.options.FetchTimeout,
-		Limits: source.Limits{IndexBytes: a.options.IndexBytes}, Indexes: a.renderer,
-		Log: a.log, Observe: a.metrics.engine.Fetched,
+		Limits: a.options.SourceLimits, Indexes: a.renderer,
+		Log: a.log, Observe: a.metrics.engine.Fetched, Evicted: a.metrics.engine.Evicted,
 	})
 	if err != nil {
 		_ = a.renderer.Close()
 		removeFolder()
 		return nil, err
 	}
+	a.metrics.engine.Watch(a.sources)
 	return func() {
 		if err := errors.Join(a.renderer.Close(), a.sources.Close()); err != nil {
 			a.log.Warn("shutdown failed", observe.KeyError, err)

@@ -22,6 +22,7 @@ type Metrics struct {
 	webhooks *prometheus.CounterVec
 	relayed  *prometheus.CounterVec
 	renders  *prometheus.HistogramVec
+	waits    prometheus.Histogram
 }
 
 // NewMetrics registers the metrics.
@@ -42,6 +43,10 @@ func NewMetrics(registry *observe.Metrics) *Metrics {
 			Name: "render_seconds", Help: "Duration of renders, without the wait for a worker.",
 			Buckets: prometheus.ExponentialBuckets(0.005, 4, 8),
 		}, []string{"outcome"}),
+		waits: metrics.NewHistogram(prometheus.HistogramOpts{
+			Name: "render_wait_seconds", Help: "Time that a render waits for a worker.",
+			Buckets: prometheus.ExponentialBuckets(0.005, 4, 8),
+		}),
 	}
 }
 
@@ -66,5 +71,6 @@ func (m *Metrics) rendered(done render.Outcome) {
 	} else if done.Err != nil {
 		outcome = "Ended"
 	}
+	m.waits.Observe(done.Waited.Seconds())
 	m.renders.WithLabelValues(outcome).Observe(done.Duration.Seconds())
 }

@@ -39,7 +39,7 @@ type Applications struct {
 	Destinations     []string `yaml:"destinations" description:"Namespaces of this cluster that the agent deploys to, for an agent whose permissions are limited to them: a list in a file, commas between names elsewhere. When empty, the agent watches the whole cluster."`
 	PollInterval     Duration `yaml:"pollInterval" description:"Interval at which the agent polls a repository for changed branches and tags. A webhook triggers an immediate poll."`
 	PollJitter       Duration `yaml:"pollJitter" description:"Maximum random time that is added to pollInterval, different for each repository, so that the agent does not poll all of them at the same moment."`
-	Workers          int      `yaml:"workers" description:"Number of Applications that are reconciled concurrently. Applications that wait for the health of an object do not count."`
+	Workers          int      `yaml:"workers" description:"Number of Applications of one project that are reconciled concurrently. One more worker is for other projects. Applications that wait for the health of an object do not count."`
 }
 
 // SourceCache configures the cache of fetched repositories and charts.
@@ -47,6 +47,9 @@ type SourceCache struct {
 	CacheDir     string   `yaml:"cacheDir" description:"Cache directory of fetched Git repositories and charts. It is created if it does not exist, must belong to the agent alone, and can be deleted while the agent does not run. When empty, the agent uses a temporary directory that it deletes when it stops, and fetches everything again at each start."`
 	FetchTimeout Duration `yaml:"fetchTimeout" description:"Timeout of one request to a Git server, chart repository or registry."`
 	IndexLimit   string   `yaml:"indexLimit" description:"Maximum size of the index of a Helm repository, in bytes or with Ki, Mi or Gi. The index is read in a worker with the limits of rendering."`
+
+	DiskPerProject string `yaml:"diskPerProject" description:"Maximum disk space of the repositories, charts and indexes that one AppProject uses, in bytes or with Ki, Mi or Gi. A project that exceeds it loses those that it used least recently, and a fetch that does not fit is refused. What several projects use counts for each of them."`
+	DiskLimit      string `yaml:"diskLimit" description:"Maximum disk space of all projects together, in bytes or with Ki, Mi or Gi. When it is exceeded, projects that use more than an equal share lose what they used least recently."`
 
 	Credentials SourceCredentials `yaml:"credentials"`
 }
@@ -62,7 +65,7 @@ type SourceCredentials struct {
 // RenderLimits bound the resources of one render. Rendering runs in worker
 // processes, so that a chart that exceeds them cannot harm the agent.
 type RenderLimits struct {
-	Workers     int      `yaml:"workers" description:"Number of Applications that are rendered concurrently. 0 means one for each processor."`
+	Workers     int      `yaml:"workers" description:"Number of Applications that are rendered concurrently. 0 means one for each processor. Projects that wait for a worker take turns."`
 	Timeout     Duration `yaml:"timeout" description:"Timeout of one render. The agent ends a render that exceeds it and reports that in the Application's status. It also applies to the index of a Helm repository and to an ApplicationSet."`
 	MemoryLimit string   `yaml:"memoryLimit" description:"Memory limit of one worker, in bytes or with Ki, Mi or Gi. In addition to the renders there are up to two workers for indexes of Helm repositories and for ApplicationSets."`
 	OutputLimit string   `yaml:"outputLimit" description:"Maximum total size of all objects of one Application, or of all Applications of one ApplicationSet, in bytes or with Ki, Mi or Gi."`
@@ -125,7 +128,7 @@ func (a *Agent) Defaults() {
 		Admin:        AdminServer{Address: "127.0.0.1:8091"},
 		Health:       HealthServer{Address: ":8083"},
 		Applications: Applications{ControlNamespace: "argocd", PollInterval: 120 * second, PollJitter: 60 * second, Workers: 8},
-		Sources:      SourceCache{FetchTimeout: 90 * second, IndexLimit: "128Mi"},
+		Sources:      SourceCache{FetchTimeout: 90 * second, IndexLimit: "128Mi", DiskPerProject: "4Gi", DiskLimit: "7Gi"},
 		Render:       RenderLimits{Timeout: 60 * second, MemoryLimit: "512Mi", OutputLimit: "16Mi"},
 		Webhooks:     WebhookServer{Address: ":8084", Secret: "argocd-secret"},
 		LeaderElection: LeaderElection{

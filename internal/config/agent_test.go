@@ -105,6 +105,8 @@ func TestAgentValidate(t *testing.T) {
 		{"memory", "--render.memoryLimit=1Mi", "render.memoryLimit is \"1Mi\": it has to be at least"},
 		{"unit", "--render.outputLimit=1MB", "render.outputLimit is \"1MB\": write a number of bytes"},
 		{"index", "--sources.indexLimit=128", "sources.indexLimit is \"128\": it has to be at least"},
+		{"disk of a project", "--sources.diskPerProject=1Mi", "sources.diskPerProject is \"1Mi\": it has to be at least"},
+		{"disk", "--sources.diskLimit=7G", "sources.diskLimit is \"7G\": write a number of bytes"},
 		{"secret", "--webhooks.secret=a_b", "webhooks.secret is \"a_b\""},
 		{"lease", "--leaderElection.leaseName=", "leaderElection.leaseName is \"\""},
 	} {

@@ -31,6 +31,8 @@ func (a *Agent) Validate() error {
 	c.applications(&a.Applications)
 	c.above("sources.fetchTimeout", a.Sources.FetchTimeout)
 	c.size("sources.indexLimit", a.Sources.IndexLimit, 64<<10)
+	c.size("sources.diskPerProject", a.Sources.DiskPerProject, 64<<20)
+	c.size("sources.diskLimit", a.Sources.DiskLimit, 64<<20)
 	c.sourceCredentials(&a.Sources.Credentials)
 	c.render(&a.Render)
 	if !validSubdomain(a.Webhooks.Secret) {

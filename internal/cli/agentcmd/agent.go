@@ -22,6 +22,7 @@ import (
 	"slipway.dev/slipway/internal/cli/roleflags"
 	"slipway.dev/slipway/internal/config"
 	"slipway.dev/slipway/internal/gitops/render"
+	"slipway.dev/slipway/internal/gitops/source"
 	"slipway.dev/slipway/internal/kube"
 	"slipway.dev/slipway/internal/observe"
 	"slipway.dev/slipway/internal/observe/roleserver"
@@ -139,13 +140,16 @@ func agentOptions(options *config.Agent) (agent.Options, error) {
 	memory, errMemory := config.ParseSize(options.Render.MemoryLimit)
 	output, errOutput := config.ParseSize(options.Render.OutputLimit)
 	index, errIndex := config.ParseSize(options.Sources.IndexLimit)
+	perProject, errProject := config.ParseSize(options.Sources.DiskPerProject)
+	disk, errDisk := config.ParseSize(options.Sources.DiskLimit)
 	identity, errIdentity := replicaName()
 	given := agent.Options{
 		ControlNamespace: options.Applications.ControlNamespace, Namespaces: options.Applications.Namespaces,
 		Destinations: options.Applications.Destinations,
 		Interval:     time.Duration(options.Applications.PollInterval), Jitter: time.Duration(options.Applications.PollJitter),
 		Workers:  options.Applications.Workers,
-		CacheDir: options.Sources.CacheDir, FetchTimeout: time.Duration(options.Sources.FetchTimeout), IndexBytes: index,
+		CacheDir: options.Sources.CacheDir, FetchTimeout: time.Duration(options.Sources.FetchTimeout),
+		SourceLimits: source.Limits{IndexBytes: index, ProjectBytes: perProject, DiskBytes: disk},
 		Render: render.Options{
 			Workers: options.Render.Workers, Timeout: time.Duration(options.Render.Timeout), MemoryBytes: memory, OutputBytes: output,
 		},
@@ -159,7 +163,7 @@ func agentOptions(options *config.Agent) (agent.Options, error) {
 	if options.LeaderElection.Enabled {
 		given.Lease = options.LeaderElection.LeaseName
 	}
-	return given, errors.Join(errMemory, errOutput, errIndex, errIdentity)
+	return given, errors.Join(errMemory, errOutput, errIndex, errProject, errDisk, errIdentity)
 }
 
 // replicaName returns the identity of this process in leader election: the host

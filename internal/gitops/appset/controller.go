@@ -18,6 +18,7 @@ import (
 	"slipway.dev/slipway/api/argo/v1alpha1"
 	"slipway.dev/slipway/internal/backoff"
 	"slipway.dev/slipway/internal/gitops/appset/generate"
+	"slipway.dev/slipway/internal/gitops/fair"
 	"slipway.dev/slipway/internal/gitops/feed"
 	"slipway.dev/slipway/internal/kube"
 )
@@ -72,6 +73,7 @@ type Controller struct {
 	needed  chan struct{} // closed when there is a set
 	need    func()
 	queue   workqueue.TypedRateLimitingInterface[types.NamespacedName]
+	order   *fair.Queue[types.NamespacedName]
 	started atomic.Bool
 }
 
@@ -86,7 +88,9 @@ func NewController(options ControllerOptions) *Controller {
 	c.need = sync.OnceFunc(func() { close(c.needed) })
 	// Failures are retried from one second up to the polling interval.
 	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](time.Second, options.Interval)
-	c.queue = workqueue.NewTypedRateLimitingQueue(limiter)
+	// Projects take turns: sets of one that wait for Git do not delay all others.
+	c.order = fair.NewQueue(c.store.projectsOf)
+	c.queue = workqueue.NewTypedRateLimitingQueueWithConfig(limiter, workqueue.TypedRateLimitingQueueConfig[types.NamespacedName]{DelayingQueue: c.order.NewDelaying()})
 	for _, namespace := range c.scopes() {
 		c.sets = append(c.sets, feed.New(feed.Options{
 			Resource: v1alpha1.SetResource(), Namespace: namespace, Put: c.setChanged, Gone: c.setGone, Log: options.Log,
@@ -201,6 +205,7 @@ func (c *Controller) work(ctx context.Context) {
 				c.queue.AddAfter(name, again)
 			}
 		}
+		c.order.Release(name)
 		c.queue.Done(name)
 		if ctx.Err() != nil {
 			return

@@ -77,6 +77,19 @@ const (
 	fromWrite
 )
 
+// projectsOf is the project that the template of a set names, as it is written
+// there.
+func (b *store) projectsOf(name types.NamespacedName) []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	known := b.sets[name]
+	if known == nil {
+		return nil
+	}
+	project, _, _ := unstructured.NestedString(known.object.Object, "spec", "template", "spec", "project")
+	return []string{project}
+}
+
 // putSet stores a set, and reports whether it must be reconciled.
 func (b *store) putSet(object *unstructured.Unstructured, from origin) bool {
 	b.mu.Lock()

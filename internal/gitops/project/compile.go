@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/api/resource"
+
 	"slipway.dev/slipway/api/argo/v1alpha1"
 	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/gitops/window"
@@ -25,7 +27,14 @@ type Project struct {
 	windows    []window.Window
 	// unlimited: everything is allowed, and with our own rights.
 	unlimited bool
+	// disk is the disk space of its sources; 0 for that of most projects.
+	disk int64
 }
+
+// DiskAnnotation is the annotation of an AppProject with the disk space of its
+// sources, in place of the option of the agent. It is an annotation because
+// Argo CD's definition of projects has no field for it.
+const DiskAnnotation = "slipway.dev/sources-disk"
 
 // account is the ServiceAccount whose rights count for some destinations.
 type account struct {
@@ -89,6 +98,7 @@ func Compile(project *v1alpha1.AppProject) (*Project, []refusal.Refusal) {
 	}
 	compiled.windows = c.windows(spec.SyncWindows)
 	compiled.unlimited = len(c.refused) == 0 && isUnlimited(spec)
+	compiled.disk = c.disk(project.Annotations)
 	return compiled, c.refused
 }
 
@@ -97,6 +107,22 @@ type compiler struct{ refused []refusal.Refusal }
 
 func (c *compiler) invalid(place string, err error) {
 	c.refused = append(c.refused, refusal.Refusal{Field: place, Reason: refusal.Invalid, Message: err.Error()})
+}
+
+// disk reads DiskAnnotation.
+func (c *compiler) disk(annotations map[string]string) int64 {
+	text, found := annotations[DiskAnnotation]
+	if !found {
+		return 0
+	}
+	size, err := resource.ParseQuantity(text)
+	if err == nil && size.Value() <= 0 {
+		err = errors.New("it is a size above 0, such as 8Gi")
+	}
+	if err != nil {
+		c.invalid("metadata.annotations["+DiskAnnotation+"]", err)
+	}
+	return size.Value()
 }
 
 func (c *compiler) rule(parse func(string) (rule, error), text, place string) rule {

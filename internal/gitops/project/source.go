@@ -19,6 +19,7 @@ type Admitted struct {
 	address address.Address
 	project string
 	rules   sources
+	disk    int64
 }
 
 // Source is the source as the Application names it.
@@ -29,6 +30,10 @@ func (a Admitted) Address() address.Address { return a.address }
 
 // Project is the one whose credentials open it; empty for those of no project.
 func (a Admitted) Project() string { return a.project }
+
+// DiskBytes is the disk space of all sources of the project; 0 for that of most
+// projects.
+func (a Admitted) DiskBytes() int64 { return a.disk }
 
 // Revision is the repository or chart at its revision, without the path that
 // only a render needs.
@@ -83,7 +88,7 @@ func (p *Project) Admit(source v1alpha1.ApplicationSource) (Admitted, error) {
 	if err := p.sources.check(parsed, source.Chart); err != nil {
 		return Admitted{}, refusal.New("repoURL", refusal.NotAllowed, "project %s does not allow the repository %s: %v", p.name, parsed, err)
 	}
-	return Admitted{source: source, address: parsed, project: p.name, rules: p.sources}, nil
+	return Admitted{source: source, address: parsed, project: p.name, rules: p.sources, disk: p.disk}, nil
 }
 
 // Unlimited admits every source, with the credentials of a project; an empty

@@ -63,8 +63,8 @@ type Options struct {
 	// random part on top; 120 s and 60 s where they are zero.
 	Interval time.Duration
 	Jitter   time.Duration
-	// Workers is how many Applications are worked on at a time; 8 where it is
-	// zero.
+	// Workers is how many Applications of a project are worked on at a time; 8
+	// where it is zero.
 	Workers int
 
 	// Metrics may be nil.
@@ -137,10 +137,8 @@ func New(options Options) (*Controller, error) {
 	if options.Metrics == nil {
 		options.Metrics = NewMetrics(nil)
 	}
-	c := &Controller{
-		Options: options, store: newStore(), queue: newQueue(), polls: newQueue(),
-		repositories: newRepositories(), paths: jq.New(),
-	}
+	c := &Controller{Options: options, store: newStore(), repositories: newRepositories(), paths: jq.New()}
+	c.queue, c.polls = newQueue(options.Workers, c.projectsOf), newQueue(pollers, c.projectsOf)
 	c.events = newEventRecorder(options.Cluster, options.Events, options.Metrics, options.Log)
 	c.feeds = c.newFeeds()
 	// The one of the current leadership term is counted.
@@ -188,10 +186,12 @@ func (c *Controller) Run(ctx context.Context) error {
 	}
 	c.detectStatusSubresource(ctx)
 	c.Log.Info("reconciling", "applications", len(c.store.all()), "workers", c.Workers)
-	for range c.Workers {
+	// One more than a project may have: others never wait for a project that is
+	// slow.
+	for range c.Workers + 1 {
 		running.Go(func() { c.work(ctx, c.queue) })
 	}
-	for range pollers {
+	for range pollers + 1 {
 		running.Go(func() { c.work(ctx, c.polls) })
 	}
 	<-ctx.Done()
@@ -265,6 +265,18 @@ func (c *Controller) process(ctx context.Context, next item, why reason) {
 	default:
 		c.reconcile(ctx, next.app, why)
 	}
+}
+
+// projectsOf returns the projects that wait for an item.
+func (c *Controller) projectsOf(one item) []string {
+	if one.repository.IsZero() {
+		return c.store.projectOf(one.app)
+	}
+	var projects []string
+	for _, reader := range c.repositories.readersOf(one.repository) {
+		projects = append(projects, reader.project)
+	}
+	return projects
 }
 
 // enqueue adds Applications whose project or destination changed.

@@ -17,6 +17,7 @@ import (
 // Metrics are the metrics of the engine.
 type Metrics struct {
 	controller atomic.Pointer[Controller]
+	sources    atomic.Pointer[source.Sources]
 
 	durations     prometheus.Histogram
 	operations    *prometheus.CounterVec
@@ -24,6 +25,7 @@ type Metrics struct {
 	requests      *prometheus.CounterVec
 	fetches       *prometheus.CounterVec
 	fetching      prometheus.Histogram
+	evictions     *prometheus.CounterVec
 	writes        prometheus.Counter
 	eventsDropped prometheus.Counter
 }
@@ -44,6 +46,7 @@ func NewMetrics(registerer prometheus.Registerer) *Metrics {
 		fetches:    counter("source_requests_total", "Requests to Git servers, chart repositories and registries, by kind of request and result.", "what", "result"),
 		fetching: metrics.NewHistogram(prometheus.HistogramOpts{Name: "source_request_seconds",
 			Help: "Time of a request to a Git server, chart repository or registry.", Buckets: []float64{.01, .05, .1, .5, 1, 5, 30, 120}}),
+		evictions:     counter("source_evictions_total", "Repositories, charts and indexes that a project lost because it exceeded its disk space.", "project"),
 		writes:        metrics.NewCounter(prometheus.CounterOpts{Name: "status_writes_total", Help: "Writes of the status of an Application."}),
 		eventsDropped: metrics.NewCounter(prometheus.CounterOpts{Name: "events_lost_total", Help: "Events that were dropped."}),
 	}
@@ -68,14 +71,25 @@ func queueDesc() *prometheus.Desc {
 	return prometheus.NewDesc("queue_length", "Items that wait for a worker.", nil, nil)
 }
 
+// diskDesc describes the disk space of each project.
+func diskDesc() *prometheus.Desc {
+	return prometheus.NewDesc("source_disk_bytes", "Disk space that the repositories, charts and indexes of a project use. What several projects use counts for each of them.", []string{"project"}, nil)
+}
+
 // Describe is for Prometheus.
 func (m *countedApplications) Describe(to chan<- *prometheus.Desc) {
 	to <- applicationsDesc()
 	to <- queueDesc()
+	to <- diskDesc()
 }
 
 // Collect counts the Applications.
 func (m *countedApplications) Collect(to chan<- prometheus.Metric) {
+	if sources := m.sources.Load(); sources != nil {
+		for project, bytes := range sources.DiskUsage() {
+			to <- prometheus.MustNewConstMetric(diskDesc(), prometheus.GaugeValue, float64(bytes), project)
+		}
+	}
 	controller := (*Metrics)(m).controller.Load()
 	if controller == nil {
 		return
@@ -124,6 +138,13 @@ func (m *Metrics) Fetched(fetch source.Fetch) {
 	m.fetches.WithLabelValues(fetch.What, result).Inc()
 	m.fetching.Observe(fetch.Took.Seconds())
 }
+
+// Evicted counts a part of the cache that a project lost. It is for
+// source.Options.
+func (m *Metrics) Evicted(project string, _ int64) { m.evictions.WithLabelValues(project).Inc() }
+
+// Watch measures the disk space of the sources at each scrape.
+func (m *Metrics) Watch(sources *source.Sources) { m.sources.Store(sources) }
 
 // Transport counts requests to the API server. It is for the Wrap of a
 // rest.Config.

@@ -10,9 +10,9 @@ import (
 	"slipway.dev/slipway/internal/gitops/source/address"
 )
 
-// pollers is how many repositories are polled at a time. They are not the
-// workers of Applications: a Git server that does not respond must not delay
-// syncs of others.
+// pollers is how many repositories of a project are polled at a time. They are
+// not the workers of Applications: a Git server that does not respond must not
+// delay syncs of others.
 const pollers = 8
 
 // requestPoll enqueues a repository to be polled now.

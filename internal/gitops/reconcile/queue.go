@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/client-go/util/workqueue"
 
+	"slipway.dev/slipway/internal/gitops/fair"
 	"slipway.dev/slipway/internal/gitops/source/address"
 	"slipway.dev/slipway/internal/gitops/tracking"
 )
@@ -42,26 +43,35 @@ func (r reason) only(some reason) bool { return r&^some == 0 }
 // work queue gives an item to one worker at a time, and again if it was added
 // meanwhile; it holds each item once, so it is bounded by what there is.
 //
-// Two things are added. Reasons are merged per item and handed out with it. Each
+// Three things are added. Reasons are merged per item and handed out with it. Each
 // reason of an item has at most one time, which can be moved or dropped: a timer
 // of the work queue that comes too early hands out nothing, and is set again for
-// the time that is left.
+// the time that is left. Projects have turns, and one project has most workers at
+// a time: a worker more than that always serves the others.
 type queue struct {
-	work workqueue.TypedDelayingInterface[item]
+	work  workqueue.TypedDelayingInterface[item]
+	order *fair.Queue[item]
+	most  int
 
 	// mu guards the maps. It is never held while the work queue blocks.
 	mu      sync.Mutex
 	pending map[item]reason
 	times   map[item]map[reason]time.Time
 	working map[item]bool
+	// parked are items by the project that has its share of workers. They are in
+	// the work queue again when one of these is done.
+	parked   map[string][]item
+	isParked map[item]bool
 }
 
-// newQueue makes a queue. It starts the timer goroutine of the work queue,
-// which ends with run.
-func newQueue() *queue {
+// newQueue makes a queue that knows the projects of its items. It starts the
+// timer goroutine of the work queue, which ends with run.
+func newQueue(most int, projects func(item) []string) *queue {
+	order := fair.NewQueue(projects)
 	return &queue{
-		work:    workqueue.NewTypedDelayingQueue[item](),
+		work: order.NewDelaying(), order: order, most: most,
 		pending: map[item]reason{}, times: map[item]map[reason]time.Time{}, working: map[item]bool{},
+		parked: map[string][]item{}, isParked: map[item]bool{},
 	}
 }
 
@@ -120,11 +130,44 @@ func (q *queue) take() (item, reason, bool) {
 		if shutdown {
 			return item{}, 0, false
 		}
+		if q.park(one) {
+			q.work.Done(one)
+			continue
+		}
 		if why := q.due(one); why != 0 {
 			return one, why, true
 		}
-		q.work.Done(one)
+		q.done(one)
 	}
+}
+
+// park sets an item aside whose project has its share of workers. Its reasons
+// stay with it.
+func (q *queue) park(one item) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.order.Held(one) <= q.most {
+		return false
+	}
+	project := q.order.Release(one)
+	if !q.isParked[one] {
+		q.isParked[one] = true
+		q.parked[project] = append(q.parked[project], one)
+	}
+	return true
+}
+
+// unpark returns the parked item that is next in a project. The lock is held.
+func (q *queue) unpark(project string) (next item, found bool) {
+	waiting := q.parked[project]
+	if len(waiting) == 0 {
+		return item{}, false
+	}
+	if q.parked[project] = waiting[1:]; len(waiting) == 1 {
+		delete(q.parked, project)
+	}
+	delete(q.isParked, waiting[0])
+	return waiting[0], true
 }
 
 // due returns the reasons for which an item is processed now, and sets the timer
@@ -159,13 +202,21 @@ func (q *queue) due(one item) reason {
 func (q *queue) done(one item) {
 	q.mu.Lock()
 	delete(q.working, one)
+	next, found := q.unpark(q.order.Release(one))
 	q.mu.Unlock()
 	q.work.Done(one)
+	if found {
+		q.work.Add(next)
+	}
 }
 
 // length is how many items wait for a worker. Items with a later time are not
 // counted.
-func (q *queue) length() int { return q.work.Len() }
+func (q *queue) length() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.work.Len() + len(q.isParked)
+}
 
 // run shuts the queue down when the context is done.
 func (q *queue) run(ctx context.Context) {

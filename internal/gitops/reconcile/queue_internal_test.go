@@ -2,7 +2,9 @@ package reconcile
 
 import (
 	"context"
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,9 +16,87 @@ func itemOf(name string) item { return item{app: tracking.App{Namespace: "apps",
 
 // newTestQueue is a queue that is shut down at the end of the test.
 func newTestQueue(t *testing.T) *queue {
-	q := newQueue()
+	q := newQueue(100, oneProject)
 	t.Cleanup(q.work.ShutDown)
 	return q
+}
+
+// oneProject has all items.
+func oneProject(item) []string { return []string{"default"} }
+
+// byPrefix is the project before the dash in the name of an item.
+func byPrefix(one item) []string {
+	project, _, _ := strings.Cut(one.app.Name, "-")
+	return []string{project}
+}
+
+// A project with many items has its share of workers, and one more worker is
+// there for others. What it has to wait with comes in its order, with its reasons.
+func TestQueueLeavesAWorkerToOthers(t *testing.T) {
+	q := newQueue(2, byPrefix)
+	t.Cleanup(q.work.ShutDown)
+	for i := range 5 {
+		q.add(itemOf(fmt.Sprint("slow-", i)), reasonChange)
+	}
+	take := func(want string) {
+		t.Helper()
+		if got, why, _ := q.take(); got != itemOf(want) || why == 0 {
+			t.Fatalf("took %v because of %b, want %s", got, why, want)
+		}
+	}
+	take("slow-0")
+	take("slow-1")
+	// Two are worked on: the third worker sets the rest aside and waits.
+	third := make(chan item)
+	go func() {
+		one, _, _ := q.take()
+		third <- one
+	}()
+	q.add(itemOf("good-0"), reasonChange)
+	if got := <-third; got != itemOf("good-0") {
+		t.Fatalf("the third worker has %v", got)
+	}
+	q.add(itemOf("slow-3"), reasonLive)
+	if q.length() != 3 {
+		t.Errorf("%d wait, want 3", q.length())
+	}
+	q.done(itemOf("slow-0"))
+	take("slow-2")
+	q.done(itemOf("slow-1"))
+	got, why, _ := q.take()
+	if got != itemOf("slow-3") || why != reasonChange|reasonLive {
+		t.Errorf("took %v because of %b", got, why)
+	}
+	q.done(itemOf("slow-2"))
+	take("slow-4")
+	for _, name := range []string{"slow-3", "slow-4", "good-0"} {
+		q.done(itemOf(name))
+	}
+	if q.length() != 0 {
+		t.Errorf("%d wait at the end", q.length())
+	}
+}
+
+// An item that waits is taken before those of a project that has more workers,
+// however many those are and whenever they came.
+func TestQueueTakesTurns(t *testing.T) {
+	q := newQueue(100, byPrefix)
+	t.Cleanup(q.work.ShutDown)
+	for i := range 50 {
+		q.add(itemOf(fmt.Sprint("slow-", i)), reasonChange)
+	}
+	q.add(itemOf("good-0"), reasonChange)
+	q.add(itemOf("good-1"), reasonChange)
+	var names []string
+	for range 5 {
+		one, _, _ := q.take()
+		names = append(names, one.app.Name)
+	}
+	slices.Sort(names[:2])
+	slices.Sort(names[2:4])
+	if got := strings.Join(names, " "); got != "good-0 slow-0 good-1 slow-1 slow-2" {
+		t.Errorf("taken are %s", got)
+	}
 }
 
 // An item that is being processed comes again, with all that happened meanwhile,
@@ -50,7 +130,7 @@ func TestQueueGivesAnItemToOneWorker(t *testing.T) {
 // Times come in their order, each once; setting one again moves it.
 func TestQueueKeepsTimes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		q := newQueue()
+		q := newQueue(100, oneProject)
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan struct{})
 		go func() { q.run(ctx); close(ended) }()

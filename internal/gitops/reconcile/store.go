@@ -84,6 +84,16 @@ func (b *store) put(app *v1alpha1.Application, refused []refusal.Refusal) reason
 	return reasonChange
 }
 
+// projectOf is the project of an Application, or none if it is not stored.
+func (b *store) projectOf(id tracking.App) []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if known := b.apps[id]; known != nil {
+		return []string{known.app.Spec.ProjectName()}
+	}
+	return nil
+}
+
 // has reports whether a version of an Application is stored, or a newer one.
 func (b *store) has(id tracking.App, uid types.UID, version string) bool {
 	b.mu.Lock()

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 
@@ -31,10 +32,12 @@ func (r *Renderer) Generate(ctx context.Context, set map[string]any, facts gener
 	if err != nil {
 		return err
 	}
-	if err := r.waitForSlot(ctx, r.inputSlots); err != nil {
+	// One with parameters is a name as good as any: sets that have it take turns.
+	project, _, _ := unstructured.NestedString(set, "spec", "template", "spec", "project")
+	if err := waitForSlot(ctx, r.inputSlots, project); err != nil {
 		return err
 	}
-	defer func() { <-r.inputSlots }()
+	defer r.inputSlots.Release(project)
 	_, err = r.attempt(ctx, func() task { return &setTask{ctx: ctx, set: text, facts: facts, take: take} })
 	if problem, ok := errors.AsType[*Error](err); ok {
 		problem.Source = -1 // trees have numbers that mean nothing to users

@@ -20,12 +20,13 @@ const chunkBytes = 256 << 10
 
 // CompactIndex reads the index of a Helm repository in a worker, and passes its
 // compact form to take, piece by piece. The compact form has at most limit
-// bytes. An index beyond a limit is a *[refusal.Refusal].
-func (r *Renderer) CompactIndex(ctx context.Context, index io.ReaderAt, limit int64, take func([]byte) error) error {
-	if err := r.waitForSlot(ctx, r.inputSlots); err != nil {
+// bytes. An index beyond a limit is a *[refusal.Refusal]. It is read in the turn
+// of a project.
+func (r *Renderer) CompactIndex(ctx context.Context, project string, index io.ReaderAt, limit int64, take func([]byte) error) error {
+	if err := waitForSlot(ctx, r.inputSlots, project); err != nil {
 		return err
 	}
-	defer func() { <-r.inputSlots }()
+	defer r.inputSlots.Release(project)
 	_, err := r.attempt(ctx, func() task { return &indexTask{index: index, limit: limit, take: take} })
 	problem, ok := errors.AsType[*Error](err)
 	if !ok {

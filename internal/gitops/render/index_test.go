@@ -28,7 +28,7 @@ func indexOf(versions int) []byte {
 func compactIn(t *testing.T, r *render.Renderer, index []byte) ([]byte, error) {
 	t.Helper()
 	var compact bytes.Buffer
-	err := r.CompactIndex(t.Context(), bytes.NewReader(index), 1<<30, func(part []byte) error {
+	err := r.CompactIndex(t.Context(), "team", bytes.NewReader(index), 1<<30, func(part []byte) error {
 		_, err := compact.Write(part)
 		return err
 	})
@@ -81,7 +81,7 @@ func TestCompactIndexLimits(t *testing.T) {
 		"output": {render.Options{}, indexOf(20000), 1000, "sources.indexLimit"},
 	} {
 		r := newRenderer(t, tt.options)
-		err := r.CompactIndex(t.Context(), bytes.NewReader(tt.index), tt.limit, func([]byte) error { return nil })
+		err := r.CompactIndex(t.Context(), "team", bytes.NewReader(tt.index), tt.limit, func([]byte) error { return nil })
 		if !isRefusal(err) || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -104,11 +104,11 @@ func (f brokenFile) ReadAt(into []byte, offset int64) (int, error) {
 // Errors of the disk are no properties of the index.
 func TestCompactIndexDisk(t *testing.T) {
 	r := newRenderer(t, render.Options{})
-	err := r.CompactIndex(t.Context(), brokenFile{bytes.NewReader(indexOf(20000))}, 1<<30, func([]byte) error { return nil })
+	err := r.CompactIndex(t.Context(), "team", brokenFile{bytes.NewReader(indexOf(20000))}, 1<<30, func([]byte) error { return nil })
 	if !errors.Is(err, io.ErrClosedPipe) || isRefusal(err) {
 		t.Errorf("reading: %v", err)
 	}
-	err = r.CompactIndex(t.Context(), bytes.NewReader(indexOf(1)), 1<<30, func([]byte) error { return io.ErrShortWrite })
+	err = r.CompactIndex(t.Context(), "team", bytes.NewReader(indexOf(1)), 1<<30, func([]byte) error { return io.ErrShortWrite })
 	if !errors.Is(err, io.ErrShortWrite) || isRefusal(err) {
 		t.Errorf("writing: %v", err)
 	}

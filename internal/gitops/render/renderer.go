@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"slipway.dev/slipway/internal/gitops/fair"
 	"slipway.dev/slipway/internal/gitops/tree"
 )
 
@@ -19,6 +20,7 @@ type Options struct {
 	// "render-worker".
 	Command []string
 	// Workers is how many run at the same time; without it, one for each CPU.
+	// Projects that wait for one take turns.
 	Workers int
 	// Timeout bounds one render; without it a minute.
 	Timeout time.Duration
@@ -76,13 +78,11 @@ type Outcome struct {
 // Renderer renders in workers. It is safe for concurrent use.
 type Renderer struct {
 	options       Options
-	folder        string        // empty, where workers run
-	slots         chan struct{} // for renders
-	inputSlots    chan struct{} // for everything else
+	folder        string      // empty, where workers run
+	slots         *fair.Slots // for renders
+	inputSlots    *fair.Slots // for everything else
 	missingLogged sync.Once
-	// closing is closed by Close and wakes callers that wait for a slot.
-	closing chan struct{}
-	ended   sync.WaitGroup // workers that run
+	ended         sync.WaitGroup // workers that run
 
 	mu   sync.Mutex
 	idle []*process
@@ -98,8 +98,8 @@ func New(options Options) (*Renderer, error) {
 		return nil, fmt.Errorf("a worker needs at least %d bytes of memory, and is given %d", least, options.MemoryBytes)
 	}
 	r := &Renderer{
-		options: options, slots: make(chan struct{}, options.Workers), inputSlots: make(chan struct{}, inputWorkers),
-		closing: make(chan struct{}), all: map[*process]bool{},
+		options: options, slots: fair.NewSlots(options.Workers, options.Workers), inputSlots: fair.NewSlots(inputWorkers, inputWorkers),
+		all: map[*process]bool{},
 	}
 	// Workers read and write no files; this is where they would begin to look.
 	folder, err := os.MkdirTemp("", "slipway-render-")
@@ -117,10 +117,10 @@ var errClosed = errors.New("the renderer is closed")
 func (r *Renderer) Render(ctx context.Context, request Request) (*Result, error) {
 	began := time.Now()
 	outcome := Outcome{App: request.App}
-	if err := r.waitForSlot(ctx, r.slots); err != nil {
+	if err := waitForSlot(ctx, r.slots, request.Project); err != nil {
 		return nil, err
 	}
-	defer func() { <-r.slots }()
+	defer r.slots.Release(request.Project)
 	outcome.Waited = time.Since(began)
 	// The time in the queue is not part of Duration, so that a busy renderer
 	// does not look like a slow template.
@@ -144,17 +144,14 @@ func (r *Renderer) Render(ctx context.Context, request Request) (*Result, error)
 // must not keep Applications from being rendered.
 const inputWorkers = 2
 
-// waitForSlot takes a slot. A slot limits the jobs, not the workers: idle ones
-// cost memory only.
-func (r *Renderer) waitForSlot(ctx context.Context, slots chan struct{}) error {
-	select {
-	case slots <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-r.closing:
+// waitForSlot takes a slot for a project. A slot limits the jobs, not the
+// workers: idle ones cost memory only.
+func waitForSlot(ctx context.Context, slots *fair.Slots, project string) error {
+	err := slots.Acquire(ctx, project)
+	if errors.Is(err, fair.ErrClosed) {
 		return &Error{Kind: WorkerDied, Source: -1, Message: errClosed.Error(), Err: errClosed}
 	}
+	return err
 }
 
 // attempt runs a task, and retries once if an idle worker turns out to have exited:
@@ -282,10 +279,9 @@ func (r *Renderer) stopWorker(worker *process) {
 // reports the missing folder.
 func (r *Renderer) Close() error {
 	r.mu.Lock()
-	if !r.closed {
-		r.closed = true
-		close(r.closing)
-	}
+	r.closed = true
+	r.slots.Close()
+	r.inputSlots.Close()
 	for _, worker := range r.idle {
 		worker.idleTimer.Stop()
 	}

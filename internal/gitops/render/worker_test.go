@@ -5,6 +5,7 @@ import (
 	"errors"
 	"maps"
 	"os"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -120,6 +121,60 @@ func (o *onRead) Read(path string, limit int64) ([]byte, error) {
 		o.do()
 	}
 	return o.Store.Read(path, limit)
+}
+
+// Projects that wait for a worker take turns: the renders of one that came first do
+// not all go first.
+func TestProjectsTakeTurns(t *testing.T) {
+	r := testRenderer(t, Options{Workers: 1})
+	began, ended := make(chan string), make(chan error, 6)
+	proceed := make(chan struct{})
+	begin := func(project string) {
+		request := chartRequest(oneObject)
+		request.Project = project
+		request.Inputs[0].Store = &onRead{Store: request.Inputs[0].Store, do: func() {
+			began <- project
+			<-proceed
+		}}
+		go func() {
+			_, err := r.Render(t.Context(), request)
+			ended <- err
+		}()
+	}
+	begin("slow")
+	order := []string{<-began}
+	for i, project := range []string{"slow", "slow", "slow", "slow", "good"} {
+		begin(project)
+		awaitQueued(t, i+1)
+	}
+	for range 5 {
+		proceed <- struct{}{}
+		order = append(order, <-began)
+	}
+	proceed <- struct{}{}
+	for range 6 {
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	}
+	if got := strings.Join(order, " "); got != "slow good slow slow slow slow" {
+		t.Errorf("the order is %s", got)
+	}
+}
+
+// awaitQueued waits until a number of goroutines wait for a slot.
+func awaitQueued(t *testing.T, count int) {
+	t.Helper()
+	stacks := make([]byte, 1<<20)
+	for deadline := time.Now().Add(20 * time.Second); ; {
+		if strings.Count(string(stacks[:runtime.Stack(stacks, true)]), "fair.(*Slots).Acquire(") == count {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("not %d renders wait", count)
+		}
+		runtime.Gosched()
+	}
 }
 
 // Nobody waits any more: the worker is stopped, and the error is the context's.

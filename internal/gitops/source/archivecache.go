@@ -8,7 +8,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -34,36 +33,23 @@ type archive struct{ owner, digest string }
 func (a archive) name() string { return a.digest + "-" + a.owner + ".tgz" }
 
 // archiveCache keeps archives and compact indexes on the disk, and the last used
-// archives unpacked in memory. What was not used for longest is removed when the
-// disk has too much. It is safe for concurrent use. Files on the disk need no
-// lock: they get their names by rename, and content under one digest is always
-// the same.
+// archives unpacked in memory. The quota of projects decides what stays on the
+// disk. It is safe for concurrent use. Files on the disk need no lock: they get
+// their names by rename, and content under one digest is always the same.
 type archiveCache struct {
 	folder string
-	limit  int64
+	quota  *quota
 
 	unpacked *cache.LRU[unpackedKey, tree.Store]
 }
 
-// newArchiveCache creates the folder and removes temporary files that an
-// interrupted download left, and indexes of earlier versions.
-func newArchiveCache(folder string, limit int64) (*archiveCache, error) {
+// newArchiveCache creates the folder.
+func newArchiveCache(folder string, quota *quota) (*archiveCache, error) {
 	c := &archiveCache{
-		folder: filepath.Join(folder, "charts"), limit: limit,
+		folder: filepath.Join(folder, chartFolder), quota: quota,
 		unpacked: cache.NewLRU[unpackedKey, tree.Store](cache.Limits{Bytes: maxUnpackedBytes, ValueBytes: maxUnpackedBytes / 2, Entries: maxUnpacked}),
 	}
-	if err := os.MkdirAll(c.folder, 0o700); err != nil {
-		return nil, err
-	}
-	var err error
-	for _, pattern := range []string{"tmp_*", "index-*.yaml"} {
-		left, bad := filepath.Glob(filepath.Join(c.folder, pattern))
-		err = errors.Join(err, bad)
-		for _, path := range left {
-			err = errors.Join(err, os.Remove(path))
-		}
-	}
-	return c, err
+	return c, os.MkdirAll(c.folder, 0o700)
 }
 
 // unpackedKey is an archive with or without its first folder.
@@ -75,16 +61,19 @@ type unpackedKey struct {
 // path is where an archive is.
 func (c *archiveCache) path(of archive) string { return filepath.Join(c.folder, of.name()) }
 
-// has reports whether an archive is there, and marks it as used.
-func (c *archiveCache) has(wanted archive) bool {
-	if !isDigest(wanted.digest) {
+// has reports whether an archive is there, and marks it as used by a project.
+func (c *archiveCache) has(project string, wanted archive) bool {
+	if !isDigest(wanted.digest) || touch(c.path(wanted)) != nil {
 		return false
 	}
-	return touch(c.path(wanted)) == nil
+	c.quota.use(project, entryOf(wanted.name()))
+	return true
 }
 
-// touch marks a file as used: trim removes those whose modification is longest
-// ago.
+// entryOf is the name of a file in the quota.
+func entryOf(file string) string { return chartFolder + "/" + file }
+
+// touch marks a file as used, for the time after a restart.
 func touch(path string) error {
 	now := time.Now()
 	return os.Chtimes(path, now, now)
@@ -96,40 +85,47 @@ func isDigest(text string) bool {
 	return len(text) == 64 && strings.Trim(text, "0123456789abcdef") == ""
 }
 
-// put writes an archive and gives it with its digest. One of another digest than
-// the wanted is refused; an empty one takes any.
-func (c *archiveCache) put(from io.Reader, wanted archive, limit int64) (archive, error) {
+// put writes an archive for a project and gives it with its digest. One of
+// another digest than the wanted is refused; an empty one takes any.
+func (c *archiveCache) put(project string, from io.Reader, wanted archive, limit int64) (archive, error) {
 	// The archive gets its name by a rename when it is complete, so that a
 	// process that is killed leaves no truncated one behind.
 	file, err := os.CreateTemp(c.folder, "tmp_*")
 	if err != nil {
 		return archive{}, err
 	}
-	wanted.digest, err = receiveArchive(file, from, wanted.digest, limit)
-	if err := c.place(file, wanted.name(), err); err != nil {
+	reception := c.quota.begin(project, "")
+	wanted.digest, err = receiveArchive(file, reception.reader(from), wanted.digest, limit)
+	if err := c.place(reception, file, wanted.name(), err); err != nil {
 		return archive{}, err
 	}
 	return wanted, nil
 }
 
 // place closes a temporary file and gives it its name, or removes it if err is
-// the error of what wrote it.
-func (c *archiveCache) place(file *os.File, name string, err error) error {
+// the error of what wrote it. It ends the reception.
+func (c *archiveCache) place(reception *reception, file *os.File, name string, err error) error {
+	var size int64
+	if info, problem := file.Stat(); problem == nil {
+		size = info.Size()
+	}
 	if err = errors.Join(err, file.Close()); err == nil {
 		err = os.Rename(file.Name(), filepath.Join(c.folder, name))
 	}
 	if err != nil {
+		reception.end("", 0)
 		return errors.Join(err, os.Remove(file.Name()))
 	}
-	return c.trim(name)
+	reception.end(entryOf(name), size)
+	return nil
 }
 
 // indexName is the name of the compact index of a repository.
 func indexName(owner string) string { return owner + ".index" }
 
-// versions reads the versions of a chart in a compact index. An index that is
-// not there, or cannot be read, is errDamaged.
-func (c *archiveCache) versions(owner, chart string) ([]helmindex.Entry, error) {
+// versions reads the versions of a chart in a compact index, for a project. An
+// index that is not there, or cannot be read, is errDamaged.
+func (c *archiveCache) versions(project, owner, chart string) ([]helmindex.Entry, error) {
 	path := filepath.Join(c.folder, indexName(owner))
 	_ = touch(path) // the next line has the error
 	file, err := os.Open(path)
@@ -140,6 +136,7 @@ func (c *archiveCache) versions(owner, chart string) ([]helmindex.Entry, error) 
 		return nil, err
 	}
 	defer func() { _ = file.Close() }()
+	c.quota.use(project, entryOf(indexName(owner)))
 	found, err := helmindex.Find(file, chart)
 	if refused, ok := errors.AsType[*refusal.Refusal](err); ok {
 		return nil, &Error{Kind: Refused, Message: refused.Message, Err: err}
@@ -168,39 +165,6 @@ func receiveArchive(file *os.File, from io.Reader, wanted string, limit int64) (
 		return "", errorf(Refused, "", "the archive has the digest %s and should have %s: it was changed, or its index is old", digest, wanted)
 	}
 	return digest, nil
-}
-
-// trim removes the longest unused files, but not the newest.
-func (c *archiveCache) trim(newest string) error {
-	entries, err := os.ReadDir(c.folder)
-	if err != nil {
-		return err
-	}
-	var files []os.FileInfo
-	total := int64(0)
-	for _, entry := range entries {
-		info, err := entry.Info()
-		if err != nil || !strings.HasSuffix(entry.Name(), ".tgz") && !strings.HasSuffix(entry.Name(), ".index") {
-			continue
-		}
-		total += info.Size()
-		files = append(files, info)
-	}
-	slices.SortFunc(files, func(a, b os.FileInfo) int { return a.ModTime().Compare(b.ModTime()) })
-	for _, file := range files {
-		if total <= c.limit {
-			break
-		}
-		// The caller is about to read the newest file.
-		if file.Name() == newest {
-			continue
-		}
-		if err := os.Remove(filepath.Join(c.folder, file.Name())); err != nil && !errors.Is(err, os.ErrNotExist) {
-			return err
-		}
-		total -= file.Size()
-	}
-	return nil
 }
 
 // errDamaged reports that an archive on the disk was not what its name says, or

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"slipway.dev/slipway/internal/gitops/gittest"
 )
@@ -33,6 +34,21 @@ func BenchmarkThousandApplications(b *testing.B) {
 					b.Fatal(err)
 				}
 			}
+		}
+	}
+}
+
+// BenchmarkResolveCached resolves a branch whose refs and commit are there, as
+// each run of an Application does after a poll.
+func BenchmarkResolveCached(b *testing.B) {
+	repository := gittest.Serve(b).Repository(b, "demo", map[string]string{"README": "hello"})
+	s := open(b)
+	wanted := at(repository.URL(), "main")
+	resolve(b, s, repository.URL(), "main")
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := s.Resolve(b.Context(), wanted, time.Hour); err != nil {
+			b.Fatal(err)
 		}
 	}
 }

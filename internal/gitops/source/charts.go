@@ -85,7 +85,7 @@ const maxTagDigests = 1000
 
 // newCharts opens the cache of archives.
 func newCharts(s *Sources) (*charts, error) {
-	archives, err := newArchiveCache(s.options.Folder, s.options.Limits.ChartCacheBytes)
+	archives, err := newArchiveCache(s.options.Folder, s.quota)
 	if err != nil {
 		return nil, err
 	}
@@ -161,7 +161,8 @@ func (c *charts) resized(key chartKey, r *chartRepository) {
 
 // doOnce runs work once for all concurrent callers with the same key. The work
 // runs with the context of Sources and not with that of a caller: a caller that
-// gives up waiting does not cancel it for the others.
+// gives up waiting does not cancel it for the others. It is work for the project
+// of the first one.
 func doOnce[T any](ctx context.Context, c *charts, key, name string, work func(ctx context.Context) (T, error)) (T, error) {
 	var none T
 	results := c.flights.DoChan(key, func() (any, error) {
@@ -171,7 +172,7 @@ func doOnce[T any](ctx context.Context, c *charts, key, name string, work func(c
 		var err error
 		if !c.sources.begin(func() {
 			defer close(done)
-			found, err = work(c.sources.ctx)
+			found, err = work(withProject(c.sources.ctx, projectOf(ctx)))
 		}) {
 			return none, errorf(Unreachable, name, "the program is ending")
 		}

@@ -21,6 +21,9 @@ func (o Options) withDefaults() Options {
 	if o.Observe == nil {
 		o.Observe = func(Fetch) {}
 	}
+	if o.Evicted == nil {
+		o.Evicted = func(string, int64) {}
+	}
 	if o.Credentials == nil {
 		o.Credentials = noCredentials{}
 	}
@@ -38,7 +41,7 @@ func (l Limits) withDefaults() Limits {
 		standard int64
 	}{
 		{&l.FetchBytes, 2 << 30}, {&l.FileBytes, 1 << 30}, {&l.ChartBytes, 32 << 20},
-		{&l.IndexBytes, 128 << 20}, {&l.ChartCacheBytes, 1 << 30},
+		{&l.IndexBytes, 128 << 20}, {&l.ProjectBytes, 4 << 30}, {&l.DiskBytes, 7 << 30},
 	} {
 		if *limit.value <= 0 {
 			*limit.value = limit.standard

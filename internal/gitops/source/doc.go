@@ -16,6 +16,8 @@
 //   - Memory does not grow with the size of repositories: packs stream to the
 //     disk, large files are never in memory, refs and indexes have limits.
 //   - No error and no log line contains a password: addresses have none.
+//   - The disk space of each project has a limit. A project that exceeds it loses
+//     what it used least recently, and nothing of others.
 //   - Only sources that a project admitted are resolved, and what one credential
 //     opened is never served for another.
 //
@@ -23,6 +25,6 @@
 // whose key is not in known_hosts, and repositories and charts above the
 // limits. Every refusal is an [Error] with the way out in its message.
 //
-// See decision 0016 in docs/decisions: Git's protocol and packs on go-git's
-// formats, without its repository.
+// See decisions 0016 and 0039 in docs/decisions: Git's protocol and packs on
+// go-git's formats, without its repository, and the shares of projects.
 package source

@@ -46,9 +46,63 @@ func (r *repository) fetch(ctx context.Context, wanted target, known *cachedRefs
 	if _, found, err := wanted.in(d.objects()); (found || err != nil) && !d.damaged.Load() {
 		return err
 	}
+	attempt := quotaAttempt{wanted, projectOf(ctx), r.sources.quota.limitOf(projectOf(ctx))}
+	if r.refused.quotaAttempt == attempt && time.Since(r.refused.at) < refusedAge {
+		return r.refused.err
+	}
+	r.reception = r.sources.quota.begin(attempt.project, r.entry)
+	defer func() { r.reception.end(r.entry, r.loadedDisk().objects().Bytes()) }()
+	err = r.fetchTarget(ctx, wanted, known)
+	if errors.Is(err, errNoRoom) && r.loadedDisk().objects().Packs() > 0 {
+		// The older commits of the repository take the room that this one needs.
+		if err := r.clearDisk(); err != nil {
+			return err
+		}
+		err = r.fetchTarget(ctx, wanted, known)
+	}
+	if errors.Is(err, errNoRoom) {
+		r.refused = refusedFetch{attempt, time.Now(), err}
+	}
+	return err
+}
+
+// quotaAttempt is a fetch of a target with the limit of a project.
+type quotaAttempt struct {
+	wanted  target
+	project string
+	limit   int64
+}
+
+// refusedFetch is an attempt that exceeded the limit. It is not repeated for
+// refusedAge: each time it evicts everything else of the project.
+type refusedFetch struct {
+	quotaAttempt
+	at  time.Time
+	err error
+}
+
+// refusedAge is how long a refusal is returned to callers without a fetch.
+const refusedAge = 10 * time.Minute
+
+// clearDisk begins with an empty folder, before the old one is replaced.
+func (r *repository) clearDisk() error {
+	old := r.loadedDisk()
+	fresh, err := r.createFolder()
+	if err != nil {
+		return err
+	}
+	r.setDisk(fresh)
+	r.reception.restart()
+	return old.remove()
+}
+
+// fetchTarget brings a target to the disk. The caller holds fetchLock, as for all
+// functions below that change the disk.
+func (r *repository) fetchTarget(ctx context.Context, wanted target, known *cachedRefs) error {
 	id := wanted.id
 	if wanted.prefix != "" {
 		var found bool
+		var err error
 		if id, found, err = advertised(wanted.prefix, known); err != nil {
 			return err
 		} else if !found {
@@ -83,8 +137,7 @@ func advertised(prefix string, known *cachedRefs) (remote.ID, bool, error) {
 }
 
 // fetchCommit fetches one commit without its history: of it what is new, or all
-// of it into a new folder where that is time. The caller holds fetchLock, as
-// for all functions below that change the disk.
+// of it into a new folder where that is time.
 func (r *repository) fetchCommit(ctx context.Context, id remote.ID, known *cachedRefs) error {
 	d := r.loadedDisk()
 	if d.needsRefetch() {
@@ -193,7 +246,7 @@ func (r *repository) exchangePack(ctx context.Context, d *disk, known *cachedRef
 		defer client.Close()
 		var counted countingReader
 		err = client.Fetch(ctx, known.Advertisement, want, func(pack io.Reader) error {
-			counted.from = pack
+			counted.from = r.reception.reader(pack)
 			set, err := d.objects().Receive(ctx, &counted, r.sources.options.Limits.objects())
 			if err != nil {
 				return err

@@ -67,7 +67,7 @@ func (c *charts) archive(ctx context.Context, source *chartSource, entry helmind
 		return archive{}, err
 	}
 	owner := source.key.folder()
-	if known := (archive{owner, wanted}); c.cache.has(known) {
+	if known := (archive{owner, wanted}); c.cache.has(projectOf(ctx), known) {
 		return known, nil
 	}
 	return doOnce(ctx, c, "archive "+owner+" "+at.String()+" "+wanted, source.name(), func(ctx context.Context) (archive, error) {
@@ -76,7 +76,7 @@ func (c *charts) archive(ctx context.Context, source *chartSource, entry helmind
 			return c.get(ctx, source.key, at, http.Header{}, func(response *http.Response) (int64, error) {
 				counted := &countingReader{from: response.Body}
 				var err error
-				found, err = c.cache.put(counted, archive{owner, wanted}, c.sources.options.Limits.ChartBytes)
+				found, err = c.cache.put(projectOf(ctx), counted, archive{owner, wanted}, c.sources.options.Limits.ChartBytes)
 				return counted.count, err
 			})
 		})

@@ -17,8 +17,9 @@ import (
 // worker.
 type Indexes interface {
 	// CompactIndex passes the compact form of an index to take, piece by piece.
-	// A *[refusal.Refusal] is an index beyond a limit.
-	CompactIndex(ctx context.Context, index io.ReaderAt, limit int64, take func([]byte) error) error
+	// A *[refusal.Refusal] is an index beyond a limit. It is read in the turn of
+	// a project.
+	CompactIndex(ctx context.Context, project string, index io.ReaderAt, limit int64, take func([]byte) error) error
 }
 
 // ownIndexes reads indexes in this process, for commands that one user runs
@@ -26,7 +27,7 @@ type Indexes interface {
 type ownIndexes struct{}
 
 // CompactIndex reads the index.
-func (ownIndexes) CompactIndex(_ context.Context, index io.ReaderAt, limit int64, take func([]byte) error) error {
+func (ownIndexes) CompactIndex(_ context.Context, _ string, index io.ReaderAt, limit int64, take func([]byte) error) error {
 	compact, err := helmindex.Compact(io.NewSectionReader(index, 0, 1<<62), limit)
 	if err != nil {
 		return err
@@ -71,10 +72,12 @@ func (c *charts) versionsOf(ctx context.Context, source *chartSource, maxAge tim
 		return nil, index.refused
 	}
 	key := versionsKey{index.id, source.Chart}
+	owner := source.key.folder()
 	if found, ok := c.versions.Get(key); ok {
+		c.cache.quota.touch(projectOf(ctx), entryOf(indexName(owner)))
 		return found, nil
 	}
-	found, err := c.cache.versions(source.key.folder(), source.Chart)
+	found, err := c.cache.versions(projectOf(ctx), owner, source.Chart)
 	if errors.Is(err, errDamaged) {
 		// The file was evicted. Without its ETag the index is transferred again.
 		c.mu.Lock()
@@ -132,6 +135,8 @@ func (c *charts) transfer(ctx context.Context, key chartKey, index *helmIndex) (
 	}
 	defer func() { err = errors.Join(err, file.Close(), os.Remove(file.Name())) }()
 	limit := c.sources.options.Limits.IndexBytes
+	reception := c.sources.quota.begin(projectOf(ctx), "")
+	defer reception.end("", 0)
 	err = c.sources.exchange(ctx, "index", key.address.String(), func(ctx context.Context) (int64, error) {
 		header := http.Header{}
 		if index.etag != "" {
@@ -142,7 +147,7 @@ func (c *charts) transfer(ctx context.Context, key chartKey, index *helmIndex) (
 				return 0, nil
 			}
 			index.etag, changed = response.Header.Get("ETag"), true
-			size, err := io.Copy(file, io.LimitReader(response.Body, limit+1))
+			size, err := io.Copy(file, io.LimitReader(reception.reader(response.Body), limit+1))
 			if err == nil && size > limit {
 				err = errorf(Refused, "", "its index has more than %d bytes: raise sources.indexLimit of the agent, or split the repository", limit)
 			}
@@ -162,19 +167,27 @@ func (c *charts) compact(ctx context.Context, key chartKey, index io.ReaderAt) e
 	if err != nil {
 		return err
 	}
-	err = c.sources.options.Indexes.CompactIndex(ctx, index, c.sources.options.Limits.IndexBytes/2, func(part []byte) error {
+	project := projectOf(ctx)
+	reception := c.sources.quota.begin(project, "")
+	err = c.sources.options.Indexes.CompactIndex(ctx, project, index, c.sources.options.Limits.IndexBytes/2, func(part []byte) error {
+		if err := reception.add(int64(len(part))); err != nil {
+			return err
+		}
 		_, err := file.Write(part)
 		return err
 	})
 	if err != nil {
 		err = indexError(err, key.address.String())
 	}
-	return c.cache.place(file, indexName(key.folder()), err)
+	return c.cache.place(reception, file, indexName(key.folder()), err)
 }
 
 // indexError keeps refusals of limits. Every other error means that the file is
 // no index, which a retry may cure: a proxy or a login page can be in the way.
 func indexError(err error, name string) error {
+	if full, ok := errors.AsType[*Error](err); ok {
+		return full
+	}
 	if refused, ok := errors.AsType[*refusal.Refusal](err); ok {
 		return &Error{Kind: Refused, Repository: name, Message: "its index is refused: " + refused.Message, Err: err}
 	}

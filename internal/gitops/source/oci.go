@@ -167,7 +167,7 @@ func (c *charts) artifact(ctx context.Context, source *chartSource, reference re
 	c.mu.Unlock()
 	// A digest never changes, so that its age does not matter.
 	isDigest := strings.Contains(tag, ":")
-	if found && c.cache.has(archive{source.key.folder(), known.found.Layer}) && (isDigest || (maxAge > 0 && time.Since(known.at) <= maxAge)) {
+	if found && c.cache.has(projectOf(ctx), archive{source.key.folder(), known.found.Layer}) && (isDigest || (maxAge > 0 && time.Since(known.at) <= maxAge)) {
 		return known.found, nil
 	}
 	return doOnce(ctx, c, fmt.Sprintf("artifact %d %s", cached.serial, tag), source.name(), func(ctx context.Context) (ociArtifact, error) {
@@ -223,7 +223,7 @@ func (c *charts) pull(ctx context.Context, r *ociremote.Repository, owner, tag s
 		return ociArtifact{}, 0, errorf(Invalid, "", "%s has a layer without a sha256 digest", tag)
 	}
 	found := ociArtifact{Manifest: descriptor.Digest.String(), Layer: digest, Chart: isChart}
-	if c.cache.has(archive{owner, digest}) {
+	if c.cache.has(projectOf(ctx), archive{owner, digest}) {
 		return found, 0, nil
 	}
 	// The declared size is checked before the download; the cache checks the
@@ -238,7 +238,7 @@ func (c *charts) pull(ctx context.Context, r *ociremote.Repository, owner, tag s
 	}
 	defer func() { _ = blob.Close() }()
 	counted := &countingReader{from: blob}
-	_, err = c.cache.put(counted, archive{owner, digest}, limit)
+	_, err = c.cache.put(projectOf(ctx), counted, archive{owner, digest}, limit)
 	return found, counted.count, err
 }
 

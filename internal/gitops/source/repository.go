@@ -12,7 +12,7 @@ import (
 	"slipway.dev/slipway/internal/gitops/source/remote"
 )
 
-// repository is one Git repository: its cached refs, and the commits on the
+// repository is one Git repository: its requests for refs, and the commits on the
 // disk.
 //
 // At most one request for refs is in flight; all callers wait for it. Fetches
@@ -23,11 +23,15 @@ type repository struct {
 	address address.Address // as it was written first
 	name    string
 	folder  string
+	entry   string // the name of the folder in the quota
 
 	fetchLock chan struct{} // holds one: the right to fetch, and to change the disk
+	// The holder of fetchLock has what it receives, and the last target that did
+	// not fit.
+	reception *reception
+	refused   refusedFetch
 
 	mu         sync.Mutex
-	cachedRefs *cachedRefs
 	failed     *refsRequest // the last request, if it failed
 	inFlight   *refsRequest
 	generation int // how often it was invalidated
@@ -40,6 +44,19 @@ type cachedRefs struct {
 	*remote.Advertisement
 	at         time.Time
 	generation int
+}
+
+// How much memory the refs of all repositories take. Those that were not used for
+// longest are dropped, and requested again when they are needed. One repository may
+// have half: a larger list is not kept.
+const maxRefsBytes = 128 << 20
+
+// bytes estimates the size in memory, with both maps.
+func (c *cachedRefs) bytes() (size int64) {
+	for name := range c.Refs {
+		size += int64(len(name)) + 120
+	}
+	return size
 }
 
 // refsRequest is a request for the refs that is under way, or was.
@@ -58,9 +75,10 @@ const failureAge = 2 * time.Second
 
 // newRepository returns a repository that nothing was read of yet.
 func newRepository(s *Sources, key cacheKey, at address.Address) *repository {
+	entry := gitFolder + "/" + key.folder()
 	return &repository{
 		sources: s, key: key, address: at, name: at.String(),
-		folder:    filepath.Join(s.options.Folder, "git", key.folder()),
+		folder: filepath.Join(s.options.Folder, entry), entry: entry,
 		fetchLock: make(chan struct{}, 1),
 	}
 }
@@ -227,7 +245,7 @@ func (r *repository) load(d *disk, id objects.ID) (*Commit, *commitStore, error)
 // A request that fails leaves the cached refs in place for callers that accept
 // older ones.
 func (r *repository) refs(ctx context.Context, maxAge time.Duration) (*cachedRefs, error) {
-	q, known, err := r.request(maxAge)
+	q, known, err := r.request(maxAge, projectOf(ctx))
 	if q == nil {
 		return known, err
 	}
@@ -243,12 +261,12 @@ func (r *repository) refs(ctx context.Context, maxAge time.Duration) (*cachedRef
 // the current generation is in flight. The order matters: a request in flight
 // goes before the cached failure, because its result is newer. Callers with a
 // maxAge of 0 skip that failure.
-func (r *repository) request(maxAge time.Duration) (*refsRequest, *cachedRefs, error) {
+func (r *repository) request(maxAge time.Duration, project string) (*refsRequest, *cachedRefs, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := time.Now()
-	if maxAge > 0 && r.cachedRefs != nil && r.cachedRefs.generation == r.generation && now.Sub(r.cachedRefs.at) <= maxAge {
-		return nil, r.cachedRefs, nil
+	if known, found := r.sources.refs.Get(r); found && maxAge > 0 && known.generation == r.generation && now.Sub(known.at) <= maxAge {
+		return nil, known, nil
 	}
 	if q := r.inFlight; q != nil && q.generation == r.generation {
 		return q, nil, nil
@@ -257,7 +275,7 @@ func (r *repository) request(maxAge time.Duration) (*refsRequest, *cachedRefs, e
 		return nil, nil, q.err
 	}
 	q := &refsRequest{done: make(chan struct{}), generation: r.generation, at: now}
-	if !r.sources.begin(func() { r.requestRefs(q) }) {
+	if !r.sources.begin(func() { r.requestRefs(withProject(r.sources.ctx, project), q) }) {
 		return nil, nil, errorf(Unreachable, r.name, "the program is ending")
 	}
 	r.inFlight = q
@@ -268,8 +286,8 @@ func (r *repository) request(maxAge time.Duration) (*refsRequest, *cachedRefs, e
 // context of Sources: a caller that gives up waiting does not cancel it for the
 // others. The waiters are woken last, after the caches were updated. An older
 // response never replaces a newer one.
-func (r *repository) requestRefs(q *refsRequest) {
-	err := r.sources.exchange(r.sources.ctx, "refs", r.name, func(ctx context.Context) (int64, error) {
+func (r *repository) requestRefs(ctx context.Context, q *refsRequest) {
+	err := r.sources.exchange(ctx, "refs", r.name, func(ctx context.Context) (int64, error) {
 		client, err := r.client()
 		if err != nil {
 			return 0, err
@@ -287,8 +305,8 @@ func (r *repository) requestRefs(q *refsRequest) {
 		r.failed = q
 	} else {
 		r.failed = nil
-		if r.cachedRefs == nil || !q.refs.at.Before(r.cachedRefs.at) {
-			r.cachedRefs = q.refs
+		if known, found := r.sources.refs.Get(r); !found || !q.refs.at.Before(known.at) {
+			r.sources.refs.Put(r, q.refs, q.refs.bytes())
 		}
 	}
 	if r.inFlight == q {

@@ -8,10 +8,13 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"slipway.dev/slipway/internal/cache"
+	"slipway.dev/slipway/internal/gitops/fair"
 	"slipway.dev/slipway/internal/gitops/project"
 	"slipway.dev/slipway/internal/gitops/source/address"
 	"slipway.dev/slipway/internal/gitops/source/credential"
@@ -61,6 +64,9 @@ type Options struct {
 	// Observe is called after every exchange with a server, for metrics. It
 	// must not block.
 	Observe func(Fetch)
+	// Evicted is called for each entry of the cache that a project loses because
+	// of its quota, for metrics. It must not block.
+	Evicted func(project string, bytes int64)
 }
 
 // Limits bound what is taken from servers. Zero is the default of each.
@@ -76,9 +82,12 @@ type Limits struct {
 	ChartBytes int64
 	// IndexBytes is the largest index of a Helm repository: 128 MiB.
 	IndexBytes int64
-	// ChartCacheBytes is how much of the disk charts and indexes may use: 1 GiB.
-	ChartCacheBytes int64
-	// Parallel is how many exchanges with servers there are at a time: 8.
+	// ProjectBytes is how much of the disk a project may use: 4 GiB.
+	ProjectBytes int64
+	// DiskBytes is how much of the disk all projects may use together: 7 GiB.
+	DiskBytes int64
+	// Parallel is how many exchanges with servers a project has at a time: 8.
+	// There is one more for others.
 	Parallel int
 }
 
@@ -116,8 +125,10 @@ type Commit struct {
 type Sources struct {
 	options Options
 	trees   *treeCache
+	refs    *cache.LRU[*repository, *cachedRefs]
 	charts  *charts
-	slots   chan struct{} // one for each exchange with a server
+	quota   *quota
+	slots   *fair.Slots // one for each exchange with a server
 	lock    *os.File
 
 	ctx    context.Context
@@ -127,9 +138,10 @@ type Sources struct {
 	endingMu sync.Mutex
 	running  sync.WaitGroup
 
+	swept atomic.Int64 // when, in nanoseconds
+
 	mu           sync.Mutex
 	repositories map[cacheKey]*repository
-	swept        time.Time
 }
 
 // New prepares the folder. It fails when another process has it.
@@ -148,13 +160,19 @@ func New(options Options) (*Sources, error) {
 	}
 	s := &Sources{
 		options: options, lock: lock, trees: newTreeCache(treeCacheBytes),
-		slots: make(chan struct{}, options.Limits.Parallel), repositories: map[cacheKey]*repository{},
+		refs:         cache.NewLRU[*repository, *cachedRefs](cache.Limits{Bytes: maxRefsBytes, ValueBytes: maxRefsBytes / 2}),
+		slots:        fair.NewSlots(options.Limits.Parallel+1, options.Limits.Parallel),
+		repositories: map[cacheKey]*repository{},
 	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
-	if s.charts, err = newCharts(s); err != nil {
+	s.quota = &quota{
+		perProject: options.Limits.ProjectBytes, total: options.Limits.DiskBytes, remove: s.remove, evicted: options.Evicted,
+		limits: map[string]int64{}, entries: map[string]*quotaEntry{}, projects: map[string]*projectUsage{},
+	}
+	if err := s.quota.load(options.Folder); err != nil {
 		return nil, errors.Join(err, lock.Close())
 	}
-	if err := s.removeUnused(); err != nil {
+	if s.charts, err = newCharts(s); err != nil {
 		return nil, errors.Join(err, lock.Close())
 	}
 	return s, nil
@@ -181,14 +199,18 @@ func (s *Sources) Close() error {
 	s.cancel()
 	s.endingMu.Unlock()
 	s.running.Wait()
+	closed := s.quota.close()
 	// Closing the file alone would not release the lock while a forked child
 	// process that has not yet executed its program shares it.
 	_ = unix.Flock(int(s.lock.Fd()), unix.LOCK_UN)
 	if err := s.lock.Close(); !errors.Is(err, os.ErrClosed) {
-		return err
+		return errors.Join(closed, err)
 	}
-	return nil
+	return closed
 }
+
+// DiskUsage is the bytes on the disk that each project uses.
+func (s *Sources) DiskUsage() map[string]int64 { return s.quota.usage() }
 
 // begin runs work that Close waits for. It is false when Close has begun.
 func (s *Sources) begin(work func()) bool {
@@ -210,7 +232,11 @@ func (s *Sources) Resolve(ctx context.Context, of project.Admitted, maxAge time.
 	if maxAge < 0 {
 		maxAge = s.options.MaxAge
 	}
-	found, err := s.resolve(ctx, of, maxAge)
+	// Sweeping here needs no goroutine of its own; an idle process keeps its
+	// files, which costs nothing.
+	s.sweep()
+	s.quota.setLimit(of.Project(), of.DiskBytes())
+	found, err := s.resolve(withProject(ctx, of.Project()), of, maxAge)
 	if err != nil {
 		return nil, s.explain(err, of)
 	}
@@ -248,7 +274,7 @@ func (s *Sources) Commit(ctx context.Context, of project.Admitted) (*Commit, err
 	if err != nil {
 		return nil, err
 	}
-	commit, _, err := r.resolve(ctx, of.Source().TargetRevision, s.options.MaxAge)
+	commit, _, err := r.resolve(withProject(ctx, of.Project()), of.Source().TargetRevision, s.options.MaxAge)
 	return commit, err
 }
 
@@ -283,17 +309,30 @@ func (s *Sources) repository(of project.Admitted) (*repository, error) {
 	key := s.keyOf(of)
 	key.address = at.Canonical()
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	// Sweeping here needs no goroutine of its own; an idle process keeps its
-	// files open, which costs nothing.
-	s.sweep()
 	r, found := s.repositories[key]
 	if !found {
 		r = newRepository(s, key, at)
 		s.repositories[key] = r
 	}
 	r.touch()
+	s.mu.Unlock()
+	s.quota.use(of.Project(), r.entry)
 	return r, nil
+}
+
+// projectKey is the key of the project that a context is for.
+type projectKey struct{}
+
+// withProject makes a context one for a project: its exchanges with servers take
+// the turns of the project, and what they bring counts for its quota.
+func withProject(ctx context.Context, project string) context.Context {
+	return context.WithValue(ctx, projectKey{}, project)
+}
+
+// projectOf is the project that a context is for.
+func projectOf(ctx context.Context) string {
+	project, _ := ctx.Value(projectKey{}).(string)
+	return project
 }
 
 // exchange runs one exchange with a server: it limits how many run at a time,
@@ -303,12 +342,11 @@ func (s *Sources) exchange(ctx context.Context, what, name string, do func(ctx c
 	defer cancel()
 	stop := context.AfterFunc(s.ctx, cancel)
 	defer stop()
-	select {
-	case s.slots <- struct{}{}:
-		defer func() { <-s.slots }()
-	case <-ctx.Done():
+	project := projectOf(ctx)
+	if err := s.slots.Acquire(ctx, project); err != nil {
 		return timeoutError(ctx, name)
 	}
+	defer s.slots.Release(project)
 	began := time.Now()
 	bytes, err := do(ctx)
 	if err != nil {

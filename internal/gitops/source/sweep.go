@@ -9,29 +9,39 @@ import (
 	"time"
 )
 
-// How long an unused repository stays open in memory, and on the disk. The
-// times are generous: opening costs some disk reads, but a removed repository
-// is a full fetch.
+// How long an unused repository stays open in memory, and how long everything
+// unused stays on the disk. The times are generous: opening costs some disk reads,
+// but a removed repository is a full fetch.
 const (
 	idleAfter   = time.Hour
 	unusedAfter = 7 * 24 * time.Hour
 )
 
-// sweep closes and removes unused repositories, at most once a minute. The
-// caller holds mu.
+// sweep closes unused repositories, and removes repositories, charts and indexes
+// that no project has used for long, at most once a minute.
 func (s *Sources) sweep() {
 	now := time.Now()
-	if now.Sub(s.swept) < time.Minute {
+	last := s.swept.Load()
+	if now.UnixNano()-last < int64(time.Minute) || !s.swept.CompareAndSwap(last, now.UnixNano()) {
 		return
 	}
-	s.swept = now
+	s.forgetIdle(now)
+	if err := s.quota.sweep(now.Add(-unusedAfter)); err != nil {
+		s.options.Log.Warn("cannot record which projects use the cache of sources", slog.Any("error", err))
+	}
+}
+
+// forgetIdle drops repositories from memory. What is on the disk stays, and is
+// opened when it is used again.
+func (s *Sources) forgetIdle(now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	for key, r := range s.repositories {
-		switch idle := r.closeIdle(now); {
-		case idle > unusedAfter:
+		switch idle := r.idle(now); {
+		case idle > idleAfter:
+			// The runtime closes files that nothing holds any more.
 			delete(s.repositories, key)
-			if err := os.RemoveAll(r.folder); err != nil {
-				s.options.Log.Warn("cannot remove an unused repository", slog.String("repository", r.name), slog.Any("error", err))
-			}
+			s.refs.RemoveIf(func(other *repository) bool { return other == r })
 		case idle < 2*time.Minute:
 			// Its folder must not look unused after a restart.
 			if err := os.Chtimes(r.folder, now, now); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -41,11 +51,11 @@ func (s *Sources) sweep() {
 	}
 }
 
-// closeIdle closes the files of an unused repository and returns how long it
-// has been unused. It does nothing while a fetch holds fetchLock. The lock is
-// tried and not waited for, because the caller holds the mutex of all
-// repositories.
-func (r *repository) closeIdle(now time.Time) time.Duration {
+// idle is how long a repository has been unused. It is 0 while a request is in
+// flight or a fetch holds fetchLock: two repositories of one folder must never
+// fetch. The lock is tried and not waited for, because the caller holds the mutex
+// of all repositories.
+func (r *repository) idle(now time.Time) time.Duration {
 	select {
 	case r.fetchLock <- struct{}{}:
 		defer func() { <-r.fetchLock }()
@@ -54,33 +64,32 @@ func (r *repository) closeIdle(now time.Time) time.Duration {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	idle := now.Sub(r.lastUsed)
-	if idle > idleAfter && r.inFlight == nil {
-		// The runtime closes files that nothing holds any more.
-		r.disk, r.cachedRefs = nil, nil
+	if r.inFlight != nil {
+		return 0
 	}
-	return idle
+	return now.Sub(r.lastUsed)
 }
 
-// removeUnused removes what no process has used for a week. It runs before the
-// first Resolve, so that no repository can be in use.
-func (s *Sources) removeUnused() error {
-	folder := filepath.Join(s.options.Folder, "git")
-	entries, err := os.ReadDir(folder)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	for _, entry := range entries {
-		info, err := entry.Info()
-		if err != nil || time.Since(info.ModTime()) < unusedAfter {
+// remove deletes an entry of the quota from the disk. It is false for a repository
+// that is being fetched or opened. Stores that read it keep their files open.
+func (s *Sources) remove(entry string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, r := range s.repositories {
+		if r.entry != entry {
 			continue
 		}
-		if err := os.RemoveAll(filepath.Join(folder, entry.Name())); err != nil {
-			return err
+		select {
+		case r.fetchLock <- struct{}{}:
+			defer func() { <-r.fetchLock }()
+		default:
+			return false
 		}
+		r.setDisk(nil)
 	}
-	return nil
+	if err := os.RemoveAll(filepath.Join(s.options.Folder, entry)); err != nil {
+		s.options.Log.Warn("cannot remove an unused source", slog.String("entry", entry), slog.Any("error", err))
+		return false
+	}
+	return true
 }

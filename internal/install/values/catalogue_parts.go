@@ -10,7 +10,7 @@ func agentValues() []Value {
 		{Key: group + "config", Kind: Object, Default: map[string]any{}, About: "Additional options of slipway agent, as in its configuration file. They override the options that the chart sets. No secrets: it is a ConfigMap."},
 		{Key: KeyRepositoryCerts, Kind: TextMap, Default: map[string]any{}, About: "CA certificates in PEM, by host of a Git server or registry: the ConfigMap argocd-tls-certs-cm."},
 		{Key: group + "repositories.knownHosts", About: "Lines of known_hosts for Git over SSH: the ConfigMap argocd-ssh-known-hosts-cm."},
-		{Key: group + "cache.sizeLimit", Default: "8Gi", Rule: quantity(), About: "Maximum disk space on the node for fetched repositories and charts."},
+		{Key: group + "cache.sizeLimit", Default: "8Gi", Rule: quantity(), About: "Maximum disk space on the node for fetched repositories and charts. Keep it above the option sources.diskLimit of the agent, 7Gi by default."},
 		{Key: group + "resources", Kind: Object, Default: map[string]any{"requests": map[string]any{"cpu": "100m", "memory": "256Mi"}, "limits": map[string]any{"memory": "1536Mi"}}, About: "Resources of the agent. The limit has room for two renders of 512Mi each."},
 	}, workloadValues(group)...)
 }

@@ -100,6 +100,14 @@ func (s *Set) with(p *pack) *Set {
 // Packs is how many packs there are.
 func (s *Set) Packs() int { return len(s.packs) }
 
+// Bytes is the size of all packs and their indexes on the disk.
+func (s *Set) Bytes() (size int64) {
+	for _, p := range s.packs {
+		size += p.size + int64(idSize) + int64(len(p.index.data))
+	}
+	return size
+}
+
 // Has reports whether an object is there.
 func (s *Set) Has(id ID) bool {
 	_, _, found := s.find(id)
