@@ -8,6 +8,8 @@
 //     while another Application goes on being synced.
 //   - memory: large indexes of Helm repositories and files of ApplicationSets.
 //     The agent's memory does not grow with them.
+//   - neighbours: a project that uses all workers and the disk, and one beside it
+//     that goes on.
 //   - leader: of two agents one works, also when that one is killed.
 package gitops
 
@@ -36,6 +38,7 @@ func TestGitops(t *testing.T) {
 	t.Run("examples", s.testExamples)
 	t.Run("hostile", s.testHostile)
 	t.Run("memory", s.testMemory)
+	t.Run("neighbours", s.testNeighbours)
 	t.Run("leader", s.testLeader)
 }
 
