@@ -40,7 +40,7 @@ func TestProbation(t *testing.T) {
 	}{{"client", false}, {"trusted proxy", true}} {
 		t.Run(c.name, func(t *testing.T) {
 			s := start(t, h2.Config{
-				Handler:      quick(),
+				Handler:      waits(), // a request that has its response before the reset would not count
 				TrustedProxy: func(netip.Addr) bool { return c.trusted },
 			}, nil)
 			first := resetsUntilEnd(t, s)
@@ -50,7 +50,7 @@ func TestProbation(t *testing.T) {
 			}
 			honest := client(t, nil)
 			for range 60 {
-				response := must.Get(honest.Get("http://" + s.addr))(t)
+				response := must.Get(honest.Post("http://"+s.addr, "", nil))(t)
 				response.Body.Close()
 			}
 		})
