@@ -25,8 +25,14 @@ type RuntimeClaims struct {
 	Prefix    string `json:"prefix"`
 	IssuedAt  int64  `json:"iat"`
 	ExpiresAt int64  `json:"exp"`
-	ID        string `json:"jti"`
+	// ID is different in every token: a runtime accepts a token once.
+	ID string `json:"jti"`
 }
+
+// RequestTokenType is the typ header of a token of RuntimeClaims, so that
+// another token of the platform is never taken for one (RFC 8725, section
+// 3.11).
+const RequestTokenType = "slipway-request+jwt"
 
 // PolicyExcerpt has the rules of a policy that concern one user, as package
 // rights writes them.

@@ -3,12 +3,13 @@
 //
 // A token is a JSON Web Token (RFC 7519) of [wire.RuntimeClaims], signed with Ed25519
 // (RFC 8037) by a key that the platform announced when the runtime joined. The
-// package guarantees that returned claims were signed for this runtime and are
-// currently valid.
+// package guarantees that returned claims were signed for this runtime, are
+// currently valid and were not used before.
 //
-// It rejects every other algorithm, unknown keys, tokens of other runtimes, and
-// tokens with a longer lifetime than the platform issues. Errors contain nothing of
-// the token.
+// It rejects every other algorithm, other types of tokens, unknown keys, tokens of
+// other runtimes, tokens with a longer lifetime than the platform issues, and the
+// second use of a token. Uses are known to one process: with several replicas of the
+// agent, each accepts a token once. Errors contain nothing of the token.
 package token
 
 import (
@@ -33,6 +34,8 @@ const (
 	// maxKeys bounds the keys that a signature is verified with, and so the CPU time
 	// of a forged token.
 	maxKeys = 16
+	// maxID bounds the ID of a token, which is remembered.
+	maxID = 64
 	// leeway is the accepted clock skew between the platform and this cluster.
 	leeway = 30 * time.Second
 )
@@ -50,6 +53,8 @@ const (
 	ReasonLifetime  refusal.Reason = "lifetime"
 	ReasonClaims    refusal.Reason = "claims"
 	ReasonPrefix    refusal.Reason = "prefix"
+	ReasonType      refusal.Reason = "type"
+	ReasonReplay    refusal.Reason = "replay"
 )
 
 // Verifier verifies the tokens of one runtime. It is safe for concurrent use. It
@@ -62,6 +67,8 @@ type Verifier struct {
 	mu     sync.Mutex
 	text   string
 	parsed *jose.JSONWebKeySet
+
+	used usedTokens
 }
 
 // NewVerifier returns a verifier. runtimeID and keys are called for each token,
@@ -103,6 +110,11 @@ func (v *Verifier) Verify(_ context.Context, bearer string) (wire.RuntimeClaims,
 	if err := v.check(claims, runtimeID); err != nil {
 		return wire.RuntimeClaims{}, err
 	}
+	// Only valid tokens are remembered, so that only the platform fills the
+	// memory.
+	if !v.used.add(claims.ID, v.now()) {
+		return wire.RuntimeClaims{}, refusal.New("", ReasonReplay, "the token was used before: each request needs a token of its own")
+	}
 	return claims, nil
 }
 
@@ -138,7 +150,11 @@ func verifySignature(bearer string, keys []jose.JSONWebKey) ([]byte, error) {
 	if err != nil || len(signed.Signatures) != 1 {
 		return nil, refusal.New("", ReasonMalformed, "the token is malformed: it must be a JWT signed with Ed25519")
 	}
-	wanted := signed.Signatures[0].Protected.KeyID
+	header := signed.Signatures[0].Protected
+	if header.ExtraHeaders[jose.HeaderType] != wire.RequestTokenType {
+		return nil, refusal.New("", ReasonType, "the token is not one for requests to a runtime")
+	}
+	wanted := header.KeyID
 	for _, key := range keys {
 		if !key.IsPublic() || !key.Valid() || wanted != "" && key.KeyID != wanted {
 			continue
@@ -163,6 +179,8 @@ func (v *Verifier) check(claims wire.RuntimeClaims, runtimeID string) error {
 		return refusal.New("", ReasonExpired, "the token has expired: if it is new, the clocks of the platform and of the cluster differ")
 	case issued.After(now.Add(leeway)):
 		return refusal.New("", ReasonEarly, "the token is from the future: the clocks of the platform and of the cluster differ")
+	case claims.ID == "" || len(claims.ID) > maxID:
+		return refusal.New("", ReasonClaims, "the token has no valid ID")
 	case !knownPrefix(claims.Prefix):
 		return refusal.New("", ReasonPrefix, "the token is for an unknown path")
 	}

@@ -53,12 +53,18 @@ func keys(t testing.TB, platforms ...*platform) string {
 
 func (p *platform) sign(t testing.TB, claims any) string {
 	t.Helper()
-	return sign(t, jose.SigningKey{Algorithm: jose.EdDSA, Key: jose.JSONWebKey{Key: p.private, KeyID: p.id}}, claims)
+	return p.signAs(t, wire.RequestTokenType, claims)
 }
 
-func sign(t testing.TB, key jose.SigningKey, claims any) string {
+// signAs signs a token of a type.
+func (p *platform) signAs(t testing.TB, kind string, claims any) string {
 	t.Helper()
-	signer, err := jose.NewSigner(key, nil)
+	return sign(t, jose.SigningKey{Algorithm: jose.EdDSA, Key: jose.JSONWebKey{Key: p.private, KeyID: p.id}}, kind, claims)
+}
+
+func sign(t testing.TB, key jose.SigningKey, kind string, claims any) string {
+	t.Helper()
+	signer, err := jose.NewSigner(key, (&jose.SignerOptions{}).WithType(jose.ContentType(kind)))
 	must.Do(t, err)
 	payload, err := json.Marshal(claims)
 	must.Do(t, err)
@@ -73,7 +79,7 @@ func sign(t testing.TB, key jose.SigningKey, claims any) string {
 func good() wire.RuntimeClaims {
 	return wire.RuntimeClaims{
 		Issuer: "https://platform.example", RuntimeID: runtimeID, UserID: "u1", Email: "ada@example.com", Role: "operator", AccountID: "a1",
-		Prefix: wire.AppProxyPath, IssuedAt: begin().Unix(), ExpiresAt: begin().Add(time.Minute).Unix(), ID: "j1",
+		Prefix: wire.AppProxyPath, IssuedAt: begin().Unix(), ExpiresAt: begin().Add(time.Minute).Unix(), ID: rand.Text(),
 	}
 }
 
@@ -119,6 +125,10 @@ func TestVerify(t *testing.T) {
 		{"unknown role", p.sign(t, with(func(c *wire.RuntimeClaims) { c.Role = "root" })), token.ReasonClaims},
 		{"no prefix", p.sign(t, with(func(c *wire.RuntimeClaims) { c.Prefix = "" })), token.ReasonPrefix},
 		{"prefix of everything", p.sign(t, with(func(c *wire.RuntimeClaims) { c.Prefix = "/" })), token.ReasonPrefix},
+		{"an access token of this runtime", p.signAs(t, "slipway-access+jwt", good()), token.ReasonType},
+		{"no type", p.signAs(t, "", good()), token.ReasonType},
+		{"no ID", p.sign(t, with(func(c *wire.RuntimeClaims) { c.ID = "" })), token.ReasonClaims},
+		{"long ID", p.sign(t, with(func(c *wire.RuntimeClaims) { c.ID = strings.Repeat("x", 65) })), token.ReasonClaims},
 		{"another key of the same name", other.sign(t, good()), token.ReasonSignature},
 		{"tampered claims", tampered(t, p.sign(t, good())), token.ReasonSignature},
 		{"tampered signature", flipped(p.sign(t, good())), token.ReasonSignature},
@@ -179,12 +189,64 @@ func rsaSigned(t *testing.T, claims any) string {
 	t.Helper()
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
 	must.Do(t, err)
-	return sign(t, jose.SigningKey{Algorithm: jose.RS256, Key: key}, claims)
+	return sign(t, jose.SigningKey{Algorithm: jose.RS256, Key: key}, wire.RequestTokenType, claims)
 }
 
 func hmacSigned(t *testing.T, p *platform, claims any) string {
 	t.Helper()
-	return sign(t, jose.SigningKey{Algorithm: jose.HS256, Key: []byte(p.private.Public().(ed25519.PublicKey))}, claims)
+	return sign(t, jose.SigningKey{Algorithm: jose.HS256, Key: []byte(p.private.Public().(ed25519.PublicKey))}, wire.RequestTokenType, claims)
+}
+
+// TestReplay: a token is good for one request, as long as it could be valid; one
+// that was refused is not used up.
+func TestReplay(t *testing.T) {
+	p := newPlatform(t, "k1")
+	now := begin()
+	v := token.NewVerifier(func() string { return runtimeID }, func() string { return keys(t, p) }, func() time.Time { return now })
+	reason := func(bearer string) refusal.Reason {
+		_, err := v.Verify(t.Context(), bearer)
+		var refused *refusal.Refusal
+		if err != nil && !errors.As(err, &refused) {
+			t.Fatal(err)
+		}
+		if refused == nil {
+			return ""
+		}
+		return refused.Reason
+	}
+	// From a platform whose clock is ahead: the earliest use of the longest life.
+	stolen := p.sign(t, with(func(c *wire.RuntimeClaims) {
+		c.IssuedAt, c.ExpiresAt = begin().Add(30*time.Second).Unix(), begin().Add(90*time.Second).Unix()
+	}))
+	for _, step := range []struct {
+		after  time.Duration
+		bearer string
+		want   refusal.Reason
+	}{
+		{0, stolen, ""},
+		{0, stolen, token.ReasonReplay},
+		{0, p.sign(t, good()), ""}, // another one of the same second
+		{time.Minute, "Bearer " + stolen, token.ReasonReplay},
+		{119 * time.Second, stolen, token.ReasonReplay},
+		{120 * time.Second, stolen, token.ReasonReplay},
+		{121 * time.Second, stolen, token.ReasonExpired},
+	} {
+		now = begin().Add(step.after)
+		if got := reason(step.bearer); got != step.want {
+			t.Errorf("after %v: %q, want %q", step.after, got, step.want)
+		}
+	}
+	now = begin()
+	early := p.sign(t, with(func(c *wire.RuntimeClaims) {
+		c.IssuedAt, c.ExpiresAt = begin().Add(40*time.Second).Unix(), begin().Add(100*time.Second).Unix()
+	}))
+	if got := reason(early); got != token.ReasonEarly {
+		t.Errorf("early: %q", got)
+	}
+	now = begin().Add(40 * time.Second)
+	if got := reason(early); got != "" {
+		t.Errorf("in time: %q", got)
+	}
 }
 
 // TestKeysChange: keys that overlap are both good, and one that is gone is not.

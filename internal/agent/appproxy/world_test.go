@@ -128,13 +128,14 @@ func (w *world) serve(t *testing.T) {
 // token is one for this runtime, with claims about the user.
 func (w *world) token(t *testing.T, claims wire.RuntimeClaims) string {
 	t.Helper()
-	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.EdDSA, Key: jose.JSONWebKey{Key: w.key, KeyID: "k1"}}, nil)
+	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.EdDSA, Key: jose.JSONWebKey{Key: w.key, KeyID: "k1"}}, (&jose.SignerOptions{}).WithType(wire.RequestTokenType))
 	if err != nil {
 		t.Fatal(err)
 	}
 	now := time.Now()
 	claims.RuntimeID, claims.UserID, claims.Email, claims.Prefix = "rt-1", "u1", "ada@example.com", wire.AppProxyPath
 	claims.IssuedAt, claims.ExpiresAt = now.Unix(), now.Add(time.Minute).Unix()
+	claims.ID = rand.Text()
 	payload, err := json.Marshal(claims)
 	if err != nil {
 		t.Fatal(err)

@@ -86,14 +86,14 @@ func forwarded(t *testing.T, runtime http.Handler, key ed25519.PrivateKey) http.
 }
 
 func requestToken(t *testing.T, key ed25519.PrivateKey) string {
-	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.EdDSA, Key: key}, nil)
+	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.EdDSA, Key: key}, (&jose.SignerOptions{}).WithType(wire.RequestTokenType))
 	if err != nil {
 		t.Error(err)
 		return ""
 	}
 	now := time.Now()
 	payload, err := json.Marshal(wire.RuntimeClaims{
-		RuntimeID: "rt-1", Email: "ada@example.com", Role: "operator", Prefix: wire.AppProxyPath, IssuedAt: now.Unix(), ExpiresAt: now.Add(time.Minute).Unix(),
+		RuntimeID: "rt-1", Email: "ada@example.com", Role: "operator", Prefix: wire.AppProxyPath, IssuedAt: now.Unix(), ExpiresAt: now.Add(time.Minute).Unix(), ID: rand.Text(),
 	})
 	if err != nil {
 		t.Error(err)

@@ -87,6 +87,9 @@ func (f *Fleet) findOrCreate(ctx context.Context, accountID string, given *platf
 		return runtime, false, err
 	}
 	before, err := f.existingRuntime(given, others)
+	if err == nil && before != nil {
+		err = f.checkReplaceable(ctx, *before)
+	}
 	if err != nil {
 		return runtime, false, err
 	}
@@ -136,6 +139,25 @@ func (f *Fleet) existingRuntime(given *platformv1.RegisterRuntimeRequest, others
 		return nil, connect.NewError(connect.CodeResourceExhausted, fmt.Errorf("the account has %d runtimes, which is the most that is possible", len(others)))
 	}
 	return before, nil
+}
+
+// checkReplaceable rejects new credentials for a runtime that is online: a
+// registration key and the UID of the cluster would be enough to take its place.
+// An admin who revokes the credentials allows it.
+func (f *Fleet) checkReplaceable(ctx context.Context, runtime store.Runtime) error {
+	if !f.online(runtime) {
+		return nil
+	}
+	credential, err := f.store.Credential(ctx, runtime.ID)
+	switch {
+	case errors.Is(err, store.ErrNotFound) || err == nil && credential.Revoked:
+		return nil
+	case err != nil:
+		return err
+	}
+	return failedPrecondition(
+		"the runtime %q is online, and gets no new credentials meanwhile: wait %d seconds after its last heartbeat, or let an admin revoke the present ones with slipway runtime revoke %s",
+		runtime.Name, int(offlineAfter.Seconds()), runtime.Name)
 }
 
 // storeRegistration stores the fields of a registration.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"connectrpc.com/connect"
 
@@ -136,13 +137,14 @@ func TestRegisterAtOnce(t *testing.T) {
 	}
 }
 
-// TestRegisterAgain: the same runtime gets new credentials, and the old ones are
-// void.
+// TestRegisterAgain: the same runtime gets new credentials when it is offline, and
+// the old ones are void.
 func TestRegisterAgain(t *testing.T) {
 	onBoth(t, func(t *testing.T, w *world) {
 		before, credential := w.join(t, "prod", "east")
 		heartbeat(t, before, beat())
 		first := w.get(t, "prod")
+		w.clock.pass(time.Minute)
 		after, again := w.join(t, "prod", "east")
 		if got := w.get(t, "prod"); got.GetId() != first.GetId() || !got.GetConfigurationRuntime() {
 			t.Errorf("it is another runtime: %v", got)
@@ -154,6 +156,33 @@ func TestRegisterAgain(t *testing.T) {
 		wantError(t, "the old refresh token", err, connect.CodeUnauthenticated, "register the runtime again")
 		if again.GetTunnelHost() != w.accountID+"-prod.tunnels.example.com" || len(again.GetTunnelUrls()) != 1 || !strings.Contains(again.GetPlatformKeys(), `"kid"`) {
 			t.Errorf("got %v", again)
+		}
+	})
+}
+
+// TestTakeOver: a key that registers runtimes does not take the place of one that is
+// online, nor change what is known of it, until an admin revokes its credentials.
+func TestTakeOver(t *testing.T) {
+	onBoth(t, func(t *testing.T, w *world) {
+		victim, credential := w.join(t, "prod", "east")
+		heartbeat(t, victim, beat())
+		thief := w.with(t, w.key(t, store.RoleAdmin, identity.ScopeRuntimeRegister))
+		stolen := registration("prod", "east")
+		stolen.AccessMode, stolen.AccessUrl = platformv1.AccessMode_ACCESS_MODE_INGRESS, "https://evil.example.com"
+		_, err := thief.runtimes.RegisterRuntime(t.Context(), connect.NewRequest(stolen))
+		wantError(t, "while it is online", err, connect.CodeFailedPrecondition, "slipway runtime revoke prod")
+		if got := w.get(t, "prod"); strings.Contains(got.GetAccessUrl(), "evil") {
+			t.Errorf("requests go to %s", got.GetAccessUrl())
+		}
+		heartbeat(t, victim, beat())
+		if _, err := victim.agent.RenewCredential(t.Context(), connect.NewRequest(&platformv1.RenewCredentialRequest{RefreshToken: credential.GetRefreshToken()})); err != nil {
+			t.Errorf("its refresh token: %v", err)
+		}
+		if _, err := w.admin.runtimes.RevokeCredentials(t.Context(), connect.NewRequest(&platformv1.RevokeCredentialsRequest{Name: "prod"})); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := thief.runtimes.RegisterRuntime(t.Context(), connect.NewRequest(registration("prod", "east"))); err != nil {
+			t.Errorf("after an admin has allowed it: %v", err)
 		}
 	})
 }

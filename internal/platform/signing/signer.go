@@ -40,9 +40,8 @@ const (
 // Types of tokens. They are in the typ header, so that a token of one type is
 // never accepted as another (RFC 8725, section 3.11).
 const (
-	typeAccess  = "slipway-access+jwt"
-	typeRequest = "slipway-request+jwt"
-	typePeer    = "slipway-peer+jwt"
+	typeAccess = "slipway-access+jwt"
+	typePeer   = "slipway-peer+jwt"
 )
 
 // ErrToken reports an invalid token. The reason is not disclosed.
@@ -140,7 +139,7 @@ func (s *Signer) Request(claims wire.RuntimeClaims) (string, error) {
 	now := s.now()
 	claims.IssuedAt, claims.ExpiresAt = now.Unix(), now.Add(wire.RequestTokenLifetime).Unix()
 	claims.ID = rand.Text()
-	return s.sign(typeRequest, claims)
+	return s.sign(wire.RequestTokenType, claims)
 }
 
 // peerClaims are the claims of a token between replicas.
