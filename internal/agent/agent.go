@@ -19,6 +19,7 @@ import (
 	"slipway.dev/slipway/internal/gitops/source/credential"
 	"slipway.dev/slipway/internal/kube"
 	"slipway.dev/slipway/internal/observe"
+	"slipway.dev/slipway/internal/outbound"
 )
 
 // Options configures an agent.
@@ -44,6 +45,9 @@ type Options struct {
 	FetchTimeout time.Duration
 	// SourceLimits bound what is fetched, and the disk space of each project.
 	SourceLimits source.Limits
+	// Outbound decides which addresses of repositories and Git providers are
+	// connected to; nil allows all.
+	Outbound *outbound.Policy
 	// Credential is a credential for repositories that is read from a file; nil
 	// if there is none.
 	Credential *FileCredential
@@ -201,7 +205,7 @@ func (a *agent) open() (func(), error) {
 	a.sources, err = source.New(source.Options{
 		Folder: folder, Credentials: a.credentials, MaxAge: a.options.Interval, FetchTimeout: a.options.FetchTimeout,
 		Limits: a.options.SourceLimits, Indexes: a.renderer,
-		Log: a.log, Observe: a.metrics.engine.Fetched, Evicted: a.metrics.engine.Evicted,
+		Outbound: a.options.Outbound, Log: a.log, Observe: a.metrics.engine.Fetched, Evicted: a.metrics.engine.Evicted,
 	})
 	if err != nil {
 		_ = a.renderer.Close()

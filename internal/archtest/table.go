@@ -46,6 +46,7 @@ func HouseTable() Table {
 		ingress     = "./internal/ingress/..."
 		kube        = "./internal/kube/..."
 		must        = "./internal/must"
+		outbound    = "./internal/outbound"
 		observe     = "./internal/observe/..."
 		platform    = "./internal/platform/..."
 		programs    = "./internal/programs"
@@ -101,7 +102,7 @@ func HouseTable() Table {
 			{Packages: "./internal/controller/...", MayUse: []string{finding, refusal, "./internal/config", edge, ingress, kube, observe, route, secret}, Foreign: anything},
 
 			// The delivery plane.
-			{Packages: gitops, MayUse: []string{kube, api, observe, secret, backoff, cache, must}, Foreign: anything, Never: []Ban{
+			{Packages: gitops, MayUse: []string{kube, api, observe, outbound, secret, backoff, cache, must}, Foreign: anything, Never: []Ban{
 				{Package: edge, Reason: "delivery and traffic are separate planes"},
 				{Package: ingress, Reason: "delivery and traffic are separate planes"},
 				{Package: platform, Reason: "a runtime delivers without the platform"},
@@ -110,18 +111,18 @@ func HouseTable() Table {
 				{Package: platform, Reason: "the two ends of the tunnel share wire and nothing else"},
 				{Package: gitops, Reason: "access carries requests and does not know what they do"},
 			}},
-			{Packages: agent, MayUse: []string{access, api, gitops, gitprovider, kube, "./internal/preflight", rights, wire, observe, secret, backoff, cache}, Foreign: anything, Never: []Ban{
+			{Packages: agent, MayUse: []string{access, api, gitops, gitprovider, kube, "./internal/preflight", rights, wire, observe, outbound, secret, backoff, cache}, Foreign: anything, Never: []Ban{
 				{Package: platform, Reason: "agent and platform share wire and nothing else"},
 				{Package: edge, Reason: "delivery and traffic are separate planes"},
 			}},
 
 			// The control plane.
-			{Packages: platform, MayUse: []string{finding, refusal, rights, wire, gitprovider, observe, secret, web, backoff, cache}, Foreign: anything, Never: []Ban{
+			{Packages: platform, MayUse: []string{finding, refusal, rights, wire, gitprovider, observe, outbound, secret, web, backoff, cache}, Foreign: anything, Never: []Ban{
 				{Package: "k8s.io/client-go/...", Reason: "the platform reaches a cluster through its runtime only"},
 				{Package: agent, Reason: "agent and platform share wire and nothing else"},
 				{Package: edge, Reason: "the edge runs without the platform"},
 			}},
-			{Packages: gitprovider, MayUse: []string{observe, secret, backoff}, Foreign: anything},
+			{Packages: gitprovider, MayUse: []string{observe, outbound, secret, backoff}, Foreign: anything},
 			{Packages: web, MayUse: nothing, Foreign: nothing},
 			{Packages: "./charts", MayUse: nothing, Foreign: nothing},
 
@@ -147,8 +148,8 @@ func HouseTable() Table {
 			{Packages: secret, MayUse: nothing, Foreign: nothing},
 			{Packages: backoff, MayUse: nothing, Foreign: nothing},
 			{Packages: cache, MayUse: nothing, Foreign: nothing},
-			// Both ends decide with it; its patterns are those of AppProjects.
-			{Packages: rights, MayUse: []string{refusal, "./internal/gitops/glob"}, Foreign: nothing},
+			{Packages: outbound, MayUse: nothing, Foreign: nothing},
+			{Packages: rights, MayUse: []string{refusal, "./internal/gitops/glob"}, Foreign: nothing},       // both ends decide with it, with patterns of AppProjects
 			{Packages: kube, MayUse: []string{observe, secret, backoff, must, programs}, Foreign: anything}, // kubetest runs its cluster with programs
 			{Packages: must, MayUse: nothing, Foreign: nothing},
 			{Packages: "./internal/archives", MayUse: []string{must}, Foreign: []string{"golang.org/x/tools/txtar"}},

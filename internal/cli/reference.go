@@ -59,6 +59,7 @@ var groupTitles = map[string]string{
 	"keys":                        "API keys",
 	"identity":                    "Sign-in",
 	"oidc":                        "Identity provider",
+	"outbound":                    "Addresses that are connected to",
 }
 
 // agentExamples is edgeExamples for the agent.

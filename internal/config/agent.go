@@ -21,6 +21,12 @@ type Agent struct {
 	Runtime        RuntimeSelf    `yaml:"runtime"`
 	Access         RuntimeAccess  `yaml:"access"`
 	Traffic        AgentTraffic   `yaml:"traffic"`
+	Outbound       Outbound       `yaml:"outbound"`
+}
+
+// Outbound limits the addresses that users can make a process connect to.
+type Outbound struct {
+	Allow []string `yaml:"allow" description:"Addresses or networks that may be connected to although they are refused by default: those of this machine (127.0.0.0/8, ::1), of the local link (169.254.0.0/16, fe80::/10) and metadata services of clouds. It applies to addresses that users name, such as repositories: a list in a file, commas between them elsewhere."`
 }
 
 // KubernetesAPI selects the API server of the cluster and the credentials for

@@ -91,6 +91,7 @@ func TestAgentValidate(t *testing.T) {
 		{"namespaces", "--applications.namespaces=a,a", "applications.namespaces has \"a\" twice"},
 		{"pattern", "--applications.namespaces=team-*", "applications.namespaces has \"team-*\""},
 		{"destinations", "--applications.destinations=*", "applications.destinations has \"*\""},
+		{"outbound", "--outbound.allow=10.0.0.1,localhost", "outbound.allow has \"localhost\": write an address"},
 		{"runtime name", "--runtime.name=Prod", "runtime.name cannot be used"},
 		{"access mode", "--access.mode=vpn", "access.mode"},
 		{"access address", "--access.address=:8084", "access.address is \":8084\", which webhooks.address has taken"},

@@ -43,6 +43,7 @@ func (a *Agent) Validate() error {
 	}
 	c.platform(a)
 	c.agentTraffic(&a.Traffic)
+	c.networks("outbound.allow", a.Outbound.Allow)
 	return errors.Join(c.findings...)
 }
 

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"slipway.dev/slipway/internal/backoff"
+	"slipway.dev/slipway/internal/outbound"
 	"slipway.dev/slipway/internal/secret"
 )
 
@@ -90,7 +91,7 @@ func newClient(options Options) (*client, error) {
 			c.otherHost = address.Host
 		}
 	}
-	c.http, err = newHTTP(options.Kind, options.CAs, options.Proxy)
+	c.http, err = newHTTP(options.Kind, options.CAs, options.Proxy, options.Outbound)
 	return c, err
 }
 
@@ -115,7 +116,7 @@ func checkOrigin(kind Kind, api string, plain bool) error {
 }
 
 // newHTTP returns an HTTP client with the system's and the given CAs.
-func newHTTP(kind Kind, authorities []byte, proxy func(*http.Request) (*url.URL, error)) (*http.Client, error) {
+func newHTTP(kind Kind, authorities []byte, proxy func(*http.Request) (*url.URL, error), policy *outbound.Policy) (*http.Client, error) {
 	// Configured CAs extend the system's, they do not replace them.
 	pool, err := x509.SystemCertPool()
 	if err != nil {
@@ -130,7 +131,6 @@ func newHTTP(kind Kind, authorities []byte, proxy func(*http.Request) (*url.URL,
 	// Few idle connections: a check sends a handful of requests.
 	transport := &http.Transport{
 		Proxy:                  proxy,
-		DialContext:            (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
 		TLSClientConfig:        &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12},
 		TLSHandshakeTimeout:    10 * time.Second,
 		MaxIdleConnsPerHost:    2,
@@ -138,6 +138,7 @@ func newHTTP(kind Kind, authorities []byte, proxy func(*http.Request) (*url.URL,
 		MaxResponseHeaderBytes: 64 << 10,
 		ForceAttemptHTTP2:      true,
 	}
+	policy.Apply(transport, net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second})
 	return &http.Client{Transport: transport, CheckRedirect: checkRedirect}, nil
 }
 

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"slipway.dev/slipway/internal/outbound"
 	"slipway.dev/slipway/internal/secret"
 )
 
@@ -35,6 +36,7 @@ type OAuthOptions struct {
 
 	CAs       []byte
 	Proxy     func(*http.Request) (*url.URL, error)
+	Outbound  *outbound.Policy
 	PlainHTTP bool
 	Timeout   time.Duration
 	Now       func() time.Time
@@ -96,7 +98,7 @@ func NewOAuth(options OAuthOptions) (*OAuth, error) {
 	if o.now == nil {
 		o.now = time.Now
 	}
-	o.http, err = newHTTP(options.Kind, options.CAs, options.Proxy)
+	o.http, err = newHTTP(options.Kind, options.CAs, options.Proxy, options.Outbound)
 	return o, err
 }
 

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"slipway.dev/slipway/internal/outbound"
 	"slipway.dev/slipway/internal/secret"
 )
 
@@ -81,6 +82,9 @@ type Options struct {
 
 	// Proxy selects the proxy of a request; nil means the environment.
 	Proxy func(*http.Request) (*url.URL, error)
+
+	// Outbound decides which addresses are connected to; nil allows all.
+	Outbound *outbound.Policy
 
 	// PlainHTTP allows an http:// API URL on another machine. The token is
 	// then sent unencrypted.

@@ -67,6 +67,9 @@ access:
 traffic:
   edges: [%q]
   secretFile: %q
+# The repository of slipway up is on this machine.
+outbound:
+  allow: [127.0.0.0/8, "::1"]
 `
 
 // agentStatus is the agent's part of a scene.

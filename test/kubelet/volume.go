@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -166,6 +167,10 @@ func (p *pod) environment(ctx context.Context) ([]string, error) {
 		"KUBERNETES_SERVICE_HOST=" + server.Hostname(), "KUBERNETES_SERVICE_PORT=" + server.Port(),
 		// Loopback is shared too.
 		"SLIPWAY_ADMIN_ADDRESS=127.0.0.1:0",
+	}
+	// So are the Git servers of tests.
+	if slices.Contains(p.container().Args, "agent") {
+		made = append(made, "SLIPWAY_OUTBOUND_ALLOW=127.0.0.1,::1")
 	}
 	for _, variable := range p.container().Env {
 		value := variable.Value

@@ -136,7 +136,7 @@ func (m *member) keyFile() string { return filepath.Join(filepath.Dir(m.state), 
 func (m *member) start(t *testing.T, access ...string) {
 	t.Helper()
 	words := append([]string{
-		"agent", "--log.format=json", "--log.level=debug", "--admin.address=127.0.0.1:0", "--health.address=127.0.0.1:0", "--webhooks.address=127.0.0.1:0",
+		"agent", "--log.format=json", "--log.level=debug", "--outbound.allow=127.0.0.1,::1", "--admin.address=127.0.0.1:0", "--health.address=127.0.0.1:0", "--webhooks.address=127.0.0.1:0",
 		"--applications.controlNamespace=" + m.namespace, "--applications.pollInterval=1h", "--applications.pollJitter=0s",
 		"--platform.url=" + m.stage.url, "--platform.accountID=" + m.stage.account, "--platform.caFile=" + m.stage.authority.CertFile,
 		"--platform.keyFile=" + m.keyFile(), "--platform.stateDir=" + m.state,

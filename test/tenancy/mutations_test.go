@@ -34,6 +34,7 @@ func mutations() []mutation {
 		{[]string{"operation-source", "status-source", "status-sources"}, internal + "gitops/reconcile/desired.go",
 			"allowed, err := p.project.Admit(one)", "allowed, err := p.project.Admit(one)\n\t\tif OFF {\n\t\t\tallowed, err = project.Unlimited(p.project.Name()).Admit(one)\n\t\t}"},
 		{[]string{"status-in-window"}, internal + "gitops/reconcile/operate.go", "if !p.isOwn(state) {\n\t\tbegan = p.now", "if !p.isOwn(state) && !OFF {\n\t\tbegan = p.now"},
+		{[]string{"own-machine"}, internal + "outbound/outbound.go", "if slices.ContainsFunc(p.allow,", "if OFF || slices.ContainsFunc(p.allow,"},
 		{[]string{"secret-of-bank"}, internal + "gitops/source/credential/store.go", `return e.credential.Project == "" ||`, `return OFF || e.credential.Project == "" ||`},
 		{[]string{"archive-of-bank"}, internal + "gitops/project/source.go", "if isHost && isBelow(", "if OFF || isHost && isBelow("},
 		{[]string{"other-namespace", "list", "typed-list", "hook"}, internal + "gitops/project/gate.go",

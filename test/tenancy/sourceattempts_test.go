@@ -44,6 +44,9 @@ func sourceAttempts() []attempt {
 		{name: "fragment-as-host", applies: from(evil, `source: {repoURL: "http://127.0.0.1:7777#.corp.example/x", path: ., targetRevision: main}`), reason: "the address has a query", proof: unreached("7777")},
 		{name: "user-as-host", applies: from(evil, `source: {repoURL: "http://a.corp.example@127.0.0.1:7777/x", path: ., targetRevision: main}`), reason: hasUser, proof: unreached("7777")},
 		{name: "path-as-host", applies: from(evil, `source: {repoURL: "http://127.0.0.1:7777/.corp.example/x", path: ., targetRevision: main}`), reason: notListed, proof: unreached("7777")},
+		// The agent of these attempts is allowed to connect to 127.0.0.1, where their
+		// servers are, and to no other address of its machine.
+		{name: "own-machine", applies: from("forbidding", `source: {repoURL: "http://127.0.0.2:7778/x", path: ., targetRevision: main}`), reason: "127.0.0.2 is an address of this machine", proof: unreached("7778")},
 		{name: "file", applies: from("forbidding", `source: {repoURL: "file:///etc", path: ., targetRevision: main}`), reason: "the scheme of the address is not supported", proof: none},
 		{name: "values-of-bank", applies: from(evil, `sources:
   - {repoURL: "http://localhost/evil/apps", path: NAME, targetRevision: main, helm: {valueFiles: [$bank/secrets/one.yaml]}}

@@ -59,8 +59,8 @@ func serveSources(t *testing.T) *sources {
 		r.Out.URL.Path, r.Out.URL.RawPath = repositoryPath(r.In.URL.Path), ""
 	}}
 	serve(t, "127.0.0.1:80", s)
-	for _, port := range []string{"22", "443", "7777"} {
-		s.trap(t, port)
+	for _, address := range []string{"127.0.0.1:22", "127.0.0.1:443", "127.0.0.1:7777", "127.0.0.2:7778"} {
+		s.trap(t, address)
 	}
 	return s
 }
@@ -125,10 +125,11 @@ func chart() []byte {
 	return packed.Bytes()
 }
 
-// trap listens on a port and counts the connections.
-func (s *sources) trap(t *testing.T, port string) {
+// trap listens on an address and counts the connections by port.
+func (s *sources) trap(t *testing.T, address string) {
 	t.Helper()
-	listener := must.Get(net.Listen("tcp", "127.0.0.1:"+port))(t)
+	listener := must.Get(net.Listen("tcp", address))(t)
+	_, port, _ := net.SplitHostPort(address)
 	programs.Background(t, func() {
 		for {
 			conn, err := listener.Accept()

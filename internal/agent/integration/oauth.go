@@ -94,7 +94,7 @@ func (s *Service) oauth(ctx context.Context, kind gitprovider.Kind, apiURL strin
 		return nil, err
 	}
 	return gitprovider.NewOAuth(gitprovider.OAuthOptions{
-		Kind: kind, APIURL: apiURL, Purpose: purpose, CAs: authorities, Now: s.options.Now,
+		Kind: kind, APIURL: apiURL, Purpose: purpose, CAs: authorities, Outbound: s.options.Outbound, Now: s.options.Now,
 		ClientID:     strings.TrimSpace(string(application.Data["clientId"])),
 		ClientSecret: secret.New(strings.TrimSpace(string(application.Data["clientSecret"]))),
 	})

@@ -47,7 +47,7 @@ func (s *Service) provider(ctx context.Context, choice providerChoice) (gitprovi
 	}
 	return gitprovider.New(gitprovider.Options{
 		Kind: choice.kind, APIURL: choice.apiURL, Token: choice.clear.Token, Username: choice.clear.Username,
-		Repository: s.settings().GetSharedRepository(), CAs: authorities, Now: s.options.Now,
+		Repository: s.settings().GetSharedRepository(), CAs: authorities, Outbound: s.options.Outbound, Now: s.options.Now,
 	})
 }
 
@@ -110,7 +110,7 @@ func (s *Service) Access(ctx context.Context, project, repoURL string) (remote.A
 	// The same lookup as the agent's, so that a check here predicts the agent's
 	// result.
 	given, _ := book.For(at, project)
-	return remote.Access{Credential: given, KnownHosts: book.KnownHosts(), Authorities: book.CertificateAuthorities(at.HostPort())}, nil
+	return remote.Access{Credential: given, KnownHosts: book.KnownHosts(), Authorities: book.CertificateAuthorities(at.HostPort()), Outbound: s.options.Outbound}, nil
 }
 
 // gitHost returns the host of the provider's repositories, with a port that is

@@ -16,6 +16,7 @@ import (
 	"slipway.dev/slipway/internal/gitops/source/remote"
 	"slipway.dev/slipway/internal/gitprovider"
 	"slipway.dev/slipway/internal/kube"
+	"slipway.dev/slipway/internal/outbound"
 	"slipway.dev/slipway/internal/wire"
 	"slipway.dev/slipway/internal/wire/permission"
 	"slipway.dev/slipway/internal/wire/platformv1"
@@ -38,7 +39,9 @@ type Options struct {
 	Settings func() *platformv1.GitSettings
 	// Changed is called when the runtime's credential changes. It may be nil.
 	Changed func()
-	Log     *slog.Logger
+	// Outbound decides which addresses are connected to; nil allows all.
+	Outbound *outbound.Policy
+	Log      *slog.Logger
 	// Now is the clock; nil is time.Now.
 	Now func() time.Time
 }

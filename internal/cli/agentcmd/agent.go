@@ -26,6 +26,7 @@ import (
 	"slipway.dev/slipway/internal/kube"
 	"slipway.dev/slipway/internal/observe"
 	"slipway.dev/slipway/internal/observe/roleserver"
+	"slipway.dev/slipway/internal/outbound"
 )
 
 // Command returns the command slipway agent. Cobra does not parse its flags:
@@ -142,6 +143,7 @@ func agentOptions(options *config.Agent) (agent.Options, error) {
 	index, errIndex := config.ParseSize(options.Sources.IndexLimit)
 	perProject, errProject := config.ParseSize(options.Sources.DiskPerProject)
 	disk, errDisk := config.ParseSize(options.Sources.DiskLimit)
+	allowed, errAllowed := config.ParseNetworks(options.Outbound.Allow)
 	identity, errIdentity := replicaName()
 	given := agent.Options{
 		ControlNamespace: options.Applications.ControlNamespace, Namespaces: options.Applications.Namespaces,
@@ -150,6 +152,7 @@ func agentOptions(options *config.Agent) (agent.Options, error) {
 		Workers:  options.Applications.Workers,
 		CacheDir: options.Sources.CacheDir, FetchTimeout: time.Duration(options.Sources.FetchTimeout),
 		SourceLimits: source.Limits{IndexBytes: index, ProjectBytes: perProject, DiskBytes: disk},
+		Outbound:     outbound.New(allowed...),
 		Render: render.Options{
 			Workers: options.Render.Workers, Timeout: time.Duration(options.Render.Timeout), MemoryBytes: memory, OutputBytes: output,
 		},
@@ -163,7 +166,7 @@ func agentOptions(options *config.Agent) (agent.Options, error) {
 	if options.LeaderElection.Enabled {
 		given.Lease = options.LeaderElection.LeaseName
 	}
-	return given, errors.Join(errMemory, errOutput, errIndex, errProject, errDisk, errIdentity)
+	return given, errors.Join(errMemory, errOutput, errIndex, errProject, errDisk, errAllowed, errIdentity)
 }
 
 // replicaName returns the identity of this process in leader election: the host

@@ -20,7 +20,7 @@ import (
 func (w *AppWorld) StartAgent(t *testing.T, more ...string) *programs.Process {
 	t.Helper()
 	command := exec.Command(os.Args[0], append([]string{
-		"agent", "--log.format=text", "--admin.address=127.0.0.1:0", "--health.address=127.0.0.1:0", "--webhooks.address=127.0.0.1:0",
+		"agent", "--log.format=text", "--outbound.allow=127.0.0.1,::1", "--admin.address=127.0.0.1:0", "--health.address=127.0.0.1:0", "--webhooks.address=127.0.0.1:0",
 		"--applications.controlNamespace=" + w.TestNamespace, "--applications.pollInterval=1h", "--leaderElection.leaseName=" + w.TestNamespace, "--render.workers=1",
 	}, more...)...)
 	command.Env = append(os.Environ(), ProgramVariable+"=1", "KUBECONFIG="+w.Kubeconfig)

@@ -128,7 +128,7 @@ func (w *releaseWorld) startAgent(ctx context.Context, dir string) *exec.Cmd {
 		}
 	}
 	agent := w.Command(context.Background(), []string{
-		"agent", "--configFile=" + filepath.Join(dir, "agent.yaml"), "--platform.keyFile=" + filepath.Join(dir, "key"), "--runtime.valuesFile=" + filepath.Join(dir, "values.yaml"),
+		"agent", "--configFile=" + filepath.Join(dir, "agent.yaml"), "--outbound.allow=127.0.0.1,::1", "--platform.keyFile=" + filepath.Join(dir, "key"), "--runtime.valuesFile=" + filepath.Join(dir, "values.yaml"),
 		"--platform.stateDir=" + filepath.Join(dir, "state"), "--sources.cacheDir=" + filepath.Join(dir, "sources"), "--log.format=json",
 		"--health.address=127.0.0.1:0", "--webhooks.address=127.0.0.1:0", "--admin.address=127.0.0.1:0", "--access.address=127.0.0.1:0",
 	})

@@ -44,6 +44,6 @@ func (s *Sources) access(key cacheKey, host string) (remote.Access, error) {
 	}
 	return remote.Access{
 		Credential: found, KnownHosts: s.options.Credentials.KnownHosts(),
-		Authorities: s.options.Credentials.CertificateAuthorities(host),
+		Authorities: s.options.Credentials.CertificateAuthorities(host), Outbound: s.options.Outbound,
 	}, nil
 }

@@ -19,6 +19,7 @@ import (
 	"slipway.dev/slipway/internal/gitops/source/address"
 	"slipway.dev/slipway/internal/gitops/source/credential"
 	"slipway.dev/slipway/internal/gitops/tree"
+	"slipway.dev/slipway/internal/outbound"
 )
 
 // Credentials finds what opens a repository for a project. A credential.Store is
@@ -60,7 +61,9 @@ type Options struct {
 	// Indexes reads indexes of Helm repositories. Without it this process does,
 	// which is for sources that its user chose.
 	Indexes Indexes
-	Log     *slog.Logger
+	// Outbound decides which addresses are connected to; nil allows all.
+	Outbound *outbound.Policy
+	Log      *slog.Logger
 	// Observe is called after every exchange with a server, for metrics. It
 	// must not block.
 	Observe func(Fetch)

@@ -44,7 +44,7 @@ type agent struct {
 // startAgent starts an agent for a cluster and returns before it is ready. Its
 // source cache is below dir, so every size starts with an empty one.
 func startAgent(s *settings, c *ground.Cluster, dir string) (*agent, error) {
-	process, err := c.StartSlipway(s.Slipway, filepath.Join(dir, "agent.log"), s.Environment, append([]string{"agent",
+	process, err := c.StartSlipway(s.Slipway, filepath.Join(dir, "agent.log"), s.Environment, append([]string{"agent", "--outbound.allow=127.0.0.1,::1",
 		"--log.format=json", "--admin.address=" + adminAddress, "--health.address=" + healthAddress,
 		"--webhooks.address=" + webhookAddress, "--applications.controlNamespace=" + controlNamespace,
 		"--sources.cacheDir=" + filepath.Join(dir, "cache")}, s.Options...))

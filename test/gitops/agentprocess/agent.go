@@ -38,7 +38,7 @@ type Agent struct{ *programs.Process }
 func Start(t *testing.T, options Options) *Agent {
 	t.Helper()
 	line := append([]string{
-		options.Binary, "agent", "--log.format=json",
+		options.Binary, "agent", "--log.format=json", "--outbound.allow=127.0.0.1,::1",
 		"--admin.address=127.0.0.1:0", "--health.address=127.0.0.1:0", "--webhooks.address=127.0.0.1:0",
 		"--applications.controlNamespace=" + options.Namespace,
 		"--applications.pollInterval=" + Interval.String(), "--applications.pollJitter=0s",

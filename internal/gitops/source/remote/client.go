@@ -6,6 +6,7 @@ import (
 
 	"slipway.dev/slipway/internal/gitops/source/address"
 	"slipway.dev/slipway/internal/gitops/source/credential"
+	"slipway.dev/slipway/internal/outbound"
 )
 
 // Access is what opens a repository.
@@ -15,6 +16,8 @@ type Access struct {
 	// Authorities is PEM text of what the host is trusted by, instead of the
 	// usual ones.
 	Authorities []byte
+	// Outbound decides which addresses are connected to; nil allows all.
+	Outbound *outbound.Policy
 }
 
 // Client is a connection to one repository. It is for one use at a time; Close

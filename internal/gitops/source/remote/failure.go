@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"net"
 	"strings"
+
+	"slipway.dev/slipway/internal/outbound"
 )
 
 // Reason is what a failure means.
@@ -56,10 +58,13 @@ func ConnectionFailure(ctx context.Context, err error) *Failure {
 	var alert tls.AlertError
 	var lookup *net.DNSError
 	var operation *net.OpError
+	var refused *outbound.RefusedError
 	var timeout interface{ Timeout() bool }
 	switch {
 	case ctx.Err() != nil:
 		f.Message = "no response in time"
+	case errors.As(err, &refused):
+		f.Reason, f.Message = Denied, refused.Error()
 	case errors.As(err, &unknown):
 		f.Reason, f.Message = Denied, "its certificate is of an unknown authority: add that to the ConfigMap argocd-tls-certs-cm, with the host as the key"
 	case errors.As(err, &host):

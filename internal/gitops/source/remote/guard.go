@@ -1,16 +1,13 @@
 package remote
 
 import (
-	"cmp"
 	"context"
 	"net"
-	"net/http"
 	"net/netip"
-	"net/url"
-	"sync"
 	"syscall"
 
 	"slipway.dev/slipway/internal/gitops/source/address"
+	"slipway.dev/slipway/internal/outbound"
 )
 
 // reach is how far an address can be reached from: the higher, the fewer can.
@@ -49,38 +46,25 @@ func reachOf(ip netip.Addr) reach {
 // itself: by a redirect, by an index that names archives elsewhere, or by the
 // token service of a registry. A public server may lead to public addresses
 // only, and one of a private network not to this machine. Names are judged by
-// what they resolve to when they are dialled.
+// what they resolve to when they are dialled. The policy limits where the server
+// itself may be.
 type guard struct {
-	home address.Address
+	home   address.Address
+	policy *outbound.Policy
 
-	mu sync.Mutex
-	// proxies are those that were configured, by host and port. They are
-	// dialled wherever they are.
-	proxies map[string]bool
+	// proxies are dialled wherever they are. What is behind a proxy is its
+	// decision.
+	proxies outbound.Proxies
 }
 
-// proxy notes the proxy of a request. What is behind a proxy is its decision.
-func (g *guard) proxy(choose func(*http.Request) (*url.URL, error)) func(*http.Request) (*url.URL, error) {
-	return func(r *http.Request) (*url.URL, error) {
-		chosen, err := choose(r)
-		if err == nil && chosen != nil {
-			g.mu.Lock()
-			defer g.mu.Unlock()
-			port := map[string]string{"http": "80", "https": "443", "socks5": "1080", "socks5h": "1080"}[chosen.Scheme]
-			g.proxies[net.JoinHostPort(chosen.Hostname(), cmp.Or(chosen.Port(), port))] = true
-		}
-		return chosen, err
-	}
-}
-
-// dial connects. The server itself and proxies are dialled without a check.
+// dial connects. Proxies are dialled without a check.
 func (g *guard) dial(ctx context.Context, network, to string) (net.Conn, error) {
 	d := dialer()
-	g.mu.Lock()
-	proxy := g.proxies[to]
-	g.mu.Unlock()
-	if to == g.home.DialAddress() || proxy {
+	if g.proxies.Has(to) {
 		return d.DialContext(ctx, network, to)
+	}
+	if to == g.home.DialAddress() {
+		return g.policy.Dialer(*d).DialContext(ctx, network, to)
 	}
 	allowed := g.reach(ctx)
 	d.ControlContext = func(_ context.Context, _, resolved string, _ syscall.RawConn) error {
@@ -88,7 +72,7 @@ func (g *guard) dial(ctx context.Context, network, to string) (net.Conn, error) 
 		if err != nil || reachOf(at.Addr()) > allowed {
 			return failf(Denied, "it leads to %s, an internal address that a server at its own address may not lead to: use that address as the source", to)
 		}
-		return nil
+		return g.policy.Check(resolved)
 	}
 	return d.DialContext(ctx, network, to)
 }

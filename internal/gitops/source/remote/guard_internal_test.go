@@ -3,7 +3,9 @@ package remote
 import (
 	"errors"
 	"net"
+	"net/http"
 	"net/netip"
+	"net/url"
 	"testing"
 
 	"slipway.dev/slipway/internal/gitops/source/address"
@@ -47,7 +49,9 @@ func TestGuard(t *testing.T) {
 			t.Errorf("%s leads to loopback: %v", home, err)
 		}
 		// A proxy is dialled wherever it is.
-		g.proxies = map[string]bool{listener.Addr().String(): true}
+		_, _ = g.proxies.Choose(func(*http.Request) (*url.URL, error) {
+			return &url.URL{Scheme: "http", Host: listener.Addr().String()}, nil
+		})(nil)
 		if connection, err = g.dial(t.Context(), "tcp", listener.Addr().String()); err != nil {
 			t.Errorf("%s has a proxy: %v", home, err)
 		} else {

@@ -80,9 +80,9 @@ func HTTPClient(access Access, home address.Address) (*http.Client, error) {
 	if proxy != nil {
 		chosen = proxy.forRequest
 	}
-	guarded := &guard{home: home, proxies: map[string]bool{}}
+	guarded := &guard{home: home, policy: access.Outbound}
 	t := &http.Transport{
-		Proxy: guarded.proxy(chosen), TLSClientConfig: config, ForceAttemptHTTP2: true,
+		Proxy: guarded.proxies.Choose(chosen), TLSClientConfig: config, ForceAttemptHTTP2: true,
 		TLSHandshakeTimeout: 15 * time.Second, IdleConnTimeout: 30 * time.Second,
 		MaxIdleConnsPerHost: 2, MaxResponseHeaderBytes: 64 << 10,
 		DialContext: guarded.dial,

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/net/proxy"
 
 	"slipway.dev/slipway/internal/gitops/source/credential"
+	"slipway.dev/slipway/internal/outbound"
 )
 
 // dialer bounds the time to connect, which contexts of long fetches do not.
@@ -84,10 +85,11 @@ func (p *proxySettings) bypasses(hostPort string) bool {
 	return false
 }
 
-// dial connects for SSH, through the proxy if there is one.
-func (p *proxySettings) dial(ctx context.Context, address string) (net.Conn, error) {
+// dial connects for SSH, through the proxy if there is one. The policy decides
+// about addresses without a proxy.
+func (p *proxySettings) dial(ctx context.Context, policy *outbound.Policy, address string) (net.Conn, error) {
 	if p == nil || p.bypasses(address) {
-		return dialer().DialContext(ctx, "tcp", address)
+		return policy.Dialer(*dialer()).DialContext(ctx, "tcp", address)
 	}
 	// A SOCKS proxy resolves the name itself.
 	if strings.HasPrefix(p.url.Scheme, "socks5") {

@@ -136,7 +136,7 @@ func TestConnectThroughProxy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	connection, err := p.dial(context.Background(), target.Addr().String())
+	connection, err := p.dial(context.Background(), nil, target.Addr().String())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -148,7 +148,7 @@ func TestConnectThroughProxy(t *testing.T) {
 		t.Error("the proxy was not told who asks")
 	}
 	refused := &proxySettings{url: p.url}
-	if _, err := refused.dial(context.Background(), "127.0.0.1:1"); err == nil || strings.Contains(fmt.Sprint(err), "secret") {
+	if _, err := refused.dial(context.Background(), nil, "127.0.0.1:1"); err == nil || strings.Contains(fmt.Sprint(err), "secret") {
 		t.Errorf("the error is %v", err)
 	}
 }

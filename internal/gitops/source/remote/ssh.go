@@ -201,7 +201,7 @@ func (s *sshTransport) run(ctx context.Context, service string, use func(a *Adve
 // connect includes the handshake, which the library does not bound.
 func (s *sshTransport) connect(ctx context.Context) (*ssh.Client, error) {
 	address := s.client.address.DialAddress()
-	connection, err := s.proxy.dial(ctx, address)
+	connection, err := s.proxy.dial(ctx, s.client.access.Outbound, address)
 	if err != nil {
 		return nil, err
 	}
