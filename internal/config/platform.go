@@ -23,6 +23,7 @@ type Platform struct {
 	Rights     Rights          `yaml:"rights"`
 	Keys       APIKeys         `yaml:"keys"`
 	Audit      AuditLog        `yaml:"audit"`
+	Outbound   Outbound        `yaml:"outbound"`
 	OIDC       *OIDC           `yaml:"oidc,omitempty" label:"allowEmpty" description:"Allow users to sign in through an OpenID Connect identity provider."`
 }
 
@@ -61,7 +62,7 @@ type TunnelServer struct {
 // PeerServer is how replicas reach each other: a request may arrive at a
 // replica that does not hold the runtime's tunnel.
 type PeerServer struct {
-	URL string `yaml:"url" description:"URL at which other replicas reach this one, such as http://10.0.0.7:8086. When empty, this replica accepts no requests from other replicas; required with several replicas."`
+	URL string `yaml:"url" description:"URL at which other replicas reach this one, such as http://10.0.0.7:8086. Replicas use TLS with keys that are derived from database.secretKeyFile, whatever the scheme is. When empty, this replica accepts no requests from other replicas; required with several replicas."`
 }
 
 // RuntimesReached configures how the platform reaches runtimes without a

@@ -47,6 +47,8 @@ func TestPlatformValidate(t *testing.T) {
 		"--tunnel.url=ws://tunnel.example.com":                                     "tunnel.url is not encrypted",
 		"--tunnel.url=wss://tunnel.example.com":                                    "",
 		"--peer.url=10.0.0.1:80":                                                   "peer.url is not a URL",
+		"--outbound.allow=127.0.0.0/33":                                            "outbound.allow has \"127.0.0.0/33\"",
+		"--outbound.allow=127.0.0.1,::1,fe80::/10":                                 "",
 		"--firstStart.email=nobody":                                                "firstStart.email is",
 		"--audit.retention=-1s":                                                    "audit.retention is",
 		"--keys.defaultLifetime=-1s":                                               "keys.defaultLifetime is",

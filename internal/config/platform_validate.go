@@ -2,7 +2,6 @@ package config
 
 import (
 	"errors"
-	"net/netip"
 	"net/url"
 	"slices"
 	"strings"
@@ -30,6 +29,7 @@ func (p *Platform) Validate() error {
 		c.add("audit.otlp.http.endpoint", "is missing: write the URL of the collector, or leave the other options of audit.otlp.http empty")
 	}
 	c.rights(&p.Rights)
+	c.networks("outbound.allow", p.Outbound.Allow)
 	if p.OIDC != nil {
 		c.oidc(p.OIDC)
 	}
@@ -86,21 +86,7 @@ func (c *checker) platformServer(p *Platform) {
 	case public != nil && strings.Trim(public.Path, "/") != "":
 		c.add("server.publicURL", "has a path: the platform needs a host name of its own")
 	}
-	for _, text := range p.Server.TrustedProxies {
-		if _, err := ParseNetwork(text); err != nil {
-			c.add("server.trustedProxies", "has %s: write an address such as 10.0.0.1 or a network such as 10.0.0.0/8", quoted(text))
-		}
-	}
-}
-
-// ParseNetwork parses an address or a network. IPv4-mapped IPv6 addresses
-// become IPv4, as the addresses of clients are.
-func ParseNetwork(text string) (netip.Prefix, error) {
-	if address, err := netip.ParseAddr(text); err == nil && address.Zone() == "" {
-		address = address.Unmap()
-		return netip.PrefixFrom(address, address.BitLen()), nil
-	}
-	return netip.ParsePrefix(text)
+	c.networks("server.trustedProxies", p.Server.TrustedProxies)
 }
 
 // webURL checks a URL without credentials, query and fragment, and returns it,

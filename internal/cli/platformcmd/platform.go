@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net/netip"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -27,6 +26,7 @@ import (
 	"slipway.dev/slipway/internal/observe"
 	"slipway.dev/slipway/internal/observe/otlp"
 	"slipway.dev/slipway/internal/observe/roleserver"
+	"slipway.dev/slipway/internal/outbound"
 	"slipway.dev/slipway/internal/platform/identity"
 	"slipway.dev/slipway/internal/platform/server"
 	"slipway.dev/slipway/internal/platform/store"
@@ -124,7 +124,7 @@ func serve(ctx context.Context, options *config.Platform, log *slog.Logger, out 
 			given.PublicURL.Host = given.Listener.Addr().String()
 		}
 		given.TunnelURL = tunnelURL(options.Tunnel.URL, given.PublicURL)
-		if given.AuditLogs, err = auditLogs(options.Audit, log); err != nil {
+		if given.Audit.Logs, err = auditLogs(options.Audit, log); err != nil {
 			return errors.Join(err, given.Listener.Close())
 		}
 		return server.Run(running, given)
@@ -148,9 +148,9 @@ func platformOptions(options *config.Platform, log *slog.Logger) (server.Options
 	given := server.Options{
 		TunnelDomain: options.Tunnel.Domain, PeerURL: options.Peer.URL,
 		Account: options.FirstStart.Account, Email: options.FirstStart.Email,
-		SignIn:         signInPolicy(options),
-		KeyLifetimes:   identity.KeyLifetimes{Default: time.Duration(options.Keys.DefaultLifetime), Max: time.Duration(options.Keys.MaxLifetime)},
-		AuditRetention: time.Duration(options.Audit.Retention),
+		SignIn:       signInPolicy(options),
+		KeyLifetimes: identity.KeyLifetimes{Default: time.Duration(options.Keys.DefaultLifetime), Max: time.Duration(options.Keys.MaxLifetime)},
+		Audit:        server.AuditOptions{Retention: time.Duration(options.Audit.Retention)},
 	}
 	scheme := "http"
 	if options.TLS.CertFile != "" {
@@ -177,19 +177,15 @@ func platformOptions(options *config.Platform, log *slog.Logger) (server.Options
 		}
 		given.PublicURL = public
 	}
-	for _, text := range options.Server.TrustedProxies {
-		network, err := config.ParseNetwork(text)
-		if err != nil {
-			return given, err
-		}
-		given.TrustedProxies = append(given.TrustedProxies, netip.PrefixFrom(network.Addr(), network.Bits()))
-	}
 	if options.OIDC != nil {
 		given.OIDC = oidcOptions(options.OIDC)
 	}
-	var err error
-	given.Rights, err = rightsPolicy(options.Rights)
-	return given, err
+	var errProxies, errRights error
+	given.TrustedProxies, errProxies = config.ParseNetworks(options.Server.TrustedProxies)
+	allowed, errAllowed := config.ParseNetworks(options.Outbound.Allow)
+	given.Outbound = outbound.New(allowed...)
+	given.Rights, errRights = rightsPolicy(options.Rights)
+	return given, errors.Join(errProxies, errAllowed, errRights)
 }
 
 // rightsPolicy parses the rules of the platform. A platform with a rule that has

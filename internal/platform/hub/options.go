@@ -3,6 +3,7 @@ package hub
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"errors"
 	"log/slog"
 	"time"
@@ -43,8 +44,11 @@ type Options struct {
 	// that entries of an earlier process are never taken for this one's.
 	ReplicaID string
 	// PeerURL is the URL at which other replicas reach this one; empty for a
-	// single replica.
+	// single replica. Its scheme does not matter: replicas use TLS.
 	PeerURL string
+	// PeerTLS authenticates other replicas and this one to them. Without it
+	// no replica is trusted, and nothing is forwarded to others.
+	PeerTLS *tls.Config
 	// TunnelURL is the URL at which agents reach this replica, or any
 	// replica.
 	TunnelURL string
@@ -134,9 +138,13 @@ func (o Options) withDefaults() (Options, error) {
 		return o, errors.New("the hub needs a directory of replicas")
 	case o.Peer == nil:
 		return o, errors.New("the hub needs tokens between replicas")
+	case o.PeerURL != "" && o.PeerTLS == nil:
+		return o, errors.New("the hub needs a TLS configuration for other replicas")
 	case o.ReplicaID == "":
 		return o, errors.New("the hub needs an ID of this replica")
 	}
+	// No public authority certifies PeerServerName.
+	o.PeerTLS = cmp.Or(o.PeerTLS, &tls.Config{MinVersion: tls.VersionTLS13})
 	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	if o.Metrics == nil {
 		o.Metrics = NewMetrics(nil)

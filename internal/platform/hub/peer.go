@@ -2,7 +2,6 @@ package hub
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -44,12 +43,19 @@ var errNoPeer = errors.New("no other replica has a connection of the runtime")
 // peerDial bounds dialing another replica, which is on the same network.
 const peerDial = 3 * time.Second
 
+// PeerServerName is the name in the TLS handshakes of replicas. It distinguishes
+// them from clients of the public certificate on the same port, and belongs to no
+// host (RFC 6761).
+const PeerServerName = "peer.slipway.invalid"
+
 // newPeerTransport returns the transport to other replicas. It uses no proxy,
 // and HTTP/1.1, because HTTP/2 cannot switch protocols.
 func newPeerTransport(o Options) *http.Transport {
+	config := o.PeerTLS.Clone()
+	config.ServerName, config.NextProtos = PeerServerName, []string{"http/1.1"}
 	return &http.Transport{
 		DialContext:     (&net.Dialer{Timeout: peerDial, KeepAlive: o.Timing.Ping}).DialContext,
-		TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}}, TLSHandshakeTimeout: peerDial,
+		TLSClientConfig: config, TLSHandshakeTimeout: peerDial,
 		DisableCompression:  true,
 		MaxIdleConnsPerHost: idleStreams, IdleConnTimeout: idleTimeout,
 		MaxResponseHeaderBytes: o.Limits.HeaderBytes + maxToken,
@@ -88,6 +94,10 @@ func (h *Hub) forwardToPeer(r *http.Request, body *requestBody, peerURL, runtime
 	if err != nil {
 		return nil, false, errors.New("the peer URL of a replica is invalid; correct its configuration")
 	}
+	if base.Scheme == "http" && base.Port() == "" {
+		base.Host += ":80" // the port does not depend on TLS
+	}
+	base.Scheme = "https"
 	token, err := h.options.Peer.Peer(h.options.ReplicaID)
 	if err != nil {
 		return nil, false, fmt.Errorf("sign peer token: %w", err)
@@ -144,8 +154,11 @@ func (h *Hub) PeerHandler() http.Handler {
 		ErrorLog:      slog.NewLogLogger(h.options.Log.Handler(), slog.LevelDebug),
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		// Only the handshake of replicas has a certificate of the client, and it
+		// has verified that. A token that was stolen is worth nothing without it.
+		trusted := r.TLS != nil && r.TLS.ServerName == PeerServerName && len(r.TLS.PeerCertificates) > 0
 		tokens := r.Header.Values(peerHeader)
-		if len(tokens) != 1 || len(tokens[0]) > maxToken {
+		if !trusted || len(tokens) != 1 || len(tokens[0]) > maxToken {
 			writePeerOutcome(w, http.StatusUnauthorized, outcomeDenied)
 			return
 		}

@@ -1,10 +1,13 @@
 package hub_test
 
 import (
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -100,6 +103,8 @@ func TestPeerDenied(t *testing.T) {
 	w := newWorld()
 	r := w.start(t, "one", nil)
 	w.join(t, "a", says("a"), nil, r).await(t, 2)
+	_, config := peerTLS(t, "the secret of the replicas")
+	config.ServerName = hub.PeerServerName
 	for _, tt := range []struct {
 		name, token, path string
 		want              int
@@ -114,11 +119,11 @@ func TestPeerDenied(t *testing.T) {
 		{"good", "peer of two", "a/app-proxy/x", http.StatusOK},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			request, _ := http.NewRequestWithContext(t.Context(), "GET", r.url+wire.PeerPath+tt.path, nil)
+			request, _ := http.NewRequestWithContext(t.Context(), "GET", strings.Replace(r.peer, "http:", "https:", 1)+wire.PeerPath+tt.path, nil)
 			if tt.token != "" {
 				request.Header.Set("Slipway-Peer", tt.token)
 			}
-			response, err := (&http.Transport{DisableKeepAlives: true}).RoundTrip(request)
+			response, err := (&http.Transport{DisableKeepAlives: true, TLSClientConfig: config}).RoundTrip(request)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -127,6 +132,81 @@ func TestPeerDenied(t *testing.T) {
 				t.Errorf("%s; want %d", response.Status, tt.want)
 			}
 		})
+	}
+}
+
+// A token of a replica is worth nothing without its key: not on a plain connection,
+// not with another key, not with another name.
+func TestPeerNeedsKey(t *testing.T) {
+	w := newWorld()
+	r := w.start(t, "one", nil)
+	w.join(t, "a", says("a"), nil, r).await(t, 2)
+	_, good := peerTLS(t, "the secret of the replicas")
+	_, wrong := peerTLS(t, "another secret")
+	encrypted := strings.Replace(r.peer, "http:", "https:", 1)
+	public := httptest.NewTLSServer(r.PeerHandler())
+	defer public.Close()
+	for name, c := range map[string]struct {
+		url, serverName string
+		config          *tls.Config
+		want            int // 0 is no connection
+	}{
+		"plain":              {r.url, "", nil, http.StatusUnauthorized},
+		"another key":        {encrypted, hub.PeerServerName, wrong, 0},
+		"no key":             {encrypted, hub.PeerServerName, &tls.Config{InsecureSkipVerify: true}, 0},
+		"public certificate": {public.URL, hub.PeerServerName, &tls.Config{InsecureSkipVerify: true}, http.StatusUnauthorized},
+		"another name":       {encrypted, "slipway.example.com", good, http.StatusUnauthorized},
+		"key, name, address": {encrypted, hub.PeerServerName, good, http.StatusOK},
+	} {
+		transport := &http.Transport{DisableKeepAlives: true}
+		if c.config != nil {
+			transport.TLSClientConfig = c.config.Clone()
+			transport.TLSClientConfig.ServerName = c.serverName
+		}
+		request, _ := http.NewRequestWithContext(t.Context(), "GET", c.url+wire.PeerPath+"a/app-proxy/x", nil)
+		request.Header.Set("Slipway-Peer", "peer of two")
+		status := 0
+		if response, err := transport.RoundTrip(request); err == nil {
+			status = response.StatusCode
+			_ = response.Body.Close()
+		}
+		if status != c.want {
+			t.Errorf("%s: %d, want %d", name, status, c.want)
+		}
+	}
+}
+
+// A server without the key that is at the address of a replica gets no request.
+func TestImpostor(t *testing.T) {
+	w := newWorld()
+	two := w.start(t, "two", nil)
+	wrong, _ := peerTLS(t, "another secret")
+	asked := make(chan string, 10)
+	impostor := httptest.NewUnstartedServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { asked <- r.Header.Get("Slipway-Peer") }))
+	impostor.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug)
+	impostor.TLS = wrong
+	impostor.StartTLS()
+	defer impostor.Close()
+	_ = w.PutReplica(t.Context(), store.Replica{ID: "one", PeerURL: impostor.URL, TunnelURL: "one", SeenAt: time.Now().Add(time.Hour)})
+	_ = w.PutConnection(t.Context(), store.Connection{RuntimeID: "a", ReplicaID: "one", Count: 1, SeenAt: time.Now()})
+	two.knows(t, 2)
+	if _, text, err := two.ask(t.Context(), "a", "POST", "/app-proxy/x", strings.NewReader("body")); err == nil {
+		t.Errorf("it responded %q", text)
+	}
+	if len(asked) != 0 {
+		t.Errorf("it got %q", <-asked)
+	}
+}
+
+// The port of a peer URL is that of its scheme, although the connection has TLS.
+func TestPeerPort(t *testing.T) {
+	w := newWorld()
+	two := w.start(t, "two", nil)
+	_ = w.PutReplica(t.Context(), store.Replica{ID: "one", PeerURL: "http://127.0.0.9", TunnelURL: "one", SeenAt: time.Now().Add(time.Hour)})
+	_ = w.PutConnection(t.Context(), store.Connection{RuntimeID: "a", ReplicaID: "one", Count: 1, SeenAt: time.Now()})
+	two.knows(t, 2)
+	if _, _, err := two.ask(t.Context(), "a", "GET", "/app-proxy/x", nil); err == nil || !strings.Contains(err.Error(), "127.0.0.9:80:") {
+		t.Errorf("got %v", err)
 	}
 }
 

@@ -2,6 +2,7 @@ package hub_test
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -17,6 +18,7 @@ import (
 	"go.uber.org/goleak"
 
 	"slipway.dev/slipway/internal/access/tunnel"
+	"slipway.dev/slipway/internal/observe/sharedtls"
 	"slipway.dev/slipway/internal/platform/hub"
 	"slipway.dev/slipway/internal/platform/signing"
 	"slipway.dev/slipway/internal/platform/store"
@@ -189,7 +191,23 @@ func (a *authority) VerifyPeer(token string) (string, error) {
 type replica struct {
 	*hub.Hub
 	url  string
+	peer string // URL for other replicas
 	stop func() // ends Run as the program does, and then the server
+}
+
+// peerTLS is the TLS of replicas that share a secret.
+func peerTLS(t testing.TB, secret string) (server, client *tls.Config) {
+	t.Helper()
+	padded := []byte(fmt.Sprintf("%-40s", secret))
+	server, err := sharedtls.Server(padded, "tests")
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err = sharedtls.Client(padded, "tests")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return server, client
 }
 
 // start runs a replica on a real socket. adjust may change its options.
@@ -199,9 +217,15 @@ func (w *world) start(t testing.TB, id string, adjust func(*hub.Options)) *repli
 	server := httptest.NewUnstartedServer(mux)
 	server.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug)
 	url := "http://" + server.Listener.Addr().String()
+	peerMux := http.NewServeMux()
+	peers := httptest.NewUnstartedServer(peerMux)
+	peers.Config.ErrorLog = server.Config.ErrorLog
+	toUs, toPeers := peerTLS(t, "the secret of the replicas")
+	peers.TLS = toUs
+	peerURL := "http://" + peers.Listener.Addr().String() // the scheme does not matter
 	options := hub.Options{
-		Verify: w.verify, Directory: w.directory, Peer: w.authority,
-		ReplicaID: id, PeerURL: url, TunnelURL: url, Log: testLog(t),
+		Verify: w.verify, Directory: w.directory, Peer: w.authority, PeerTLS: toPeers,
+		ReplicaID: id, PeerURL: peerURL, TunnelURL: url, Log: testLog(t),
 		Timing: hub.Timing{HeartbeatInterval: 100 * time.Millisecond, Grace: time.Second, Drain: 10 * time.Second},
 	}
 	if adjust != nil {
@@ -213,7 +237,9 @@ func (w *world) start(t testing.TB, id string, adjust func(*hub.Options)) *repli
 	}
 	mux.Handle(wire.TunnelPath, h.Tunnel())
 	mux.Handle(wire.PeerPath, h.PeerHandler())
+	peerMux.Handle(wire.PeerPath, h.PeerHandler())
 	server.Start()
+	peers.StartTLS()
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
 	go func() {
@@ -223,11 +249,13 @@ func (w *world) start(t testing.TB, id string, adjust func(*hub.Options)) *repli
 	stop := sync.OnceFunc(func() {
 		cancel()
 		<-ended
-		server.CloseClientConnections()
-		server.Close()
+		for _, s := range []*httptest.Server{server, peers} {
+			s.CloseClientConnections()
+			s.Close()
+		}
 	})
 	t.Cleanup(stop)
-	return &replica{Hub: h, url: url, stop: stop}
+	return &replica{Hub: h, url: url, peer: peerURL, stop: stop}
 }
 
 // agent is a running agent.

@@ -23,7 +23,7 @@ func TestAuditExport(t *testing.T) {
 	receiver := otlptest.New(t, "")
 	logs, err := otlp.NewLogs(otlp.LogOptions{Collector: otlp.Collector{Endpoint: receiver.URL}, ServiceName: "slipway-platform", Log: slog.New(slog.DiscardHandler)})
 	check(t, err)
-	p := launch(t, func(o *server.Options) { o.AuditLogs = logs })
+	p := launch(t, func(o *server.Options) { o.Audit.Logs = logs })
 	key := p.key("all")
 	api := client(t, key, nil)
 	users := platformv1connect.NewAccountServiceClient(api, p.url)

@@ -46,8 +46,8 @@ func (p *platform) cleanupLoop(ctx context.Context) error {
 		if _, err := p.store.ExpireSessions(ctx); err != nil && ctx.Err() == nil {
 			p.Log.Warn("deleting expired sessions failed", observe.KeyError, err)
 		}
-		if p.AuditRetention > 0 {
-			if _, err := p.store.ExpireAudit(ctx, time.Now().Add(-p.AuditRetention)); err != nil && ctx.Err() == nil {
+		if p.Audit.Retention > 0 {
+			if _, err := p.store.ExpireAudit(ctx, time.Now().Add(-p.Audit.Retention)); err != nil && ctx.Err() == nil {
 				p.Log.Warn("deleting expired audit entries failed", observe.KeyError, err)
 			}
 		}

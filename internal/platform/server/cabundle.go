@@ -5,12 +5,12 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"net/url"
 	"os"
 	"sync"
 	"time"
 
 	"slipway.dev/slipway/internal/observe"
+	"slipway.dev/slipway/internal/outbound"
 )
 
 // CABundle is the pool of CAs that verify runtimes at their access URLs, in
@@ -75,7 +75,7 @@ func (a *CABundle) get() *x509.CertPool {
 // direct sends requests to runtimes at their access URLs. A changed CA bundle
 // needs a new transport: pooled connections were verified with the old one.
 type direct struct {
-	public *url.URL
+	policy *outbound.Policy
 	bundle *CABundle
 
 	mu      sync.Mutex
@@ -85,8 +85,8 @@ type direct struct {
 
 // newDirect returns a direct transport; without a bundle the system's CAs
 // apply.
-func newDirect(public *url.URL, bundle *CABundle) *direct {
-	return &direct{public: public, bundle: bundle}
+func newDirect(policy *outbound.Policy, bundle *CABundle) *direct {
+	return &direct{policy: policy, bundle: bundle}
 }
 
 // RoundTrip implements http.RoundTripper.
@@ -106,7 +106,7 @@ func (d *direct) transport() *http.Transport {
 		if d.current != nil {
 			d.current.CloseIdleConnections()
 		}
-		d.roots, d.current = roots, directTransport(d.public, roots)
+		d.roots, d.current = roots, directTransport(d.policy, roots)
 	}
 	return d.current
 }

@@ -49,7 +49,7 @@ func TestRuntimeAuthorities(t *testing.T) {
 	}
 	unknown := x509.UnknownAuthorityError{}
 
-	withoutAny := newDirect(at, nil)
+	withoutAny := newDirect(nil, nil)
 	t.Cleanup(withoutAny.CloseIdleConnections)
 	if err := ask(withoutAny); !errors.As(err, &unknown) {
 		t.Errorf("with the system CAs: %v", err)
@@ -66,7 +66,7 @@ func TestRuntimeAuthorities(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	through := newDirect(at, bundle)
+	through := newDirect(nil, bundle)
 	t.Cleanup(through.CloseIdleConnections)
 	if err := ask(through); !errors.As(err, &unknown) {
 		t.Errorf("with another authority: %v", err)

@@ -2,10 +2,11 @@ package server
 
 import (
 	"crypto/tls"
+	"errors"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
-	"net/url"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	"slipway.dev/slipway/internal/edge/pkitest"
+	"slipway.dev/slipway/internal/outbound"
 )
 
 // TestCertificateFiles: files that do not fit each other keep the certificate that
@@ -71,39 +73,52 @@ func TestCertificateFiles(t *testing.T) {
 	})
 }
 
-// TestRefuseLocalNetwork: an access URL does not lead to what only means something
-// to this machine or its cloud.
-func TestRefuseLocalNetwork(t *testing.T) {
-	type verdict struct{ public, local bool } // refused by a platform that others reach, and by one of this machine
-	for address, want := range map[string]verdict{
-		"169.254.169.254:80": {true, true}, "[fe80::1]:80": {true, true}, "0.0.0.0:80": {true, true}, "[::]:443": {true, true},
-		"224.0.0.1:80": {true, true}, "[ff02::1]:80": {true, true}, "[::ffff:169.254.169.254]:80": {true, true},
-		"nonsense": {true, true}, "host:80": {true, true},
-		"127.0.0.1:8092": {true, false}, "127.9.9.9:80": {true, false}, "[::1]:80": {true, false}, "[::ffff:127.0.0.1]:80": {true, false},
-		"10.0.0.7:443": {}, "192.0.2.1:80": {}, "[2001:db8::1]:443": {},
-	} {
-		got := verdict{refuseLocalNetwork(address, false) != nil, refuseLocalNetwork(address, true) != nil}
-		if got != want {
-			t.Errorf("%s: got %v, want %v", address, got, want)
-		}
-	}
-	// What the transport does with it.
+// TestDirectAddresses: an access URL does not lead to what only means something to
+// this machine or its cloud, unless the platform is on this machine too or an operator
+// allows it.
+func TestDirectAddresses(t *testing.T) {
 	server := httptest.NewServer(http.NotFoundHandler())
 	defer server.Close()
-	for public, reaches := range map[string]bool{"https://slipway.example.com": false, "http://127.0.0.1:8086": true, "http://localhost:8086": true, "http://[::1]:8086": true} {
-		at, err := url.Parse(public)
-		if err != nil {
-			t.Fatal(err)
+	for public, reaches := range map[string]bool{"slipway.example.com": false, "127.0.0.1": true, "localhost": true, "::1": true} {
+		for _, allowed := range []bool{false, true} {
+			policy := outbound.New()
+			if allowed {
+				policy = outbound.New(netip.MustParsePrefix("127.0.0.1/32"))
+			}
+			request := httptest.NewRequestWithContext(t.Context(), http.MethodGet, server.URL, nil)
+			transport := directTransport(allowLocal(policy, public), nil)
+			response, err := transport.RoundTrip(request)
+			if (err == nil) != (reaches || allowed) {
+				t.Errorf("%s, allowed %v: %v", public, allowed, err)
+			}
+			if err == nil {
+				_ = response.Body.Close()
+			}
+			transport.CloseIdleConnections()
 		}
+		request := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "http://169.254.169.254", nil)
+		var refused *outbound.RefusedError
+		if _, err := directTransport(allowLocal(outbound.New(), public), nil).RoundTrip(request); !errors.As(err, &refused) {
+			t.Errorf("%s: the credentials of the machine: %v", public, err)
+		}
+	}
+}
+
+// TestProviderAddresses: an identity provider cannot send the platform to this
+// machine, unless the operator configured it there.
+func TestProviderAddresses(t *testing.T) {
+	server := httptest.NewServer(http.NotFoundHandler())
+	defer server.Close()
+	for issuer, reaches := range map[string]bool{"https://id.example.com/realm": false, "http://127.0.0.1:5556/dex": true} {
 		request := httptest.NewRequestWithContext(t.Context(), http.MethodGet, server.URL, nil)
-		transport := directTransport(at, nil)
+		transport := providerTransport(outbound.New(), issuer)
 		response, err := transport.RoundTrip(request)
 		if (err == nil) != reaches {
-			t.Errorf("%s: %v", public, err)
+			t.Errorf("%s: %v", issuer, err)
 		}
 		if err == nil {
 			_ = response.Body.Close()
 		}
-		transport.CloseIdleConnections()
+		transport.(*http.Transport).CloseIdleConnections()
 	}
 }

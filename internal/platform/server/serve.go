@@ -3,21 +3,17 @@ package server
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"encoding/json"
-	"errors"
 	"maps"
-	"net"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"slipway.dev/slipway/internal/observe"
 	"slipway.dev/slipway/internal/platform/console"
 	"slipway.dev/slipway/internal/platform/fleet"
+	"slipway.dev/slipway/internal/platform/hub"
 	"slipway.dev/slipway/internal/wire"
 	"slipway.dev/slipway/internal/wire/permission"
 )
@@ -33,8 +29,6 @@ const (
 	// shutdown, requestDrain how long requests in flight have.
 	agentGrace   = 2 * time.Second
 	requestDrain = 15 * time.Second
-	// bodyTimeout bounds reading a request of the platform's own services.
-	bodyTimeout = time.Minute
 )
 
 // serve serves all endpoints until the context is done, then shuts down
@@ -60,12 +54,27 @@ func (p *platform) serve(ctx context.Context) error {
 	server.RegisterOnShutdown(func() { close(p.stopping) })
 	listener := p.Listener
 	scheme := "http"
-	if p.Certificate != nil {
+	switch {
+	case p.Certificate != nil:
 		scheme = "https"
-		server.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: p.Certificate.get, NextProtos: []string{"h2", "http/1.1"}}
+		server.TLSConfig = &tls.Config{
+			MinVersion: tls.VersionTLS12, GetCertificate: p.Certificate.get, NextProtos: []string{"h2", "http/1.1"},
+			GetConfigForClient: p.configForClient,
+		}
 		listener = tls.NewListener(listener, server.TLSConfig)
+	case p.PeerURL != "":
+		listener = newPeerListener(listener, p.peerTLS)
 	}
 	return observe.Serve(ctx, listener, server, agentGrace+requestDrain, p.Log.With(observe.KeyServer, "platform", "scheme", scheme, "url", p.PublicURL.String()))
+}
+
+// configForClient returns the TLS configuration for other replicas, or nil for
+// everyone else.
+func (p *platform) configForClient(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+	if p.PeerURL != "" && hello.ServerName == hub.PeerServerName {
+		return p.peerTLS, nil
+	}
+	return nil, nil
 }
 
 // handler routes requests. It fails if the table of permissions lacks a row.
@@ -75,6 +84,10 @@ func (p *platform) handler() (http.Handler, error) {
 		return nil, err
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		// The server reads the rest of a body before the next request of the
+		// connection. A client that never sends it would keep the connection,
+		// however early its request was denied.
+		defer boundRead(w, discardTimeout)
 		handler := match(routes, r.URL.Path)
 		switch {
 		case p.gateway.OwnsHost(r.Host):
@@ -133,12 +146,7 @@ func service(next http.Handler) http.Handler {
 			notFound(w, r)
 			return
 		}
-		// Streams last longer; their callers are authenticated before the body
-		// is read.
-		if content := r.Header.Get("Content-Type"); !strings.HasPrefix(content, "application/connect+") && !strings.HasPrefix(content, "application/grpc") {
-			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTimeout)) // writers of tests do not support it
-		}
-		next.ServeHTTP(w, r)
+		next.ServeHTTP(w, boundBody(w, r))
 	})
 }
 
@@ -167,40 +175,4 @@ func uncached(next http.Handler) http.Handler {
 		w.Header().Set("Cache-Control", "no-store")
 		next.ServeHTTP(w, r)
 	})
-}
-
-// directTransport returns the transport to runtimes at their access URLs.
-// Agents report their URL themselves, so addresses that are only meaningful
-// to this machine or its cloud are rejected (SSRF). A platform on loopback
-// may have its runtimes there too. Nil roots mean the system's CAs.
-func directTransport(public *url.URL, roots *x509.CertPool) *http.Transport {
-	own := net.ParseIP(public.Hostname())
-	local := public.Hostname() == "localhost" || (own != nil && own.IsLoopback())
-	dialer := &net.Dialer{Timeout: 10 * time.Second, KeepAlive: 15 * time.Second, Control: func(_, address string, _ syscall.RawConn) error {
-		return refuseLocalNetwork(address, local)
-	}}
-	return &http.Transport{
-		Proxy: http.ProxyFromEnvironment, DialContext: dialer.DialContext, ForceAttemptHTTP2: true, DisableCompression: true,
-		TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots}, TLSHandshakeTimeout: 10 * time.Second,
-		ResponseHeaderTimeout: time.Minute, MaxResponseHeaderBytes: maxHeaderBytes,
-		MaxIdleConnsPerHost: 16, IdleConnTimeout: time.Minute,
-	}
-}
-
-// refuseLocalNetwork rejects link-local addresses, where clouds serve the
-// machine's credentials, and loopback unless local is set. It runs after name
-// resolution, so DNS rebinding does not evade it.
-func refuseLocalNetwork(address string, local bool) error {
-	host, _, err := net.SplitHostPort(address)
-	if err != nil {
-		return err
-	}
-	ip := net.ParseIP(host)
-	switch {
-	case ip == nil || ip.IsLinkLocalUnicast() || ip.IsMulticast() || ip.IsUnspecified():
-		return errors.New("an access URL must not lead to an address of the local link")
-	case ip.IsLoopback() && !local:
-		return errors.New("an access URL must not lead to the platform's own machine")
-	}
-	return nil
 }

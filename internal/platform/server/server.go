@@ -13,6 +13,7 @@ package server
 import (
 	"context"
 	"crypto/rand"
+	"crypto/tls"
 	"errors"
 	"log/slog"
 	"net"
@@ -24,6 +25,7 @@ import (
 
 	"slipway.dev/slipway/internal/observe"
 	"slipway.dev/slipway/internal/observe/otlp"
+	"slipway.dev/slipway/internal/outbound"
 	"slipway.dev/slipway/internal/platform/apprights"
 	"slipway.dev/slipway/internal/platform/console"
 	"slipway.dev/slipway/internal/platform/fleet"
@@ -62,6 +64,9 @@ type Options struct {
 	// for other replicas.
 	TunnelURL, PeerURL string
 	TrustedProxies     []netip.Prefix
+	// Outbound decides which addresses of runtimes and of the identity provider
+	// are connected to; nil is the default policy.
+	Outbound *outbound.Policy
 	// OIDC is nil without an identity provider.
 	OIDC *identity.OIDCOptions
 	// Account and Email are used for the first start. Announce receives the
@@ -74,16 +79,22 @@ type Options struct {
 	Rights *rights.Policy
 	// KeyLifetimes bounds the API keys that users create.
 	KeyLifetimes identity.KeyLifetimes
-	// AuditRetention is how long audit entries are kept; 0 means forever.
-	AuditRetention time.Duration
-	// AuditLogs exports audit entries; nil exports none. Run closes it.
-	AuditLogs *otlp.Logs
+	// Audit is how long audit entries are kept, and where they are exported to.
+	Audit AuditOptions
 	// Values validates chart values without the store.
 	Values  fleet.ValuesCheck
 	Log     *slog.Logger
 	Metrics *observe.Metrics
 	Health  *observe.Health
 	Version string
+}
+
+// AuditOptions configures the audit log.
+type AuditOptions struct {
+	// Retention is how long entries are kept; 0 means forever.
+	Retention time.Duration
+	// Logs exports entries; nil exports none. Run closes it.
+	Logs *otlp.Logs
 }
 
 // platform holds the components of a running platform.
@@ -96,6 +107,8 @@ type platform struct {
 	hub      *hub.Hub
 	gateway  *gateway.Gateway
 	console  *console.Console
+	// peerTLS is the TLS configuration for other replicas that connect.
+	peerTLS *tls.Config
 	// stopping is closed when the shutdown starts.
 	stopping chan struct{}
 }
@@ -107,9 +120,12 @@ func Run(ctx context.Context, options Options) error {
 	public := *options.PublicURL
 	public.Host = identity.CanonicalHost(&public)
 	options.PublicURL = &public
+	if options.Outbound == nil {
+		options.Outbound = outbound.New()
+	}
 	defer options.Listener.Close() // already closed after a regular shutdown
 	ready := options.Health.Condition("database", "the database is not open yet")
-	export := NewAuditExport(options.AuditLogs)
+	export := NewAuditExport(options.Audit.Logs)
 	defer export.Close(options.Log)
 	database, err := store.Open(ctx, store.Options{URL: options.Database.Reveal(), Log: options.Log, Audited: export.Emit})
 	if err != nil {
@@ -181,6 +197,9 @@ func (p *platform) build(ctx context.Context) (err error) {
 	// Identity and hub verify agents with the same object, so a revocation
 	// affects both.
 	verifier := fleet.NewVerifier(p.store, p.signer)
+	if p.OIDC != nil && p.OIDC.Transport == nil {
+		p.OIDC.Transport = providerTransport(p.Outbound, p.OIDC.Issuer)
+	}
 	p.identity, err = identity.New(ctx, identity.Options{
 		Store: p.store, Key: p.Key, Runtimes: verifier, OIDC: p.OIDC, PublicURL: p.PublicURL,
 		TrustedProxies: p.TrustedProxies, SignIn: p.SignIn, KeyLifetimes: p.KeyLifetimes, Log: p.Log, Version: p.Version,
@@ -188,8 +207,12 @@ func (p *platform) build(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	var toPeers *tls.Config
+	if p.peerTLS, toPeers, err = peerTLS(p.Key); err != nil {
+		return err
+	}
 	p.hub, err = hub.New(hub.Options{
-		Verify: verifier.VerifyRuntimeAccess, Directory: p.store, Peer: p.signer,
+		Verify: verifier.VerifyRuntimeAccess, Directory: p.store, Peer: p.signer, PeerTLS: toPeers,
 		// A new ID per process: entries of an earlier process expire by
 		// themselves.
 		ReplicaID: rand.Text(), PeerURL: p.PeerURL, TunnelURL: p.TunnelURL,
@@ -209,7 +232,7 @@ func (p *platform) build(ctx context.Context) (err error) {
 		return err
 	}
 	p.gateway, err = gateway.New(gateway.Options{
-		Store: p.store, Identity: p.identity, Signer: p.signer, Hub: p.hub, Direct: newDirect(p.PublicURL, p.RuntimeCAs),
+		Store: p.store, Identity: p.identity, Signer: p.signer, Hub: p.hub, Direct: newDirect(allowLocal(p.Outbound, p.PublicURL.Hostname()), p.RuntimeCAs),
 		PublicURL: p.PublicURL, TunnelDomain: p.TunnelDomain, Policies: policies,
 		Log: p.Log, Metrics: gateway.NewMetrics(p.Metrics.For("gateway")),
 	})

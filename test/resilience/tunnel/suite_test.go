@@ -9,6 +9,7 @@ package tunnel
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -17,6 +18,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -26,6 +28,7 @@ import (
 
 	"slipway.dev/slipway/internal/access/tunnel"
 	"slipway.dev/slipway/internal/must"
+	"slipway.dev/slipway/internal/observe/sharedtls"
 	"slipway.dev/slipway/internal/platform/hub"
 	"slipway.dev/slipway/internal/platform/signing"
 	"slipway.dev/slipway/internal/platform/store"
@@ -125,8 +128,15 @@ func (p *platform) start(t testing.TB, id, address string, timing hub.Timing) *r
 	listener, err := net.Listen("tcp", address)
 	must.Do(t, err)
 	url := "http://" + listener.Addr().String()
+	peers, err := net.Listen("tcp", "127.0.0.1:0")
+	must.Do(t, err)
+	toUs, err := sharedtls.Server([]byte(strings.Repeat("s", sharedtls.MinSecret)), "tests")
+	must.Do(t, err)
+	toPeers, err := sharedtls.Client([]byte(strings.Repeat("s", sharedtls.MinSecret)), "tests")
+	must.Do(t, err)
 	h, err := hub.New(hub.Options{
-		Verify: p.verify, Directory: p.store, Peer: p.signer, ReplicaID: id, PeerURL: url, TunnelURL: url,
+		Verify: p.verify, Directory: p.store, Peer: p.signer, ReplicaID: id, TunnelURL: url,
+		PeerURL: "https://" + peers.Addr().String(), PeerTLS: toPeers,
 		Limits: hub.Limits{BodyBytes: 2 << 30}, Timing: timing, Log: logOf(t),
 	})
 	must.Do(t, err)
@@ -134,11 +144,13 @@ func (p *platform) start(t testing.TB, id, address string, timing hub.Timing) *r
 	mux.Handle(wire.TunnelPath, h.Tunnel())
 	mux.Handle(wire.PeerPath, h.PeerHandler())
 	connections := &tracker{Listener: listener, open: map[net.Conn]bool{}}
+	peerConnections := &tracker{Listener: peers, open: map[net.Conn]bool{}}
 	server := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug)}
 	var running sync.WaitGroup
 	ctx, cancel := context.WithCancel(context.Background())
 	ran := make(chan struct{})
 	running.Go(func() { _ = server.Serve(connections) })
+	running.Go(func() { _ = server.Serve(tls.NewListener(peerConnections, toUs)) })
 	running.Go(func() {
 		defer close(ran)
 		_ = h.Run(ctx)
@@ -148,11 +160,13 @@ func (p *platform) start(t testing.TB, id, address string, timing hub.Timing) *r
 		<-ran
 		_ = server.Close()
 		connections.cut()
+		peerConnections.cut()
 		running.Wait()
 	})
 	kill := func() {
-		_ = listener.Close()
+		_, _ = listener.Close(), peers.Close()
 		connections.cut()
+		peerConnections.cut()
 		end()
 	}
 	t.Cleanup(end)
