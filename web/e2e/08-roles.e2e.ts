@@ -1,5 +1,7 @@
-import { at, expect, test } from "./support/fixtures";
+import type { Page } from "@playwright/test";
+import { at, expect, signIn, test } from "./support/fixtures";
 import { look } from "./support/look";
+import { world } from "./support/world";
 
 test("a user sees what there is, and nothing to change what is not theirs", async ({ user: page }) => {
   await page.goto(at("/runtimes"));
@@ -8,11 +10,63 @@ test("a user sees what there is, and nothing to change what is not theirs", asyn
   await page.getByRole("link", { name: "prod", exact: true }).click();
   await page.getByRole("tab", { name: "Git Sources" }).click();
   await expect(page.getByText("Admins of the account change them.")).toBeVisible();
-  await expect(page.getByRole("button", { name: "Add a Git Source" })).toBeDisabled();
+  await expect(page.getByRole("button", { name: /Git Source/ })).toHaveCount(0);
   await look(page, "runtime-user");
+  await page.getByRole("tab", { name: "Components" }).click();
+  await expect(page.getByText("Logs of the runtime are for admins of the account.")).toBeVisible();
+  await expect(page.getByRole("button", { name: /logs/i })).toHaveCount(0);
+  await page.getByRole("tab", { name: "Clusters" }).click();
+  await expect(page.getByText("Admins of the account add and remove clusters.")).toBeVisible();
+  await expect(page.getByRole("button", { name: /cluster/i })).toHaveCount(0);
+});
 
+const actions = ["Refresh", "Sync", "Terminate", "More actions"];
+
+// offered is the actions and tabs of an application that a page has.
+async function offered(page: Page): Promise<string[]> {
   await page.goto(at("/applications/prod/slipway/web"));
   await expect(page.getByRole("region", { name: "State" })).toContainText("Live");
+  // Until the rights are known, the actions are there and disabled.
+  await expect(page.getByRole("button", { name: "Refresh", disabled: true })).toHaveCount(0);
+  const all = [page.getByRole("button"), page.getByRole("tab")];
+  const names = await Promise.all(
+    all.map((some) => some.evaluateAll((list) => list.map((one) => one.ariaLabel || one.textContent))),
+  );
+  return names.flat().filter((name): name is string => [...actions, "Logs"].includes(name ?? ""));
+}
+
+test("an application offers what the role allows", async ({ user: page, browser }) => {
+  expect(await offered(page)).toEqual([]);
+  await look(page, "application-viewer");
+  await page.getByRole("tab", { name: "History" }).click();
+  await expect(page.getByRole("table", { name: "History" })).toBeVisible();
+  await expect(page.getByRole("button", { name: /^Roll back/ })).toHaveCount(0);
+  // An address with the tab of the logs shows the resources.
+  await page.goto(at("/applications/prod/slipway/web?tab=logs"));
+  await expect(page.getByRole("tab", { name: "Resources", selected: true })).toBeVisible();
+
+  const admins = await browser.newContext({ ignoreHTTPSErrors: true });
+  await signIn(admins, world.admin);
+  const admin = await admins.newPage();
+  const become = async (role: string) => {
+    await page.goto("about:blank");
+    await admin.goto(at("/settings?section=users"));
+    await admin.getByRole("button", { name: `Actions for ${world.user.email}` }).click();
+    await admin.getByRole("menuitem", { name: "Change", exact: true }).click();
+    const form = admin.getByRole("dialog", { name: `Change ${world.user.email}` });
+    await form.getByText(role, { exact: true }).click();
+    await form.getByRole("button", { name: "Save" }).click();
+    await expect(form).toBeHidden();
+    await signIn(page.context(), world.user);
+  };
+  await become("Operator");
+  expect(await offered(page)).toEqual(["Refresh", "Sync", "More actions", "Logs"]);
+  await page.getByRole("button", { name: "More actions" }).click();
+  await expect(page.getByRole("menuitem")).toHaveText(["Hard refresh"]);
+  await page.keyboard.press("Escape");
+  await become("Viewer");
+  expect(await offered(page)).toEqual([]);
+  await admins.close();
 });
 
 test("an address that is for admins says so in words", async ({ user: page }) => {

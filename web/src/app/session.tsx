@@ -35,6 +35,8 @@ export interface Session {
   name: string;
   role: Role;
   isAdmin: boolean;
+  /** May sync, and register a token of their own: operators and admins. */
+  isOperator: boolean;
   accountID: string;
   accountName: string;
   platformVersion: string;
@@ -49,6 +51,7 @@ export function useSession(): Session {
     name: data?.user?.name || data?.user?.email || "",
     role: data?.user?.role ?? Role.UNSPECIFIED,
     isAdmin: data?.user?.role === Role.ADMIN,
+    isOperator: data?.user?.role === Role.OPERATOR || data?.user?.role === Role.ADMIN,
     accountID: data?.account?.id ?? "",
     accountName: data?.account?.name ?? "",
     platformVersion: data?.platformVersion ?? "",

@@ -4,27 +4,30 @@ import { runtime } from "../../api/runtime";
 import { Button } from "../../ui/button";
 import { ConfirmDialog } from "../../ui/dialog";
 import { Checkbox } from "../../ui/field";
-import { Menu } from "../../ui/menu";
+import { Menu, type MenuEntry } from "../../ui/menu";
 import { Note } from "../../ui/page";
 import { toast, toastError } from "../../ui/toast";
 import type { Detail, Place } from "./follow";
 import { isRunning } from "./manifest";
+import type { Rights } from "./rights";
 import { SyncDialog } from "./sync";
 
 export interface ActionsProps {
   place: Place;
   detail: Detail;
+  rights: Rights;
   /** Why nothing can be done now; empty when it can. */
   blocked: string;
   onDenied: (reason: string) => void;
 }
 
-/** Actions is what can be done with an application. */
-export function Actions({ place, detail, blocked, onDenied }: ActionsProps) {
+/** Actions is what the user may do with an application. */
+export function Actions({ place, detail, rights, blocked, onDenied }: ActionsProps) {
   const [dialog, setDialog] = useState<"sync" | "delete" | "terminate" | null>(null);
   const [busy, setBusy] = useState(false);
   const running = isRunning(detail.manifest);
-  const off = blocked !== "";
+  const { known, may } = rights;
+  const off = blocked !== "" || !known;
   const close = () => setDialog(null);
   const denied = (error: unknown) => {
     if (isDenied(error)) onDenied(explain(error));
@@ -41,28 +44,34 @@ export function Actions({ place, detail, blocked, onDenied }: ActionsProps) {
       setBusy(false);
     }
   };
+  const more: MenuEntry[] = [];
+  if (may("sync")) {
+    more.push({ id: "hard", label: "Hard refresh", onAction: () => void refresh(true), isDisabled: off });
+  }
+  if (may("delete")) {
+    more.push({ id: "delete", label: "Delete", onAction: () => setDialog("delete"), danger: true, isDisabled: off });
+  }
   return (
     <>
-      <Button onPress={() => void refresh(false)} isDisabled={off} isPending={busy}>
-        Refresh
-      </Button>
-      {running ? (
-        <Button variant="danger" onPress={() => setDialog("terminate")} isDisabled={off}>
-          Terminate
-        </Button>
-      ) : (
-        <Button variant="primary" onPress={() => setDialog("sync")} isDisabled={off}>
-          Sync
+      {may("sync") && (
+        <Button onPress={() => void refresh(false)} isDisabled={off} isPending={busy}>
+          Refresh
         </Button>
       )}
-      <Menu
-        label="More actions"
-        entries={[
-          { id: "hard", label: "Hard refresh", onAction: () => void refresh(true), isDisabled: off },
-          { id: "delete", label: "Delete", onAction: () => setDialog("delete"), danger: true, isDisabled: off },
-        ]}
-      />
-      {dialog === "sync" && <SyncDialog place={place} detail={detail} onClose={close} onDenied={denied} />}
+      {may("sync") &&
+        (running ? (
+          <Button variant="danger" onPress={() => setDialog("terminate")} isDisabled={off}>
+            Terminate
+          </Button>
+        ) : (
+          <Button variant="primary" onPress={() => setDialog("sync")} isDisabled={off}>
+            Sync
+          </Button>
+        ))}
+      {more.length > 0 && <Menu label="More actions" entries={more} />}
+      {dialog === "sync" && (
+        <SyncDialog place={place} detail={detail} mayOverride={may("override")} onClose={close} onDenied={denied} />
+      )}
       <TerminateDialog place={place} isOpen={dialog === "terminate"} onClose={close} />
       <DeleteDialog place={place} isOpen={dialog === "delete"} onClose={close} />
     </>

@@ -23,6 +23,7 @@ import { applicationKeyOf, isRendered } from "./queries";
 import { ResourceDialog } from "./resource";
 import { objectOf, type ResourceName, readObject, writeObject } from "./resourcename";
 import { Resources } from "./resources";
+import { useRights } from "./rights";
 
 const route = getRouteApi("/inside/applications/$runtime/$namespace/$name");
 const tabIDs = ["resources", "diff", "events", "logs", "history", "details"] as const;
@@ -103,7 +104,9 @@ function Known({ place, detail, summary, online }: KnownProps) {
   const search = route.useSearch();
   const navigate = route.useNavigate();
   const [denied, setDenied] = useState("");
-  const tab = tabIDs.find((id) => id === search.tab) ?? "resources";
+  const rights = useRights(place, detail.manifest?.spec?.project || summary?.project || "default");
+  const mayLogs = rights.may("logs");
+  const tab = tabIDs.find((id) => id === search.tab && (id !== "logs" || mayLogs)) ?? "resources";
   const resource = readObject(search.resource);
   const tree = useTree(
     place,
@@ -130,11 +133,15 @@ function Known({ place, detail, summary, online }: KnownProps) {
     },
     { id: "diff", label: "Diff", content: <Comparison place={place} online={online} /> },
     { id: "events", label: "Events", content: <Events place={place} online={online} /> },
-    { id: "logs", label: "Logs", content: <Logs place={place} online={online} object={null} /> },
+    ...(mayLogs
+      ? [{ id: "logs" as const, label: "Logs", content: <Logs place={place} online={online} object={null} /> }]
+      : []),
     {
       id: "history",
       label: "History",
-      content: <History place={place} detail={detail} online={online} blocked={blocked} />,
+      content: (
+        <History place={place} detail={detail} mayRollBack={rights.may("rollback")} online={online} blocked={blocked} />
+      ),
     },
     { id: "details", label: "Details", content: <Details manifest={detail.manifest} summary={summary} /> },
   ];
@@ -143,7 +150,7 @@ function Known({ place, detail, summary, online }: KnownProps) {
       title={place.name}
       crumbs={[{ label: "Applications", to: "/applications" }]}
       subtitle={`${place.namespace} · ${summary?.destinationNamespace || detail.manifest?.spec?.destination?.namespace || ""}`}
-      actions={<Actions place={place} detail={detail} blocked={blocked} onDenied={setDenied} />}
+      actions={<Actions place={place} detail={detail} rights={rights} blocked={blocked} onDenied={setDenied} />}
     >
       {blocked !== "" && <Note tone={deleting ? "warn" : "off"}>{blocked}</Note>}
       {online && detail.state === "lost" && detail.error && (
@@ -158,6 +165,7 @@ function Known({ place, detail, summary, online }: KnownProps) {
           key={writeObject(resource)}
           place={place}
           online={online}
+          mayLogs={mayLogs}
           object={resource}
           followed={
             tree.state === "live" &&

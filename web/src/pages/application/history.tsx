@@ -16,13 +16,14 @@ import { RollbackDialog } from "./rollback";
 export interface HistoryProps {
   place: Place;
   detail: Detail;
+  mayRollBack: boolean;
   online: boolean;
   /** Why nothing can be done now. */
   blocked: string;
 }
 
 /** History is the past syncs, the newest first, with the commit behind each. */
-export function History({ place, detail, online, blocked }: HistoryProps) {
+export function History({ place, detail, mayRollBack, online, blocked }: HistoryProps) {
   const query = useQuery({ ...historyQuery(place), enabled: online });
   const [target, setTarget] = useState<HistoryEntry | null>(null);
   if (!query.data) {
@@ -74,7 +75,7 @@ export function History({ place, detail, online, blocked }: HistoryProps) {
       cell: (row) =>
         row === newest ? (
           <span className="muted">Current</span>
-        ) : (
+        ) : !mayRollBack ? null : (
           <Button
             small
             isDisabled={reason !== ""}
@@ -89,7 +90,7 @@ export function History({ place, detail, online, blocked }: HistoryProps) {
   return (
     <div className="stack">
       {query.error && <Note tone="warn">{explain(query.error)} The data shown may be stale.</Note>}
-      {reason !== "" && <Note tone="off">Rollback is disabled. {reason}</Note>}
+      {reason !== "" && mayRollBack && <Note tone="off">Rollback is disabled. {reason}</Note>}
       <Panel flush>
         <Table label="History" columns={columns} rows={rows} rowKey={(row) => String(row.id)} />
       </Panel>

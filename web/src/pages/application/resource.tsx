@@ -20,6 +20,7 @@ type Tab = "live" | "desired" | "diff" | "events" | "logs";
 export interface ResourceDialogProps {
   place: Place;
   online: boolean;
+  mayLogs: boolean;
   object: ResourceName;
   /** Set if the tree reports changes of the resource. */
   followed: boolean;
@@ -27,7 +28,7 @@ export interface ResourceDialogProps {
 }
 
 /** ResourceDialog is everything about one resource. */
-export function ResourceDialog({ place, online, object, followed, onClose }: ResourceDialogProps) {
+export function ResourceDialog({ place, online, mayLogs, object, followed, onClose }: ResourceDialogProps) {
   const [tab, setTab] = useState<Tab>("live");
   const query = useQuery({ ...resourceQuery(place, object, followed), enabled: online });
   const live = query.data?.live;
@@ -46,7 +47,7 @@ export function ResourceDialog({ place, online, object, followed, onClose }: Res
     },
     { id: "events", label: "Events", content: <Events place={place} online={online} object={object} /> },
   ];
-  if (withPods.has(object.kind)) {
+  if (mayLogs && withPods.has(object.kind)) {
     tabs.push({
       id: "logs",
       label: "Logs",

@@ -45,12 +45,14 @@ export function optionLines(text: string): string[] {
 export interface SyncDialogProps {
   place: Place;
   detail: Detail;
+  /** The user may sync to another revision. */
+  mayOverride: boolean;
   onClose: () => void;
   onDenied: (error: unknown) => void;
 }
 
 /** SyncDialog starts a sync. The page shows its progress. */
-export function SyncDialog({ place, detail, onClose, onDenied }: SyncDialogProps) {
+export function SyncDialog({ place, detail, mayOverride, onClose, onDenied }: SyncDialogProps) {
   const [options, setOptions] = useState<Options>(defaults);
   const [chosen, setChosen] = useState<ReadonlySet<string> | null>(null);
   const [busy, setBusy] = useState(false);
@@ -101,18 +103,20 @@ export function SyncDialog({ place, detail, onClose, onDenied }: SyncDialogProps
       }
     >
       <div className="stack">
-        <TextField
-          label="Revision"
-          value={options.revision}
-          onChange={(revision) => set({ revision })}
-          placeholder="Target revision of the source"
-          isDisabled={several}
-          description={
-            several
-              ? "The application has several sources: change their targetRevision in Git."
-              : "A branch, tag or commit. The next comparison uses the source's own revision again."
-          }
-        />
+        {mayOverride && (
+          <TextField
+            label="Revision"
+            value={options.revision}
+            onChange={(revision) => set({ revision })}
+            placeholder="Target revision of the source"
+            isDisabled={several}
+            description={
+              several
+                ? "The application has several sources: change their targetRevision in Git."
+                : "A branch, tag or commit. The next comparison uses the source's own revision again."
+            }
+          />
+        )}
         <div className="sync-options">
           <Checkbox isSelected={options.prune} onChange={(prune) => set({ prune })}>
             Prune: delete objects that are no longer in Git

@@ -75,7 +75,9 @@ export function ClustersTab({ runtime }: { runtime: Runtime }) {
       wideOnly: true,
       cell: (row) => (row.tokenExpiresAt ? <Time at={row.tokenExpiresAt} /> : "–"),
     },
-    {
+  ];
+  if (isAdmin) {
+    columns.push({
       id: "actions",
       header: "Actions",
       cell: (row) =>
@@ -83,7 +85,7 @@ export function ClustersTab({ runtime }: { runtime: Runtime }) {
           <Button
             small
             variant="danger"
-            isDisabled={!isAdmin || !runtime.online}
+            isDisabled={!runtime.online}
             onPress={() => {
               setForce(false);
               setRemoving(row);
@@ -93,16 +95,18 @@ export function ClustersTab({ runtime }: { runtime: Runtime }) {
             Remove
           </Button>
         ),
-    },
-  ];
+    });
+  }
   return (
     <Panel
       title="Managed clusters"
       flush
       actions={
-        <Button small variant="primary" onPress={() => setAdding(true)} isDisabled={!isAdmin}>
-          Add cluster
-        </Button>
+        isAdmin && (
+          <Button small variant="primary" onPress={() => setAdding(true)}>
+            Add cluster
+          </Button>
+        )
       }
     >
       {asked.isError && runtime.online && (

@@ -39,7 +39,7 @@ export interface CompletionProps {
 
 /** CompletionSteps does what is left of an installation. */
 export function CompletionSteps({ runtime, back }: CompletionProps) {
-  const { isAdmin, email, userID } = useSession();
+  const { isAdmin, isOperator, email, userID } = useSession();
   const [doing, setDoing] = useState<Step | null>(null);
   // Done here; the runtime reports it with its next sign of life.
   const [done, setDone] = useState<ReadonlySet<CompletionStep>>(new Set());
@@ -82,7 +82,9 @@ export function CompletionSteps({ runtime, back }: CompletionProps) {
 
   const action = (step: Step) => {
     if (isDone(step)) return null;
-    if (step !== CompletionStep.USER_TOKEN && !isAdmin) return <span className="muted">For admins</span>;
+    const isOwn = step === CompletionStep.USER_TOKEN;
+    if (!isOwn && !isAdmin) return <span className="muted">For admins</span>;
+    if (!isOperator) return <span className="muted">For operators</span>;
     if (step === CompletionStep.RUNTIME_APPLICATION) {
       const first = !isDone(CompletionStep.GIT_CREDENTIALS);
       return (

@@ -47,7 +47,9 @@ export function ComponentsTab({ runtime }: { runtime: Runtime }) {
     },
     { id: "sync", header: "Sync", wideOnly: true, cell: (row) => <Sync value={syncWord(row.sync)} /> },
     { id: "version", header: "Version", wideOnly: true, cell: (row) => row.version || "–" },
-    {
+  ];
+  if (isAdmin) {
+    columns.push({
       id: "logs",
       header: "Logs",
       cell: (row) => (
@@ -55,7 +57,7 @@ export function ComponentsTab({ runtime }: { runtime: Runtime }) {
           <Button
             small
             onPress={() => setViewing(componentOf(row.name))}
-            isDisabled={!isAdmin || !runtime.online}
+            isDisabled={!runtime.online}
             aria-label={`Show the logs of ${row.name}`}
           >
             Show
@@ -64,28 +66,30 @@ export function ComponentsTab({ runtime }: { runtime: Runtime }) {
             small
             onPress={() => void download(componentOf(row.name))}
             isPending={fetching === componentOf(row.name)}
-            isDisabled={!isAdmin || !runtime.online || fetching !== ""}
+            isDisabled={!runtime.online || fetching !== ""}
             aria-label={`Download the logs of ${row.name}`}
           >
             Download
           </Button>
         </div>
       ),
-    },
-  ];
+    });
+  }
   return (
     <Panel
       title="Runtime components"
       flush
       actions={
-        <Button
-          small
-          onPress={() => void download("")}
-          isPending={fetching === "all"}
-          isDisabled={!isAdmin || !runtime.online || fetching !== ""}
-        >
-          {fetching === "all" ? "Collecting the logs…" : "Download all logs"}
-        </Button>
+        isAdmin && (
+          <Button
+            small
+            onPress={() => void download("")}
+            isPending={fetching === "all"}
+            isDisabled={!runtime.online || fetching !== ""}
+          >
+            {fetching === "all" ? "Collecting the logs…" : "Download all logs"}
+          </Button>
+        )
       }
     >
       {!isAdmin && <Note>Logs of the runtime are for admins of the account.</Note>}

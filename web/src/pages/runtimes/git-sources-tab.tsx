@@ -59,7 +59,7 @@ export function GitSourcesTab({ runtime }: { runtime: Runtime }) {
   const [editing, setEditing] = useState<GitSource | "new" | null>(null);
   const [deleting, setDeleting] = useState<GitSource | null>(null);
   const again = () => queries.invalidateQueries({ queryKey: ["git-sources", runtime.name] });
-  const mayChange = isAdmin && runtime.online;
+  const off = !runtime.online;
   const columns: Column<GitSource>[] = [
     {
       id: "name",
@@ -84,29 +84,33 @@ export function GitSourcesTab({ runtime }: { runtime: Runtime }) {
         </div>
       ),
     },
-    {
+  ];
+  if (isAdmin) {
+    columns.push({
       id: "actions",
       header: "Actions",
       cell: (row) => (
         <Menu
           label={`Actions for the Git Source ${row.name}`}
           entries={[
-            { id: "edit", label: "Change", isDisabled: !mayChange, onAction: () => setEditing(row) },
-            { id: "delete", label: "Delete", danger: true, isDisabled: !mayChange, onAction: () => setDeleting(row) },
+            { id: "edit", label: "Change", isDisabled: off, onAction: () => setEditing(row) },
+            { id: "delete", label: "Delete", danger: true, isDisabled: off, onAction: () => setDeleting(row) },
           ]}
         />
       ),
-    },
-  ];
+    });
+  }
   const first = asked.isPending && runtime.online && sources.length === 0;
   return (
     <Panel
       title="Git Sources"
       flush
       actions={
-        <Button small variant="primary" onPress={() => setEditing("new")} isDisabled={!mayChange}>
-          Add a Git Source
-        </Button>
+        isAdmin && (
+          <Button small variant="primary" onPress={() => setEditing("new")} isDisabled={off}>
+            Add a Git Source
+          </Button>
+        )
       }
     >
       {asked.isError && runtime.online && (

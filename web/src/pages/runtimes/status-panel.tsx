@@ -34,9 +34,11 @@ export function StatusPanel({ runtime }: { runtime: Runtime }) {
     <Panel
       title="Status"
       actions={
-        <Button small onPress={() => setChecking(true)} isDisabled={!isAdmin || !runtime.online || checking}>
-          Run checks
-        </Button>
+        isAdmin && (
+          <Button small onPress={() => setChecking(true)} isDisabled={!runtime.online || checking}>
+            Run checks
+          </Button>
+        )
       }
     >
       <Boxes runtime={runtime} problems={problems} />
@@ -81,11 +83,11 @@ function ProblemAction(props: { problem: Problem; runtime: Runtime; onCredential
     case "complete":
       return <CompleteLink name={runtime.name} />;
     case "credentials":
-      return (
-        <Button small variant="primary" onPress={onCredentials} isDisabled={!isAdmin || !runtime.online}>
+      return isAdmin ? (
+        <Button small variant="primary" onPress={onCredentials} isDisabled={!runtime.online}>
           Update credentials
         </Button>
-      );
+      ) : null;
     case "application":
       return (
         <Link
@@ -107,7 +109,7 @@ function ProblemAction(props: { problem: Problem; runtime: Runtime; onCredential
           className={buttonClass("secondary", true)}
           resetScroll={false}
         >
-          {problem.action === "components" ? "Show logs" : "See it"}
+          {problem.action === "components" && isAdmin ? "Show logs" : "See it"}
         </Link>
       );
     default:
