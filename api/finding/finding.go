@@ -8,7 +8,10 @@
 // It refuses to import anything: every plane uses it.
 package finding
 
-import "slices"
+import (
+	"slices"
+	"strconv"
+)
 
 // Severity is the weight of a finding.
 type Severity string
@@ -48,4 +51,12 @@ func (f Finding) String() string {
 // HasErrors reports whether any finding is an error.
 func HasErrors(findings []Finding) bool {
 	return slices.ContainsFunc(findings, func(f Finding) bool { return f.Severity == Error })
+}
+
+// Count formats a number of things with the word for one or for many.
+func Count(number int, one, many string) string {
+	if number == 1 {
+		return "1 " + one
+	}
+	return strconv.Itoa(number) + " " + many
 }

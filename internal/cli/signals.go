@@ -3,17 +3,24 @@ package cli
 import (
 	"context"
 	"io"
+	"log/slog"
 	"os"
 	"os/signal"
 	"syscall"
 
 	"slipway.dev/slipway/internal/cli/exit"
+	"slipway.dev/slipway/internal/kube"
 )
 
 // Main runs the command line of the process and returns the exit code. The
 // first SIGINT or SIGTERM cancels the command's context, so that it shuts down
 // gracefully; a second one exits at once.
 func Main() int {
+	// Libraries log to these by default, and their lines would appear between
+	// those of a command. Roles have loggers of their own.
+	quiet := slog.New(slog.DiscardHandler)
+	slog.SetDefault(quiet)
+	kube.LogTo(quiet)
 	return runProcess(Execute)
 }
 

@@ -94,12 +94,18 @@ func untrusted(chain []*x509.Certificate, roots *x509.CertPool) (message, fix st
 	// Distinct messages, because the fixes differ: a CA certificate, or the
 	// complete chain.
 	case bytes.Equal(leaf.RawIssuer, leaf.RawSubject):
-		return "the certificate is self-signed and not trusted" + defaultOf(leaf), "use a certificate of a trusted CA, for example by ACME, or configure the platform to trust it (caCerts)"
+		return "the certificate is self-signed and not trusted" + defaultOf(leaf), trustHint()
 	case len(chain) == 1:
 		return "the CA " + leaf.Issuer.String() + " is not trusted, or the server omits intermediate certificates: " + err.Error(),
 			"put the whole chain into the Secret, the leaf first"
 	}
-	return "the certificate is not signed by a trusted CA: " + err.Error(), "use a certificate of a trusted CA, or configure the platform to trust it (caCerts)"
+	return "the certificate is not signed by a trusted CA: " + err.Error(), trustHint()
+}
+
+// trustHint describes what to do about a CA that is not trusted: the Ingress
+// gets another certificate, or both the platform and this command trust the CA.
+func trustHint() string {
+	return "use a certificate of a trusted CA: name its Secret in global.runtime.ingress.tls; or have the platform trust the CA with runtimes.caSecretKeyRef of its chart, and this check with --ca-file"
 }
 
 // defaultOf recognizes the default certificates of controllers.

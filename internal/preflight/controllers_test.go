@@ -1,6 +1,8 @@
 package preflight_test
 
 import (
+	"context"
+	"encoding/json"
 	"os"
 	"strings"
 	"testing"
@@ -10,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 
 	"slipway.dev/slipway/internal/access/mode"
 	"slipway.dev/slipway/internal/edge/pkitest"
@@ -77,7 +80,7 @@ func controllerCases() []controllerCase {
 			}},
 		{"Slipway", "slipway.dev/ingress-controller", "registry.example.test/slipway:1", "app.kubernetes.io/name: slipway-edge",
 			"        args: [edge, --configFile=/etc/slipway/edge.yaml]\n      volumes: [{name: config, configMap: {name: config}}]\n" + balancedService + edgeConfig, []badState{
-				{"no endpoint", "ingressEndpoint", "allowEmptyServices", preflight.StatusReport, "publishedService", true},
+				{"no endpoint", "ingressEndpoint", "allowEmptyServices", preflight.StatusReport, "edge.status.enabled=true", false},
 			}},
 	}
 }
@@ -214,13 +217,23 @@ func TestEnterpriseCertificate(t *testing.T) {
 	clean(t, s.run(preflight.TLSCertificate))
 	s.options.Settings.Ingress.TLS = []mode.IngressTLS{{Hosts: []string{"other.example.com"}, SecretName: "other-tls"}}
 	s.installed(front())
+	ingresses := s.cluster.Client.NetworkingV1().Ingresses(s.options.Settings.Namespace)
+	// The release writes what its values have.
+	s.world.ChangeRelease = func(ctx context.Context, changes map[string]any) error {
+		tls, _, err := unstructured.NestedFieldNoCopy(changes, "global", "runtime", "ingress", "tls")
+		must.Do(t, err)
+		patch, err := json.Marshal(map[string]any{"spec": map[string]any{"tls": tls}})
+		must.Do(t, err)
+		_, err = ingresses.Patch(ctx, mode.RouterService, types.MergePatchType, patch, metav1.PatchOptions{})
+		return err
+	}
 	found := finds(t, s.run(preflight.TLSCertificate), preflight.TLSCertificate, preflight.Failed, "spec.tls")
 	if found.Apply == nil {
 		t.Fatal("it cannot be repaired")
 	}
 	must.Do(t, found.Apply(t.Context()))
 	clean(t, s.run(preflight.TLSCertificate))
-	ingress, err := s.cluster.Client.NetworkingV1().Ingresses(s.options.Settings.Namespace).Get(t.Context(), mode.RouterService, metav1.GetOptions{})
+	ingress, err := ingresses.Get(t.Context(), mode.RouterService, metav1.GetOptions{})
 	if err != nil || len(ingress.Spec.TLS) != 2 {
 		t.Errorf("the other certificate is gone: %v %v", ingress.Spec.TLS, err)
 	}
@@ -253,6 +266,19 @@ func TestALB(t *testing.T) {
 	finds(t, s.run(preflight.DNS), preflight.DNS, preflight.Failed, "slipway integration git add default")
 }
 
+// istioGateways defines the Gateways of Istio.
+const istioGateways = `
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: gateways.networking.istio.io}
+spec:
+  group: networking.istio.io
+  scope: Namespaced
+  names: {kind: Gateway, plural: gateways, singular: gateway}
+  versions:
+  - {name: v1alpha3, served: true, storage: true, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}
+`
+
 // TestIstio: R90, R91, R92: the gateway has an address before the install, and the
 // VirtualService leads all three prefixes to the router after it.
 func TestIstio(t *testing.T) {
@@ -260,12 +286,16 @@ func TestIstio(t *testing.T) {
 	off := false
 	s.options.Settings.Ingress = mode.IngressSettings{}
 	s.options.Settings.TunnelEnabled, s.options.Settings.IngressURL = &off, "https://"+testHost
-	s.options.Gateway = "istio-system/internal-router"
+	s.options.Gateway = s.options.Settings.Namespace + "/internal-router"
 	crds, err := os.ReadFile("../access/mode/testdata/crds.yaml")
 	must.Do(t, err)
 	s.apply(string(crds))
 	s.established("virtualservices.networking.istio.io")
+	s.apply(istioGateways)
+	s.established("gateways.networking.istio.io")
 	s.makeNode(&corev1.Node{ObjectMeta: metav1.ObjectMeta{GenerateName: "node-"}})
+	finds(t, s.run(preflight.IngressClass), preflight.IngressClass, preflight.Failed, "it does not exist")
+	s.cluster.Apply(t, s.options.Settings.Namespace, "apiVersion: networking.istio.io/v1alpha3\nkind: Gateway\nmetadata: {name: internal-router}\nspec: {}\n")
 	s.workload("Deployment", "auto", "istio: ingressgateway", balancedService)
 	finds(t, s.run(preflight.ExternalAddress), preflight.ExternalAddress, preflight.Failed, "pending")
 	s.balance("front", front())

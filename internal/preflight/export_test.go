@@ -1,20 +1,17 @@
 package preflight
 
-import "slipway.dev/slipway/internal/access/mode"
-
 // EndpointIn is endpointIn.
 func EndpointIn(text string) (string, bool) { return endpointIn(text) }
 
 // ImageIs is imageIs.
 func ImageIs(image string, names []string) bool { return imageIs(image, names) }
 
-// Verbs of the rights that an install may ask for, by group and resource.
-func RightsByResource() map[[2]string][]string {
+// RightsByResource returns the verbs of the permissions for objects, by group
+// and resource.
+func RightsByResource(objects []Object) map[[2]string][]string {
 	all := map[[2]string][]string{}
-	for _, chosen := range []mode.Mode{mode.Tunnel, mode.Ingress, mode.HTTPRoute, mode.Mesh} {
-		for _, one := range rightsFor(chosen, false) {
-			all[[2]string{one.group, one.resource}] = one.verbs
-		}
+	for _, one := range rightsFor(objects, "slipway") {
+		all[[2]string{one.group, one.resource}] = one.verbs
 	}
 	return all
 }

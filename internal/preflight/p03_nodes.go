@@ -30,19 +30,20 @@ func (n nodeNeed) met(has corev1.ResourceList) bool {
 // missing describes what a node lacks.
 func (n nodeNeed) missing(node corev1.Node) string {
 	var parts []string
-	if has := node.Status.Allocatable.Cpu(); has.Cmp(n.cpu) < 0 {
+	if has := node.Status.Capacity.Cpu(); has.Cmp(n.cpu) < 0 {
 		parts = append(parts, fmt.Sprintf("has %s of %s CPU", has, n.cpu.String()))
 	}
-	if has := node.Status.Allocatable.Memory(); has.Cmp(n.memory) < 0 {
+	if has := node.Status.Capacity.Memory(); has.Cmp(n.memory) < 0 {
 		parts = append(parts, fmt.Sprintf("has %s of %s memory", has, n.memory.String()))
 	}
 	return node.Name + " " + strings.Join(parts, " and ")
 }
 
-// checkNodeSize is P3: a node has 2 CPU and 5000 MB allocatable. It warns if
-// a node only fits the runtime itself.
+// checkNodeSize is P3: a node has 2 CPU and 5000 MB, which are the sizes that
+// clouds sell: what the system reserves of them does not count. It warns if a
+// node only fits the runtime itself, in what is left for Pods.
 func checkNodeSize(_ context.Context, in *CheckContext, out *Report) {
-	out.inspect("allocatable CPU and memory of the nodes")
+	out.inspect("CPU and memory of the nodes")
 	nodes, err := in.nodes()
 	if err != nil {
 		out.readError("nodes", err)
@@ -67,7 +68,7 @@ func evaluateNodes(nodes []corev1.Node, out *Report) {
 			lacks = append(lacks, node.Name+" takes no Pods (cordoned)")
 			continue
 		}
-		if wanted.met(node.Status.Allocatable) {
+		if wanted.met(node.Status.Capacity) {
 			out.inspect("%s is large enough", node.Name)
 			return
 		}

@@ -3,6 +3,7 @@ package preflight
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -34,6 +35,9 @@ func checkIngressClass(ctx context.Context, in *CheckContext, out *Report) {
 	if in.requestedMode() == mode.Ingress && !in.evaluateClass(view, out) {
 		return
 	}
+	if in.requestedMode() == mode.Mesh && !in.evaluateMesh(ctx, view, out) {
+		return
+	}
 	in.evaluateWorkloads(view, out)
 }
 
@@ -57,11 +61,16 @@ func (in *CheckContext) evaluateClass(view *controllerView, out *Report) bool {
 		if len(view.classes) > 0 {
 			found = "the cluster has " + shorten(view.classes)
 		}
-		finding := out.fail(named("IngressClass", "", name), "it does not exist; "+found, "name one that exists with --class, or install the controller")
+		finding := out.fail(named("IngressClass", "", name), "it does not exist; "+found, "name one that exists with --ingress-class, or install the controller")
 		in.offerClass(finding, name)
 		return false
 	}
 	out.inspect("its controller is %s", view.class.Spec.Controller)
+	if expected := controllerByID(ALB).Class; name == albClass && view.class.Spec.Controller != expected {
+		out.fail(named("IngressClass", "", name), fmt.Sprintf("its controller is %s, and that of AWS is %s: no load balancer is made", view.class.Spec.Controller, expected),
+			fmt.Sprintf("the controller of a class cannot change: kubectl delete ingressclass %[1]s, and create it with spec.controller %[2]s", name, expected))
+		return false
+	}
 	if !view.known {
 		out.warn(named("IngressClass", "", name), fmt.Sprintf("its controller %s is none that is known", view.class.Spec.Controller),
 			"check that it serves Ingresses with WebSockets and writes their status; the checks of the host show whether it works")
@@ -70,12 +79,61 @@ func (in *CheckContext) evaluateClass(view *controllerView, out *Report) bool {
 	return true
 }
 
+// evaluateMesh looks the Gateway of the mesh up, and reports whether Istio is
+// installed. A mesh needs only the URL of the runtime: without a Gateway, and
+// without Istio, nothing is missing.
+func (in *CheckContext) evaluateMesh(ctx context.Context, view *controllerView, out *Report) bool {
+	if in.Gateway == "" {
+		if !view.known {
+			out.skip("the cluster has no Istio, and no Gateway is named: another mesh serves the URL, see %s", URLResponse)
+		}
+		return view.known
+	}
+	namespace, name, qualified := strings.Cut(in.Gateway, "/")
+	if !qualified {
+		namespace, name = in.Settings.Namespace, in.Gateway
+	}
+	subject := named("Gateway", namespace, name)
+	out.inspect("%s of Istio", subject)
+	if !view.known {
+		out.fail(subject, "the cluster has no Istio, and so no such Gateway", "install Istio, or leave --gateway out if another mesh serves the URL")
+		return false
+	}
+	version, err := in.istioVersion()
+	if err == nil {
+		resource := schema.GroupVersionResource{Group: mode.IstioGroup, Version: version, Resource: "gateways"}
+		_, err = in.Cluster.Dynamic.Resource(resource).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
+	}
+	if err != nil {
+		out.missing(subject, err, "create it, or name another: kubectl get gateways."+mode.IstioGroup+" -A")
+	}
+	return true
+}
+
+// istioVersion returns the version of Istio's API that the cluster prefers, or
+// an empty one without Istio: old and new releases have no version in common.
+func (in *CheckContext) istioVersion() (string, error) {
+	groups, err := in.Cluster.Client.Discovery().ServerGroups()
+	if err != nil {
+		return "", err
+	}
+	for _, group := range groups.Groups {
+		if group.Name == mode.IstioGroup {
+			return group.PreferredVersion.Version, nil
+		}
+	}
+	return "", nil
+}
+
 // ownClass is the class of Slipway's edge.
 const ownClass = "slipway"
 
+// albClass is the class of AWS ALB, whose name is fixed.
+const albClass = "alb"
+
 // offerClass offers to create the class of ALB, whose name is fixed.
 func (in *CheckContext) offerClass(finding *Finding, name string) {
-	if name != "alb" {
+	if name != albClass {
 		return
 	}
 	text := fmt.Sprintf("apiVersion: networking.k8s.io/v1\nkind: IngressClass\nmetadata:\n  name: %s\nspec:\n  controller: %s\n", name, controllerByID(ALB).Class)

@@ -120,7 +120,7 @@ func nodeAddresses(nodes []corev1.Node) []string {
 
 // evaluateAddress checks whether an address is reachable from other networks.
 func evaluateAddress(subject, address string, out *Report) {
-	const near = "it is only reachable from this machine, and not for the platform and webhooks of Git providers (R103)"
+	const near = "it is only reachable from this machine, and not for the platform and webhooks of Git providers"
 	// Load balancers report an IP address or a host name.
 	parsed, err := netip.ParseAddr(address)
 	switch {

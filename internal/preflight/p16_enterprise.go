@@ -2,14 +2,12 @@ package preflight
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"slipway.dev/slipway/internal/access/mode"
 )
@@ -82,16 +80,12 @@ func (in *CheckContext) evaluateIngressTLS(ctx context.Context, host string, nam
 	if len(names) != 1 {
 		return
 	}
-	// The merge patch replaces the list, so existing entries are included.
-	tls := append(slices.Clone(ingress.Spec.TLS), networkingv1.IngressTLS{Hosts: []string{host}, SecretName: names[0]})
-	patch, err := json.Marshal(map[string]any{"spec": map[string]any{"tls": tls}})
-	if err != nil {
-		return
+	// A value of the release: a patch of the Ingress would be a conflict in its
+	// next upgrade. The list is replaced, so existing entries are included.
+	var tls []any
+	for _, one := range append(slices.Clone(ingress.Spec.TLS), networkingv1.IngressTLS{Hosts: []string{host}, SecretName: names[0]}) {
+		tls = append(tls, map[string]any{"hosts": one.Hosts, "secretName": one.SecretName})
 	}
-	finding.Fix = fmt.Sprintf("set global.runtime.ingress.tls to [{hosts: [%s], secretName: %s}] and upgrade the release, or let --fix patch the Ingress until then", host, names[0])
-	finding.Plan = fmt.Sprintf("merge into the %s: %s", subject, patch)
-	finding.Apply = func(ctx context.Context) error {
-		_, err := in.Cluster.Client.NetworkingV1().Ingresses(in.Settings.Namespace).Patch(ctx, mode.RouterService, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: fieldManager})
-		return err
-	}
+	finding.Fix = fmt.Sprintf("set global.runtime.ingress.tls to [{hosts: [%s], secretName: %s}] and upgrade the release, or let --fix do it", host, names[0])
+	in.offerRelease(finding, map[string]any{"global": map[string]any{"runtime": map[string]any{"ingress": map[string]any{"tls": tls}}}})
 }

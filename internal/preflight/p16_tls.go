@@ -18,7 +18,8 @@ import (
 
 // checkTLSCertificate is P16: the certificate that a handshake with the host
 // returns, by chain, name and expiry (R84), and the Secrets of the Ingress.
-// Before the installation a valid Secret is sufficient, because the
+// Before the installation it is sufficient that the Ingress brings a
+// certificate: a Secret that is valid or still to come, or an issuer. The
 // controller serves it only after the Ingress exists.
 func checkTLSCertificate(ctx context.Context, in *CheckContext, out *Report) {
 	address := in.externalURL(out)
@@ -33,7 +34,7 @@ func checkTLSCertificate(ctx context.Context, in *CheckContext, out *Report) {
 	}
 	// Secrets are checked first: their result decides the severity of the
 	// handshake's problems.
-	fromSecret := in.evaluateSecrets(ctx, address.Hostname(), out)
+	coming := in.evaluateSecrets(ctx, address.Hostname(), out) || in.issuerNamed(out)
 	in.evaluateEnterpriseTLS(ctx, address.Hostname(), out)
 	// The handshake shows what clients get, regardless of the objects in the
 	// cluster contain.
@@ -49,9 +50,9 @@ func checkTLSCertificate(ctx context.Context, in *CheckContext, out *Report) {
 		return
 	}
 	for _, problem := range evaluateChain(chain, address.Hostname(), in.Roots, in.Now()) {
-		// The controller still presents its default certificate, which the
-		// Ingress will replace.
-		if fromSecret && in.Stage == Before {
+		// The controller still presents its default certificate, which that of
+		// the Ingress will replace.
+		if coming && in.Stage == Before {
 			problem.Severity = finding.Warning
 		}
 		problem.Subject = address.Host
@@ -60,8 +61,8 @@ func checkTLSCertificate(ctx context.Context, in *CheckContext, out *Report) {
 	}
 }
 
-// evaluateSecrets checks the Secrets of the Ingress and reports whether a
-// valid one is for the host.
+// evaluateSecrets checks the Secrets of the Ingress and reports whether one
+// for the host is valid, or still to come.
 func (in *CheckContext) evaluateSecrets(ctx context.Context, host string, out *Report) bool {
 	if in.requestedMode() != mode.Ingress {
 		return false
@@ -77,6 +78,7 @@ func (in *CheckContext) evaluateSecrets(ctx context.Context, host string, out *R
 		found, err := in.Cluster.Client.CoreV1().Secrets(in.Settings.Namespace).Get(ctx, one.SecretName, metav1.GetOptions{})
 		switch {
 		case apierrors.IsNotFound(err):
+			good = true
 			out.pending(subject, "the Secret of the certificate does not exist", fmt.Sprintf("kubectl -n %s create secret tls %s --cert=CHAIN --key=KEY", in.Settings.Namespace, one.SecretName))
 		case err != nil:
 			out.readError("secrets", err)
@@ -90,6 +92,21 @@ func (in *CheckContext) evaluateSecrets(ctx context.Context, host string, out *R
 		}
 	}
 	return good
+}
+
+// issuerNamed reports whether an annotation of the Ingress names an issuer that
+// obtains the certificate when the Ingress exists: cert-manager, or an ACME
+// resolver of the controller.
+func (in *CheckContext) issuerNamed(out *Report) bool {
+	for _, name := range []string{
+		"cert-manager.io/cluster-issuer", "cert-manager.io/issuer", "kubernetes.io/tls-acme", "traefik.ingress.kubernetes.io/router.tls.certresolver",
+	} {
+		if value := in.Settings.Ingress.Annotations[name]; in.requestedMode() == mode.Ingress && value != "" {
+			out.inspect("the annotation %s: %s, which obtains a certificate", name, value)
+			return true
+		}
+	}
+	return false
 }
 
 // chainOf returns the certificates of a Secret; invalid blocks are skipped.

@@ -47,9 +47,15 @@ func (in *CheckContext) endpointStatus(ctx context.Context, view *controllerView
 		snippet := fmt.Sprintf(endpointConfig, one.namespace, service)
 		if !given {
 			finding := out.fail(one.String(), "it has no ingressEndpoint: Ingresses get no address, and their health stays Progressing", "add to its configuration:\n"+snippet)
-			// With several Services the right one is not known, so no fix is
-			// offered.
-			if len(view.services) == 1 {
+			// The edge is configured by its chart, and an argument beside that
+			// would be a conflict in its next upgrade. With several Services the
+			// right one is not known, so no fix is offered.
+			if view.controller.ID == SlipwayEdge {
+				finding.Fix = "upgrade its release with edge.status.enabled=true"
+				if one.namespace == in.Settings.Namespace {
+					in.offerRelease(finding, map[string]any{"edge": map[string]any{"status": map[string]any{"enabled": true}}})
+				}
+			} else if len(view.services) == 1 {
 				in.offerArgument(finding, one, endpointFlag+publishedLeaf, fmt.Sprintf("--%s%s=%s/%s", endpointFlag, publishedLeaf, one.namespace, service))
 			}
 			continue

@@ -33,9 +33,16 @@ func checkStatusReport(ctx context.Context, in *CheckContext, out *Report) {
 	if view == nil {
 		return
 	}
+	in.configuredStatus(ctx, view, out)
 	// What the controller does for other Ingresses is stronger evidence than
 	// its configuration.
 	out.inspect("other Ingresses of the class %s", in.Settings.Ingress.ClassName)
+	in.othersStatus(ctx, view, out)
+}
+
+// configuredStatus checks whether the controller is configured to report
+// addresses.
+func (in *CheckContext) configuredStatus(ctx context.Context, view *controllerView, out *Report) {
 	switch view.controller.ID {
 	case NGINXEnterprise:
 		in.enterpriseStatus(ctx, view, out)
@@ -45,7 +52,6 @@ func checkStatusReport(ctx context.Context, in *CheckContext, out *Report) {
 		in.endpointStatus(ctx, view, out)
 	case Ambassador, ALB, Istio:
 	}
-	in.othersStatus(ctx, view, out)
 }
 
 // awaitStatus waits until the Ingress of the runtime has an address.
@@ -73,11 +79,16 @@ func (in *CheckContext) awaitStatus(ctx context.Context, out *Report) {
 	default:
 		// An unknown controller is named by its class.
 		who, page := "the controller of the class "+in.Settings.Ingress.ClassName, "its documentation"
-		if view, err := in.controller(); err == nil && view.known {
+		view, err := in.controller()
+		known := err == nil && view.known
+		if known {
 			who, page = view.controller.Name, view.controller.Page
 		}
-		out.fail(subject, who+" writes no address into its status: its health stays Progressing",
-			"have the controller report it, see "+page+"; slipway preflight --stage before --only P18 shows what is missing")
+		out.fail(subject, who+" writes no address into its status: its health stays Progressing", "have the controller report it, see "+page)
+		// The reason is most often an option of the controller.
+		if known {
+			in.configuredStatus(ctx, view, out)
+		}
 	}
 }
 

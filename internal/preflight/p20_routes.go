@@ -1,6 +1,7 @@
 package preflight
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/url"
@@ -46,13 +47,13 @@ func (in *CheckContext) ingressRoutes(ctx context.Context, out *Report) {
 	ingress, err := in.routerIngress(ctx)
 	// The complete object is part of the fix, because users often edit these
 	// objects by hand.
-	fix := "upgrade the release, which writes it; it has to be:\n" + in.wantedYAML(mode.Ingress)
+	fix := in.reapplyHint() + "; it has to be:\n" + in.wantedYAML(mode.Ingress)
 	if err != nil {
-		out.missing(subject, err, fix)
+		in.offerRelease(out.missing(subject, err, fix), nil)
 		return
 	}
 	if class := ingress.Spec.IngressClassName; class == nil || *class != in.Settings.Ingress.ClassName {
-		out.fail(subject, "its ingressClassName is not "+in.Settings.Ingress.ClassName, fix)
+		in.offerRelease(out.fail(subject, "its ingressClassName is not "+in.Settings.Ingress.ClassName, fix), nil)
 	}
 	var lost []string
 	// Every host needs all three paths: webhooks may use another host than
@@ -65,8 +66,14 @@ func (in *CheckContext) ingressRoutes(ctx context.Context, out *Report) {
 		}
 	}
 	if len(lost) > 0 {
-		out.fail(subject, "it does not lead "+shorten(lost)+" to "+routerTarget(), fix)
+		in.offerRelease(out.fail(subject, "it does not lead "+shorten(lost)+" to "+routerTarget(), fix), nil)
 	}
+}
+
+// reapplyHint names the command that writes the objects of the release again.
+func (in *CheckContext) reapplyHint() string {
+	return fmt.Sprintf("slipway runtime upgrade %s --namespace %s --release %s --reapply writes it again",
+		in.Settings.Runtime, in.Settings.Namespace, cmp.Or(in.Release, defaultRelease))
 }
 
 // routerTarget returns the Service and port of the router.
@@ -102,10 +109,10 @@ func (in *CheckContext) httpRoutes(ctx context.Context, out *Report) {
 	resource := schema.GroupVersionResource{Group: "gateway.networking.k8s.io", Version: "v1", Resource: "httproutes"}
 	subject := named("HTTPRoute", in.Settings.Namespace, mode.RouterService)
 	out.inspect("the rules and the status of %s", subject)
-	fix := "upgrade the release, which writes it; it has to be:\n" + in.wantedYAML(mode.HTTPRoute)
+	fix := in.reapplyHint() + "; it has to be:\n" + in.wantedYAML(mode.HTTPRoute)
 	route, err := in.Cluster.Dynamic.Resource(resource).Namespace(in.Settings.Namespace).Get(ctx, mode.RouterService, metav1.GetOptions{})
 	if err != nil {
-		out.missing(subject, err, fix)
+		in.offerRelease(out.missing(subject, err, fix), nil)
 		return
 	}
 	// An HTTPRoute without hostnames accepts all hosts of its Gateway.
@@ -119,7 +126,7 @@ func (in *CheckContext) httpRoutes(ctx context.Context, out *Report) {
 		}
 	}
 	if len(lost) > 0 {
-		out.fail(subject, "it does not lead "+shorten(lost)+" to "+routerTarget(), fix)
+		in.offerRelease(out.fail(subject, "it does not lead "+shorten(lost)+" to "+routerTarget(), fix), nil)
 	}
 	in.routeAccepted(route, subject, out)
 }
@@ -167,7 +174,17 @@ func (in *CheckContext) routeAccepted(route *unstructured.Unstructured, subject 
 // meshRoutes checks the VirtualServices of the namespace. The fix needs a
 // valid gateway.
 func (in *CheckContext) meshRoutes(ctx context.Context, address *url.URL, out *Report) {
-	resource := schema.GroupVersionResource{Group: mode.IstioGroup, Version: mode.IstioVersion, Resource: "virtualservices"}
+	version, err := in.istioVersion()
+	if err != nil {
+		out.readError("VirtualServices", err)
+		return
+	}
+	// A mesh needs only the URL of the runtime, which P19 requests.
+	if version == "" && in.Gateway == "" {
+		out.skip("the cluster has no Istio: another mesh serves the URL, see %s", URLResponse)
+		return
+	}
+	resource := schema.GroupVersionResource{Group: mode.IstioGroup, Version: cmp.Or(version, mode.IstioVersion), Resource: "virtualservices"}
 	// The same evaluation as slipway runtime mesh verify.
 	settings := mode.MeshSettings{
 		Runtime: in.Settings.Runtime, Namespace: in.Settings.Namespace, Gateway: in.Gateway, Hosts: []string{address.Hostname()}, Version: in.RuntimeVersion,
@@ -195,6 +212,13 @@ func (in *CheckContext) meshRoutes(ctx context.Context, address *url.URL, out *R
 	}
 	failure := out.fail("VirtualServices of "+settings.Namespace, "the mesh does not lead all paths to the runtime"+wrong,
 		fmt.Sprintf("slipway runtime mesh apply --runtime %s -n %s --gateway GATEWAY --host %s", settings.Runtime, settings.Namespace, address.Hostname()))
+	// A VirtualService of the chart is repaired by its release: another writer
+	// would be a conflict in the next upgrade.
+	if in.inRelease("VirtualService") {
+		failure.Fix = in.reapplyHint()
+		in.offerRelease(failure, nil)
+		return
+	}
 	if in.Gateway == "" || finding.HasErrors(settings.Check(true)) {
 		return
 	}

@@ -61,8 +61,9 @@ func TestPlurals(t *testing.T) {
 			known[[2]string{group, resource.Name}] = true
 		}
 	}
-	for resource := range preflight.RightsByResource() {
-		if !known[resource] {
+	for resource := range preflight.RightsByResource(chartObjects("slipway")) {
+		// The chart brings its own kinds.
+		if !known[resource] && resource[0] != "argoproj.io" && resource[1] != "pods/log" {
 			t.Errorf("the API server knows no %v", resource)
 		}
 	}

@@ -1,7 +1,10 @@
 package preflight
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
+	"slices"
 
 	networkingv1 "k8s.io/api/networking/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -46,13 +49,31 @@ func addressesIn(ingress *networkingv1.Ingress) []string {
 }
 
 // missing reports that an object does not exist or could not be read. A
-// missing kind counts as a missing object.
-func (r *Report) missing(subject string, err error, fix string) {
-	switch {
+// missing kind counts as a missing object. It returns the finding of a missing
+// object, and nil for one that cannot be read.
+func (r *Report) missing(subject string, err error, fix string) *Finding {
 	// A cluster without the CRD cannot have the object either.
-	case apierrors.IsNotFound(err), meta.IsNoMatchError(err):
-		r.fail(subject, "it does not exist", fix)
-	default:
-		r.readError(subject, err)
+	if apierrors.IsNotFound(err) || meta.IsNoMatchError(err) {
+		return r.fail(subject, "it does not exist", fix)
 	}
+	r.readError(subject, err)
+	return nil
+}
+
+// inRelease reports whether the chart installs an object of a kind.
+func (in *CheckContext) inRelease(kind string) bool {
+	return slices.ContainsFunc(in.Objects, func(one Object) bool { return one.Kind == kind })
+}
+
+// offerRelease offers to repair an object of the release by changing the
+// release; nil applies it again.
+func (in *CheckContext) offerRelease(finding *Finding, changes map[string]any) {
+	if finding == nil || in.ChangeRelease == nil || in.Stage == Before {
+		return
+	}
+	finding.Plan = "apply the release " + in.Settings.Namespace + "/" + cmp.Or(in.Release, defaultRelease) + " again"
+	if text, err := json.Marshal(changes); err == nil && changes != nil {
+		finding.Plan = "upgrade the release " + in.Settings.Namespace + "/" + cmp.Or(in.Release, defaultRelease) + " with the values " + string(text)
+	}
+	finding.Apply = func(ctx context.Context) error { return in.ChangeRelease(ctx, changes) }
 }

@@ -74,6 +74,10 @@ type World struct {
 	// Adoption returns the patch that adopts a CustomResourceDefinition for a
 	// release, with a record to revert it; nil disables the fix.
 	Adoption func(live *metav1.PartialObjectMetadata, release, namespace string) ([]byte, error)
+	// ChangeRelease upgrades the release with changed values, or applies it
+	// again if they are nil; without it objects of the release are not
+	// repaired. Other writes would be conflicts in its next upgrade.
+	ChangeRelease func(ctx context.Context, changes map[string]any) error
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
 }
@@ -103,6 +107,9 @@ type Options struct {
 	Stage Stage
 	// Settings are the runtime's name, namespace, account and access mode.
 	Settings mode.Settings
+	// ByFlags is set if the settings come from flags, which findings then
+	// name instead of values.
+	ByFlags bool
 	// Gateway is the gateway of a mesh, as name or namespace/name.
 	Gateway string
 	// RuntimeVersion is the version of the runtime in a mesh; empty means
@@ -110,8 +117,11 @@ type Options struct {
 	RuntimeVersion string
 	// Release is the Helm release.
 	Release string
-	// SingleNamespace is set when the runtime is limited to its namespace.
-	SingleNamespace bool
+	// KeepCRDs is set if the CRDs of Argo CD are no part of the release.
+	KeepCRDs bool
+	// Objects are what the chart installs; without them the checks of
+	// permissions and owners are skipped.
+	Objects []Object
 	// HelmVersion is the version of the helm command; empty means the
 	// embedded library.
 	HelmVersion string

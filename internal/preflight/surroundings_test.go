@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
@@ -29,7 +30,29 @@ import (
 // tunnel is a runtime in a tunnel, in a namespace of its own.
 func tunnel(t testing.TB, cluster *kubetest.Cluster) preflight.Options {
 	t.Helper()
-	return preflight.Options{Release: "slipway-runtime", Settings: mode.Settings{Runtime: testRuntime, Namespace: cluster.Namespace(t)}}
+	namespace := cluster.Namespace(t)
+	return preflight.Options{Release: "slipway-runtime", Settings: mode.Settings{Runtime: testRuntime, Namespace: namespace}, Objects: chartObjects(namespace)}
+}
+
+// chartObjects are some objects of a chart: one kind of each API group.
+func chartObjects(namespace string) []preflight.Object {
+	var all []preflight.Object
+	for _, kind := range []schema.GroupVersionKind{
+		{Version: "v1", Kind: "ServiceAccount"}, {Version: "v1", Kind: "ConfigMap"}, {Version: "v1", Kind: "Service"},
+		{Group: "apps", Version: "v1", Kind: "Deployment"}, {Group: "batch", Version: "v1", Kind: "Job"},
+		{Group: "policy", Version: "v1", Kind: "PodDisruptionBudget"}, {Group: "networking.k8s.io", Version: "v1", Kind: "NetworkPolicy"},
+		{Group: "networking.k8s.io", Version: "v1", Kind: "Ingress"}, {Group: "networking.istio.io", Version: "v1alpha3", Kind: "VirtualService"},
+		{Group: "gateway.networking.k8s.io", Version: "v1", Kind: "HTTPRoute"},
+		{Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "Role"}, {Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "RoleBinding"},
+	} {
+		all = append(all, preflight.Object{GroupVersionKind: kind, Namespace: namespace, Name: "chart"})
+	}
+	for _, kind := range []schema.GroupVersionKind{
+		{Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "ClusterRole"}, {Group: "networking.k8s.io", Version: "v1", Kind: "IngressClass"},
+	} {
+		all = append(all, preflight.Object{GroupVersionKind: kind, Name: "chart"})
+	}
+	return all
 }
 
 // TestTunnel: R10, R11, R13, R44: a new cluster is ready for a tunnel, results come
@@ -127,8 +150,8 @@ func TestRights(t *testing.T) {
 	options := tunnel(t, cluster)
 	options.Only = []preflight.Code{preflight.Rights}
 	world := preflight.World{Cluster: limited(t, cluster, options.Settings.Namespace, "")}
-	found := finds(t, preflight.Run(t.Context(), world, options), preflight.Rights, preflight.Failed, "create,delete serviceaccounts")
-	for _, want := range []string{"roles.rbac.authorization.k8s.io", "customresourcedefinitions.apiextensions.k8s.io", "persistentvolumeclaims", "deployments.apps"} {
+	found := finds(t, preflight.Run(t.Context(), world, options), preflight.Rights, preflight.Failed, "get,list,watch,create,update,patch,delete serviceaccounts")
+	for _, want := range []string{"roles.rbac.authorization.k8s.io", "customresourcedefinitions.apiextensions.k8s.io", "escalate,bind clusterroles.rbac", "get pods/log", "create,delete namespaces", "deployments.apps"} {
 		if !strings.Contains(found.Message, want) {
 			t.Errorf("%q is not in %s", want, found.Message)
 		}

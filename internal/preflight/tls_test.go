@@ -80,7 +80,7 @@ func TestCertificateSecret(t *testing.T) {
 	s := &scene{t: t, cluster: cluster, world: world, options: options}
 	s.options.Settings.Namespace = cluster.Namespace(t)
 	s.options.Settings.Ingress.TLS = []mode.IngressTLS{{Hosts: []string{testHost}, SecretName: "prod-tls"}}
-	finds(t, s.run(preflight.TLSCertificate), preflight.TLSCertificate, preflight.Failed, "the Secret of the certificate does not exist")
+	finds(t, s.run(preflight.TLSCertificate), preflight.TLSCertificate, preflight.Warned, "the Secret of the certificate does not exist")
 	s.certificate(t, "prod-tls")
 	finds(t, s.run(preflight.TLSCertificate), preflight.TLSCertificate, preflight.Warned, "the controller's default certificate")
 }

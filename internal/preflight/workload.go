@@ -54,6 +54,11 @@ func (in *CheckContext) viewController(ctx context.Context) (*controllerView, er
 	// A mesh has no IngressClass; its ingress gateway takes the controller's
 	// place.
 	if in.requestedMode() == mode.Mesh {
+		// Any mesh can serve the URL of the runtime; only Istio is known.
+		istio, err := in.istioVersion()
+		if err != nil || istio == "" {
+			return view, err
+		}
 		view.known, view.controller = true, controllerByID(Istio)
 	} else if err := in.viewClass(ctx, view); err != nil {
 		return nil, err
@@ -212,7 +217,9 @@ func (in *CheckContext) needsController(out *Report) *controllerView {
 	if !view.known {
 		// The class of the chart's own edge does not exist before the
 		// installation.
-		if view.class == nil && in.Settings.Ingress.ClassName == ownClass {
+		if in.requestedMode() == mode.Mesh {
+			out.skip("the cluster has no Istio: another mesh serves the URL, see %s", URLResponse)
+		} else if view.class == nil && in.Settings.Ingress.ClassName == ownClass {
 			out.skip("the chart brings the class and the edge that serves it")
 		} else if view.class == nil {
 			out.skip("the IngressClass %q is not there: see P14", in.Settings.Ingress.ClassName)

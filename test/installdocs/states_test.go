@@ -120,11 +120,14 @@ func gatewayResource(plural string) schema.GroupVersionResource {
 	return schema.GroupVersionResource{Group: "gateway.networking.k8s.io", Version: "v1", Resource: plural}
 }
 
-// hasMesh gives the cluster the definitions of Istio and its ingress gateway.
+// hasMesh gives the cluster the definitions of Istio, its ingress gateway and the
+// Gateway of the pages.
 func hasMesh(t *testing.T, w *world, dir string) {
 	t.Helper()
 	hasRoutes(t, w)
+	w.define(t, schema.GroupVersionResource{Group: "networking.istio.io", Version: "v1alpha3", Resource: "gateways"}, "Gateway")
 	istioGateway().has(t, w, dir)
+	w.apply(t, "apiVersion: networking.istio.io/v1alpha3\nkind: Gateway\nmetadata: {name: public, namespace: istio-system}\nspec: {}\n")
 }
 
 // definition is one of a kind whose objects may have any fields.

@@ -108,7 +108,7 @@ func ingressSteps() []step {
 		{begins: "slipway runtime install prod", answers: yes, says: []string{installed}},
 		{begins: "slipway preflight", says: []string{sound}},
 		{begins: "kubectl create namespace slipway", anew: true, before: hasCertificate, answers: yes, says: []string{installed}},
-		{begins: "slipway preflight --mode httpRoute", anew: true, before: hasGateway, answers: yes, says: []string{installed, sound}},
+		{begins: "slipway preflight --mode http-route", anew: true, before: hasGateway, answers: yes, says: []string{installed, sound}},
 	}
 }
 
@@ -125,7 +125,7 @@ func meshSteps() []step {
 func preflightSteps() []step {
 	return []step{
 		{begins: "slipway preflight", before: together(community().has, hasMesh, hasGateway)},
-		{begins: "slipway preflight --mode ingress", before: func(t *testing.T, w *world, _ string) {
+		{begins: "slipway preflight --runtime prod --stage after", before: func(t *testing.T, w *world, _ string) {
 			t.Helper()
 			w.must(t, "slipway runtime install prod --create-key --mode ingress --host prod.example.com --ingress-class nginx --yes")
 		}, says: []string{sound}},

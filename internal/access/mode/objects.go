@@ -104,8 +104,29 @@ func IngressObject(settings Settings) Object {
 	}
 	return Object{
 		"apiVersion": "networking.k8s.io/v1", "kind": "Ingress",
-		"metadata": metadata(settings, given.Labels, given.Annotations), "spec": spec,
+		"metadata": metadata(settings, given.Labels, ingressAnnotations(given)), "spec": spec,
 	}
+}
+
+// ingressAnnotations returns the given annotations, and for the class of AWS ALB
+// those without which its load balancer does not serve the runtime: by default
+// it is internal and sends to node ports, which the router's ClusterIP Service
+// does not have.
+func ingressAnnotations(given IngressSettings) map[string]string {
+	if given.ClassName != "alb" {
+		return given.Annotations
+	}
+	ports := `[{"HTTPS": 443}]`
+	if given.Protocol == protocolHTTP {
+		ports = `[{"HTTP": 80}]`
+	}
+	made := map[string]string{
+		"alb.ingress.kubernetes.io/scheme": "internet-facing", "alb.ingress.kubernetes.io/target-type": "ip",
+		// The router refuses requests without a token, which is healthy.
+		"alb.ingress.kubernetes.io/success-codes": "200-499", "alb.ingress.kubernetes.io/listen-ports": ports,
+	}
+	maps.Copy(made, given.Annotations)
+	return made
 }
 
 // HTTPRouteObject renders the HTTPRoute of a runtime.

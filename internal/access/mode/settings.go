@@ -2,6 +2,7 @@ package mode
 
 import (
 	"fmt"
+	"strings"
 
 	"slipway.dev/slipway/internal/wire/platformv1"
 )
@@ -33,6 +34,22 @@ func (m Mode) String() string {
 		return "unresolved"
 	}
 	return fmt.Sprintf("Mode(%d)", int(m))
+}
+
+// Parse reads a mode as users write it in a flag. The HTTPRoute has the
+// spelling of flags and that of values.
+func Parse(text string) (Mode, error) {
+	switch strings.ReplaceAll(strings.ToLower(text), "-", "") {
+	case "tunnel":
+		return Tunnel, nil
+	case "ingress":
+		return Ingress, nil
+	case "httproute":
+		return HTTPRoute, nil
+	case "mesh":
+		return Mesh, nil
+	}
+	return Unresolved, fmt.Errorf("--mode %q is not known: choose tunnel, ingress, http-route or mesh", text)
 }
 
 // Wire returns the mode as the API has it.

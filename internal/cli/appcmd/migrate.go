@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -214,7 +215,7 @@ func (f *migrateFlags) printWrites(command *cobra.Command, writes []migrate.Writ
 		}
 		_, _ = fmt.Fprintln(command.OutOrStdout())
 		if len(write.Body) > 0 {
-			_, _ = fmt.Fprintf(command.OutOrStdout(), "  %s\n", printer.Printable(string(write.Body)))
+			_, _ = fmt.Fprintf(command.OutOrStdout(), "  %s\n", printer.Printable(strings.TrimSpace(string(write.Body))))
 		}
 	}
 }

@@ -36,7 +36,7 @@ func TestAppMigrate(t *testing.T) {
 	if got := w.App(t, "migrate --to "+w.TestNamespace+" -n "+argo); got.Code != 0 || !strings.Contains(got.Stdout, argo+"/shop") || !strings.Contains(got.Stdout, "yes") {
 		t.Errorf("%+v", got)
 	}
-	if got := w.App(t, line+" --dry-run"); got.Code != 0 || !strings.Contains(got.Stdout, "skip-reconcile") || !strings.Contains(got.Stdout, "delete Application") || settings() != before {
+	if got := w.App(t, line+" --dry-run"); got.Code != 0 || !strings.Contains(got.Stdout, "skip-reconcile") || !strings.Contains(got.Stdout, "delete Application") || strings.Contains(got.Stdout, "\ufffd") || settings() != before {
 		t.Errorf("%+v", got)
 	}
 	if got := w.App(t, line); got.Code != 2 || !strings.Contains(got.Stderr, "--yes") || settings() != before {

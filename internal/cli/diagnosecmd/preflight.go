@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"slipway.dev/slipway/api/finding"
 	"slipway.dev/slipway/internal/cli/exit"
 	"slipway.dev/slipway/internal/cli/printer"
 	"slipway.dev/slipway/internal/cli/prompt"
@@ -36,13 +37,18 @@ and Slipway's own edge are known, and each is checked against the requirements o
 documentation. Before the installation a name that does not resolve yet is a warning,
 afterwards it is an error.
 
+With --stage after everything that no flag gives comes from the installed release: the
+access mode, hosts, class and gateway, and the name of the runtime. With --runtime the
+platform names its namespace.
+
 With --fix it shows the repairs that it can make, asks for confirmation, makes them
 and checks again. The exit code is 1 when a check fails.`,
 		Example: `  slipway preflight
-  slipway preflight --mode ingress --host prod.example.com --class nginx
-  slipway preflight --mode ingress --host prod.example.com --class nginx --stage after
-  slipway preflight --mode mesh --ingress-url https://prod.example.com --gateway istio-system/public --stage after --fix
-  slipway preflight --mode ingress --host prod.example.com --class nginx --only P16,P21 -o json`,
+  slipway preflight --mode ingress --host prod.example.com --ingress-class nginx
+  slipway preflight --stage after
+  slipway preflight --stage after --runtime prod --fix
+  slipway preflight --mode mesh --ingress-url https://prod.example.com --gateway istio-system/public
+  slipway preflight --mode ingress --host prod.example.com --ingress-class nginx --only P16,P21 -o json`,
 		Args: cobra.NoArgs,
 	}
 	given.add(command)
@@ -99,11 +105,11 @@ func repair(command *cobra.Command, yes bool, results []preflight.Result, again 
 	var fixes []preflight.Finding
 	var codes []preflight.Code
 	for _, result := range results {
-		for _, finding := range result.Findings {
+		for _, found := range result.Findings {
 			// Most findings are for the user to repair, and have a text
 			// instead.
-			if finding.Apply != nil {
-				fixes = append(fixes, finding)
+			if found.Apply != nil {
+				fixes = append(fixes, found)
 				codes = append(codes, result.Code)
 			}
 		}
@@ -116,7 +122,7 @@ func repair(command *cobra.Command, yes bool, results []preflight.Result, again 
 		_, _ = fmt.Fprintf(command.ErrOrStderr(), "%s %s: will %s\n", fix.Code, printer.Printable(fix.Subject), printer.PrintableLines(asSentence(fix.Plan)))
 	}
 	// One prompt for all changes, after all of them are shown.
-	if err := prompt.New(command).Confirm(fmt.Sprintf("Make these %d changes?", len(fixes)), yes); err != nil {
+	if err := prompt.New(command).Confirm("Make "+finding.Count(len(fixes), "change", "changes")+"?", yes); err != nil {
 		return nil, err
 	}
 	// Fixes are independent, so an error does not stop the rest; the checks are
@@ -133,7 +139,7 @@ func repair(command *cobra.Command, yes bool, results []preflight.Result, again 
 	if len(problems) > 0 {
 		return nil, errors.Join(problems...)
 	}
-	printer.Note(command, "%d changes were made. Checking again:", len(fixes))
+	printer.Note(command, "%s. Checking again:", finding.Count(len(fixes), "change was made", "changes were made"))
 	return replaceResults(results, again(codes)), nil
 }
 

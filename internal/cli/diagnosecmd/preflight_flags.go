@@ -2,15 +2,16 @@ package diagnosecmd
 
 import (
 	"cmp"
-	"crypto/x509"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"slipway.dev/slipway/charts"
 	"slipway.dev/slipway/internal/access/mode"
 	"slipway.dev/slipway/internal/cli/apiclient"
 	"slipway.dev/slipway/internal/cli/exit"
@@ -19,7 +20,9 @@ import (
 	"slipway.dev/slipway/internal/cli/prompt"
 	"slipway.dev/slipway/internal/gitprovider"
 	"slipway.dev/slipway/internal/install/crds"
+	"slipway.dev/slipway/internal/install/handover"
 	"slipway.dev/slipway/internal/install/release"
+	"slipway.dev/slipway/internal/install/values"
 	"slipway.dev/slipway/internal/kube"
 	"slipway.dev/slipway/internal/preflight"
 	"slipway.dev/slipway/internal/secret"
@@ -40,7 +43,7 @@ type preflightFlags struct {
 	helm, repository       string
 	gitToken, gitUser      string
 	gitCA, gitKind, gitAPI string
-	fix, yes               bool
+	fix, yes, single       bool
 	preflight.Options
 }
 
@@ -51,18 +54,21 @@ func (f *preflightFlags) add(command *cobra.Command) {
 	flags := command.Flags()
 	kubeflags.Add(command.Flags(), &f.local)
 	flags.StringVar(&f.stage, "stage", string(preflight.Before), "stage of the installation: before or after")
-	flags.StringVar(&f.mode, "mode", "tunnel", "how the runtime is reached: tunnel, ingress, httpRoute or mesh")
+	flags.StringVar(&f.mode, "mode", "tunnel", "how the runtime is reached: tunnel, ingress, http-route or mesh")
 	flags.StringArrayVar(&f.hosts, "host", nil, "host of the runtime; may be repeated")
-	flags.StringVar(&f.class, "class", "", "IngressClass, for --mode ingress")
+	flags.StringVar(&f.class, "ingress-class", "", "IngressClass, for --mode ingress")
+	// class is a hidden alias of ingress-class.
+	flags.StringVar(&f.class, "class", "", "")
+	_ = flags.MarkHidden("class") // it is there
 	flags.StringVar(&f.protocol, "protocol", "", "protocol of the host: https (default) or http")
 	flags.StringVar(&f.url, "ingress-url", "", "URL of the runtime in a mesh (default https://HOST)")
-	flags.StringArrayVar(&f.gateways, "gateway", nil, "Gateway, as name or namespace/name, for --mode httpRoute and mesh; may be repeated")
+	flags.StringArrayVar(&f.gateways, "gateway", nil, "Gateway, as name or namespace/name, for --mode http-route and mesh; may be repeated")
 	flags.StringArrayVar(&f.tlsSecrets, "tls-secret", nil, "Secret with the certificate of the hosts, for --mode ingress; may be repeated")
 	flags.StringVarP(&f.Settings.Namespace, "namespace", "n", release.DefaultNamespace, "namespace of the runtime")
 	flags.StringVar(&f.Settings.Runtime, "runtime", release.DefaultRuntime, "name of the runtime")
 	flags.StringVar(&f.Release, "release", release.DefaultName, "name of the Helm release")
 	flags.StringVar(&f.account, "account", "", "id of the account, as in global.platform.accountId")
-	flags.BoolVar(&f.SingleNamespace, "single-namespace", false, "the runtime is limited to its namespace")
+	flags.BoolVar(&f.single, "single-namespace", false, "the runtime is limited to its namespace")
 	flags.StringVar(&f.helm, "helm-version", "", "version of Helm to install with (default the library of this program)")
 	flags.StringVar(&f.Token.SecretName, "token-secret", "", "Secret with the API key, in the namespace of the runtime")
 	flags.StringVar(&f.Token.SecretKey, "token-key", release.TokenKey, "key in that Secret")
@@ -105,7 +111,7 @@ func (f *preflightFlags) open(command *cobra.Command) (preflight.World, prefligh
 	world := preflight.World{Adoption: func(live *metav1.PartialObjectMetadata, release, namespace string) ([]byte, error) {
 		return crds.AdoptionOf(live, crds.Place{Name: release, Namespace: namespace})
 	}}
-	if world.Roots, err = f.roots(); err != nil {
+	if world.Roots, err = files.HostAuthorities(f.caFile); err != nil {
 		return world, options, nothing, exit.UsageError{Err: err}
 	}
 	if err := f.git(command, &world, &options); err != nil {
@@ -122,12 +128,52 @@ func (f *preflightFlags) open(command *cobra.Command) (preflight.World, prefligh
 	if world.Cluster, err = kubeflags.Connect(f.local); err != nil {
 		return world, options, nothing, err
 	}
-	return world, options, func() {
+	closeWorld := func() {
 		world.Cluster.Close()
 		if client != nil {
 			client.Close()
 		}
-	}, nil
+	}
+	if err := f.describe(command, &world, &options); err != nil {
+		closeWorld()
+		return world, options, nothing, err
+	}
+	return world, options, closeWorld, nil
+}
+
+// describe completes the options with the objects of the chart, and after the
+// installation with everything that the release has and no flag gives.
+func (f *preflightFlags) describe(command *cobra.Command, world *preflight.World, options *preflight.Options) error {
+	platform := "https://slipway.example.com" // only the objects of the chart count
+	if world.Platform != nil {
+		platform = world.Platform.URL
+	}
+	var given map[string]any
+	if options.Stage == preflight.After {
+		var err error
+		if given, err = f.fromRelease(command, world, options); err != nil {
+			return err
+		}
+	}
+	if given == nil {
+		options.ByFlags = true
+		given = release.AccessValues(options.Settings, platform)
+		if err := handover.MergeSets(given, []string{values.KeySingleNamespace + "=" + strconv.FormatBool(f.single)}, nil); err != nil {
+			return err
+		}
+	}
+	archive, err := charts.Archive(charts.Runtime)
+	if err != nil {
+		return err
+	}
+	chart, err := release.ReadChart(archive)
+	if err != nil {
+		return err
+	}
+	// Settings that the chart refuses are reported by P13, and the checks of
+	// its objects are skipped.
+	options.Objects, _ = chart.Objects(command.Context(), release.Place{Release: options.Release, Namespace: options.Settings.Namespace}, given)
+	return nil
 }
 
 // options converts the flags to options of the checks. It collects all
@@ -170,15 +216,18 @@ func (f *preflightFlags) options() (preflight.Options, error) {
 func (f *preflightFlags) accessMode(options *preflight.Options) error {
 	off := false
 	settings := &options.Settings
-	switch f.mode {
-	// The default of the chart: nothing to set.
-	case "tunnel":
-	case "ingress":
+	chosen, err := mode.Parse(f.mode)
+	switch chosen {
+	case mode.Unresolved:
+		return err
+	case mode.Tunnel:
+		// The default of the chart: nothing to set.
+	case mode.Ingress:
 		settings.Ingress = mode.IngressSettings{Enabled: true, Hosts: f.hosts, ClassName: f.class, Protocol: f.protocol}
 		for _, name := range f.tlsSecrets {
 			settings.Ingress.TLS = append(settings.Ingress.TLS, mode.IngressTLS{Hosts: f.hosts, SecretName: name})
 		}
-	case "httpRoute", "httproute":
+	case mode.HTTPRoute:
 		settings.HTTPRoute = mode.HTTPRouteSettings{Enabled: true, Hostnames: f.hosts, Protocol: f.protocol}
 		for _, gateway := range f.gateways {
 			namespace, name, qualified := strings.Cut(gateway, "/")
@@ -188,7 +237,7 @@ func (f *preflightFlags) accessMode(options *preflight.Options) error {
 			}
 			settings.HTTPRoute.ParentRefs = append(settings.HTTPRoute.ParentRefs, mode.ParentRef{Namespace: namespace, Name: name})
 		}
-	case "mesh":
+	case mode.Mesh:
 		// Mesh is the mode with the tunnel disabled and a URL that is served by
 		// other means.
 		settings.TunnelEnabled, settings.IngressURL = &off, f.url
@@ -199,29 +248,8 @@ func (f *preflightFlags) accessMode(options *preflight.Options) error {
 		if len(f.gateways) > 0 {
 			options.Gateway = f.gateways[0]
 		}
-	default:
-		return fmt.Errorf("--mode %q is not known: choose tunnel, ingress, httpRoute or mesh", f.mode)
 	}
 	return nil
-}
-
-// roots returns the CA certificates that may verify the host: those of the file
-// beside the system's, or nil for the system's alone. A machine without a
-// system pool uses the file alone.
-func (f *preflightFlags) roots() (*x509.CertPool, error) {
-	if f.caFile == "" {
-		return nil, nil
-	}
-	text, err := files.ReadAuthorities(f.caFile)
-	if err != nil {
-		return nil, fmt.Errorf("the authorities of the host: %w", err)
-	}
-	pool, err := x509.SystemCertPool()
-	if err != nil {
-		pool = x509.NewCertPool()
-	}
-	pool.AppendCertsFromPEM(text)
-	return pool, nil
 }
 
 // git prepares the checks of the Git provider. Without a token they are

@@ -35,6 +35,25 @@ func ReadAuthorities(path string) ([]byte, error) {
 	return text, nil
 }
 
+// HostAuthorities returns the CA certificates that may verify the host of a
+// runtime: those of the file beside the system's, or nil for the system's
+// alone. A machine without a system pool uses the file alone.
+func HostAuthorities(path string) (*x509.CertPool, error) {
+	text, err := ReadAuthorities(path)
+	if err != nil {
+		return nil, fmt.Errorf("the authorities of the host: %w", err)
+	}
+	if text == nil {
+		return nil, nil
+	}
+	pool, err := x509.SystemCertPool()
+	if err != nil {
+		pool = x509.NewCertPool()
+	}
+	pool.AppendCertsFromPEM(text)
+	return pool, nil
+}
+
 // ReadBounded reads a file of at most limit bytes. A larger file is an error and
 // is never truncated silently.
 func ReadBounded(path string, limit int) ([]byte, error) {

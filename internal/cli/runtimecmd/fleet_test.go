@@ -157,8 +157,11 @@ helm upgrade --install slipway-runtime --create-namespace --namespace slipway \
 			t.Errorf("%q is missing in\n%s", part, terraform)
 		}
 	}
-	w.Fails(t, "runtime install prod --mode ingress", 2, "global.runtime.ingress.hosts")
-	w.Fails(t, "runtime install prod --mode mesh", 2, "global.runtime.ingressUrl")
+	w.Fails(t, "runtime install prod --mode ingress", 2, "--host, --mode: an Ingress needs a host")
+	w.Fails(t, "runtime install prod --mode ingress --set a=b", 2, "global.runtime.ingress.hosts")
+	w.Fails(t, "runtime install prod --mode mesh", 2, "--ingress-url")
+	w.Fails(t, "runtime install prod --mode wire", 2, "choose tunnel, ingress, http-route or mesh")
+	w.Must(t, "runtime install prod --key-file prod.key --mode httpRoute --host prod.example.com --gateway infra/public --print helm")
 	w.Fails(t, "runtime install prod --mode tunnel --host x", 2, "--host is for --mode ingress and http-route")
 	w.Fails(t, "runtime install other --key-file missing --print helm", 2, "create one with --create-key")
 	w.Fails(t, "runtime install Prod --create-key", 2, "lower-case letters")

@@ -45,7 +45,10 @@ install the same. A new key is then written to a new file.`,
 	flags.StringVar(&given.Mode, "mode", "tunnel", "access mode of the platform: tunnel, ingress, http-route or mesh")
 	flags.StringArrayVar(&given.Hosts, "host", nil, "host of an Ingress or HTTPRoute; may be repeated")
 	flags.StringVar(&given.IngressClass, "ingress-class", "", "class of the Ingress")
-	flags.StringVar(&given.Gateway, "gateway", "", "Gateway of an HTTPRoute, as name or namespace/name")
+	// class is a hidden alias of ingress-class.
+	flags.StringVar(&given.IngressClass, "class", "", "")
+	_ = flags.MarkHidden("class") // it is there
+	flags.StringVar(&given.Gateway, "gateway", "", "Gateway of an HTTPRoute or a mesh, as name or namespace/name")
 	flags.StringVar(&given.IngressURL, "ingress-url", "", "URL of the runtime in a service mesh")
 	flags.BoolVar(&given.CreateKey, "create-key", false, "create an API key for the installation")
 	flags.StringVar(&given.KeyFile, "key-file", "", "file with the API key (with --print default NAME.key)")
@@ -60,7 +63,9 @@ install the same. A new key is then written to a new file.`,
 		}
 		// finish runs after parsing, because it depends on flags that were
 		// changed.
-		shared.finish(command, &given.Options)
+		if err := shared.finish(command, &given.Options); err != nil {
+			return err
+		}
 		return withOptionalPlatform(choice, func(platform lifecycle.Platform) error {
 			return lifecycle.Install(command.Context(), newUI(command), platform, name, given)
 		})

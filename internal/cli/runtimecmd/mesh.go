@@ -18,9 +18,11 @@ import (
 
 	"slipway.dev/slipway/api/finding"
 	"slipway.dev/slipway/internal/access/mode"
+	"slipway.dev/slipway/internal/cli/apiclient"
 	"slipway.dev/slipway/internal/cli/exit"
 	"slipway.dev/slipway/internal/cli/kubeflags"
 	"slipway.dev/slipway/internal/cli/printer"
+	"slipway.dev/slipway/internal/install/release"
 	"slipway.dev/slipway/internal/kube"
 )
 
@@ -33,13 +35,15 @@ const meshManager = "slipway-mesh"
 // none.
 type meshFlags struct {
 	mode.MeshSettings
-	choice kube.UserChoice
+	choice   kube.UserChoice
+	platform *apiclient.Choice
 }
 
 // runtimeMeshCommand returns slipway runtime mesh, which manages the Istio
-// routes to a runtime. It contacts the cluster and not the platform.
-func runtimeMeshCommand() *cobra.Command {
-	given := &meshFlags{}
+// routes to a runtime. It contacts the cluster, and the platform for a namespace
+// and a host that are not given.
+func runtimeMeshCommand(platform *apiclient.Choice) *cobra.Command {
+	given := &meshFlags{platform: platform}
 	command := &cobra.Command{
 		Use:   "mesh",
 		Short: "Route a service mesh to a runtime",
@@ -50,9 +54,9 @@ An older one needs one for its app-proxy and one for its event sources.`,
 	}
 	flags := command.PersistentFlags()
 	flags.StringVar(&given.Runtime, "runtime", "", "name of the runtime")
-	flags.StringVarP(&given.Namespace, "namespace", "n", "", "namespace of the runtime (default its name)")
+	flags.StringVarP(&given.Namespace, "namespace", "n", "", "namespace of the runtime (default as registered at the platform, or "+release.DefaultNamespace+")")
 	flags.StringVar(&given.Gateway, "gateway", "", "Gateway of the mesh, as name or namespace/name")
-	flags.StringArrayVar(&given.Hosts, "host", nil, "host of the runtime, as in ingressUrl; may be repeated")
+	flags.StringArrayVar(&given.Hosts, "host", nil, "host of the runtime, as in ingressUrl; may be repeated (default as registered at the platform)")
 	flags.StringVar(&given.Version, "runtime-version", "", "version of the runtime (default that of this program)")
 	flags.StringArrayVar(&given.EventSources, "event-source", nil, "event source of a runtime up to 0.0.542; may be repeated")
 	command.AddCommand(meshGenerateCommand(given), meshApplyCommand(given), meshVerifyCommand(given))
@@ -64,7 +68,9 @@ An older one needs one for its app-proxy and one for its event sources.`,
 func (f *meshFlags) settings(command *cobra.Command, needsGateway bool) (mode.MeshSettings, error) {
 	// A copy: the flags stay as the user gave them.
 	settings := f.MeshSettings
-	settings.Namespace = cmp.Or(settings.Namespace, settings.Runtime)
+	if err := f.complete(command.Context(), &settings); err != nil {
+		return settings, err
+	}
 	var problems []error
 	for _, found := range settings.Check(needsGateway) {
 		// Findings name settings; users set them as flags.
@@ -79,6 +85,32 @@ func (f *meshFlags) settings(command *cobra.Command, needsGateway bool) (mode.Me
 		return settings, exit.UsageError{Err: errors.Join(problems...)}
 	}
 	return settings, nil
+}
+
+// complete adds what no flag gives and the platform has registered: the namespace
+// of the runtime, and the host of its URL. Pipelines that give both need no
+// platform.
+func (f *meshFlags) complete(ctx context.Context, settings *mode.MeshSettings) error {
+	if settings.Runtime == "" || settings.Namespace != "" && len(settings.Hosts) > 0 {
+		return nil
+	}
+	client, err := apiclient.OpenOptional(f.platform)
+	if err != nil {
+		return err
+	}
+	if client != nil {
+		defer client.Close()
+		found, err := client.FindRuntime(ctx, settings.Runtime)
+		if err != nil {
+			return fmt.Errorf("%w; with --namespace and --host no platform is needed", err)
+		}
+		settings.Namespace = cmp.Or(settings.Namespace, found.GetNamespace())
+		if len(settings.Hosts) == 0 && found.GetAccessUrl() != "" {
+			settings.Hosts = []string{kubeflags.HostOf(found.GetAccessUrl())}
+		}
+	}
+	settings.Namespace = cmp.Or(settings.Namespace, release.DefaultNamespace)
+	return nil
 }
 
 // with returns a command's function that works on the VirtualServices in the
@@ -114,7 +146,7 @@ type meshTarget struct {
 }
 
 // meshGenerateCommand prints the VirtualServices as YAML, for kubectl or Git.
-// It needs neither a cluster nor a platform, so that pipelines can run it.
+// It needs no cluster, so that pipelines can run it.
 func meshGenerateCommand(given *meshFlags) *cobra.Command {
 	return &cobra.Command{
 		Use:     "generate",

@@ -28,14 +28,14 @@ func TestMeshGenerate(t *testing.T) {
 		hasNot     string
 	}{
 		{"R91 ours", "generate --runtime prod --gateway istio-system/public --host prod.example.com", 0,
-			[]string{"name: internal-router", "prefix: /workflows", "namespace: prod", "- istio-system/public"}, "cap-app-proxy"},
+			[]string{"name: internal-router", "prefix: /workflows", "namespace: slipway", "- istio-system/public"}, "cap-app-proxy"},
 		{"R91 newer", "generate --runtime prod -n rt --gateway g --host a.example.com --host b.example.com --runtime-version 0.0.543", 0,
 			[]string{"namespace: rt", "- a.example.com\n  - b.example.com"}, "cap-app-proxy"},
 		{"R92 older", "generate --runtime prod --gateway g --host a.example.com --runtime-version 0.0.542 --event-source push-github", 0,
 			[]string{"name: cap-app-proxy", "number: 3017", "prefix: /webhooks/prod/push-github", "host: push-github-eventsource-svc"}, "internal-router"},
 		{"R92 without event sources", "generate --runtime prod --gateway g --host a.example.com --runtime-version 0.0.542", 2, []string{"--event-source"}, "apiVersion"},
 		{"everything wrong", "generate --runtime Prod --host https://x --runtime-version x", 2,
-			[]string{"--runtime", "--namespace", "--gateway", "--host", "--runtime-version"}, "apiVersion"},
+			[]string{"--runtime", "--gateway", "--host", "--runtime-version"}, "apiVersion"},
 		{"a warning", "generate --runtime prod --gateway g --host a.example.com --event-source x", 0, []string{"warning", "--event-source"}, "eventsource-svc"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

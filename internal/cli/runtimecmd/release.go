@@ -1,15 +1,19 @@
 package runtimecmd
 
 import (
+	"errors"
 	"io"
+	"strings"
 
 	"github.com/spf13/cobra"
 
+	"slipway.dev/slipway/internal/cli/exit"
 	"slipway.dev/slipway/internal/cli/files"
 	"slipway.dev/slipway/internal/cli/kubeflags"
 	"slipway.dev/slipway/internal/install/lifecycle"
 	"slipway.dev/slipway/internal/install/release"
 	"slipway.dev/slipway/internal/kube"
+	"slipway.dev/slipway/internal/preflight"
 )
 
 // releaseFlags are the flags of install, upgrade and restore that do not map to
@@ -17,6 +21,8 @@ import (
 type releaseFlags struct {
 	local        kube.UserChoice
 	outputValues string
+	skip         []string
+	caFile       string
 }
 
 // add adds the flags that install, upgrade and restore share. Most are bound to
@@ -41,11 +47,24 @@ func (f *releaseFlags) add(command *cobra.Command, options *lifecycle.Options) {
 	flags.StringVar(&f.outputValues, "output-values", "", "write the values to a file; - is standard output")
 	flags.BoolVar(&options.KeepFailed, "keep-failed", false, "keep a release that is not healthy in time, for debugging")
 	flags.BoolVar(&options.SkipPreflight, "skip-preflight", false, "skip the checks of slipway preflight before and after")
+	flags.StringSliceVar(&f.skip, "skip", nil, "checks of slipway preflight to skip, such as P16,P21 or tls-cert")
+	flags.StringVar(&f.caFile, "ca-file", "", "PEM file with CA certificates that verify the host of the runtime, in addition to the system's")
 }
 
 // finish completes the options once the flags are parsed. It must be called
 // before the options are used.
-func (f *releaseFlags) finish(command *cobra.Command, options *lifecycle.Options) {
+func (f *releaseFlags) finish(command *cobra.Command, options *lifecycle.Options) error {
+	roots, err := files.HostAuthorities(f.caFile)
+	problems := []error{err}
+	options.Roots = roots
+	for _, name := range f.skip {
+		code, err := preflight.ParseCode(strings.TrimSpace(name))
+		problems = append(problems, err)
+		options.SkipChecks = append(options.SkipChecks, code)
+	}
+	if err := errors.Join(problems...); err != nil {
+		return exit.UsageError{Err: err}
+	}
 	// The default namespace gives way to the one of the platform's record; one
 	// that the user names does not.
 	options.NamespaceGiven = command.Flags().Changed("namespace")
@@ -67,4 +86,5 @@ func (f *releaseFlags) finish(command *cobra.Command, options *lifecycle.Options
 			})
 		}
 	}
+	return nil
 }

@@ -42,7 +42,7 @@ func TestRuntimeLife(t *testing.T) {
 // What is wrong is told before anything is touched, with the exit codes of slipway
 // helm validate and slipway preflight.
 func (w *releaseWorld) testRefused(t *testing.T) {
-	w.ends(t, "runtime install prod --create-key --set edge.replicas=many --set agent.replica=2 --yes", 1, "edge.replicas", "agent.replica", "2 error(s) in the values: nothing was changed")
+	w.ends(t, "runtime install prod --create-key --set edge.replicas=many --set agent.replica=2 --yes", 1, "edge.replicas", "agent.replica", "2 errors in the values: nothing was changed")
 	w.ends(t, "runtime install prod --create-key --set installer.skipValidation=true --yes", 1, "P3", "checks failed: nothing was changed; --skip-preflight")
 	w.ends(t, "runtime install prod"+quiet, 2, "there is no API key in the Secret slipway/slipway-user-token", "--create-key")
 	w.ends(t, "runtime install prod --create-key --set installer.skipValidation=true --skip-preflight", 2, "add --yes if it is intended")

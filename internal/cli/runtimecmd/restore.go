@@ -73,7 +73,9 @@ never was an Application of itself has no values in the repository: give them wi
 		if given.Access, given.Credentials, err = git.access(command); err != nil {
 			return err
 		}
-		shared.finish(command, &given.Options)
+		if err := shared.finish(command, &given.Options); err != nil {
+			return err
+		}
 		return finish(lifecycle.Restore(command.Context(), newUI(command), platform{client}, args[0], given))
 	})
 	return command

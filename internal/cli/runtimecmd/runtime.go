@@ -10,8 +10,8 @@ import (
 )
 
 // Command returns the command slipway runtime. The flags for the platform are
-// on each subcommand and not on the group, because mesh has no platform, and a
-// --runtime flag of its own.
+// on each subcommand and not on the group, because mesh has a --runtime flag of
+// its own.
 func Command() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "runtime",
@@ -32,6 +32,8 @@ func Command() *cobra.Command {
 		_ = each.RegisterFlagCompletionFunc("platform-context", apiclient.CompleteContexts) // the flag is there
 	}
 	command.AddCommand(fleet...)
-	command.AddCommand(runtimeMeshCommand())
+	mesh := runtimeMeshCommand(choice)
+	choice.AddFlags(mesh.PersistentFlags())
+	command.AddCommand(mesh)
 	return command
 }

@@ -9,6 +9,7 @@ import (
 	"connectrpc.com/connect"
 	"github.com/spf13/cobra"
 
+	"slipway.dev/slipway/api/finding"
 	"slipway.dev/slipway/internal/cli/apiclient"
 	"slipway.dev/slipway/internal/cli/exit"
 	"slipway.dev/slipway/internal/cli/files"
@@ -123,7 +124,7 @@ func printLeftovers(w io.Writer, left []release.Leftover) error {
 		_, err := fmt.Fprintln(w, "Nothing is left.")
 		return err
 	}
-	_, _ = fmt.Fprintf(w, "%d things are left:\n", len(left))
+	_, _ = fmt.Fprintln(w, finding.Count(len(left), "thing is left:", "things are left:"))
 	for _, one := range left {
 		name := one.Name
 		if one.Namespace != "" {

@@ -29,7 +29,10 @@ values. A chart that is older than the installed one is refused without --force.
 
 A runtime that is an Application of itself is upgraded in the Shared Configuration
 Repository: the command prints the file to change, and changes nothing. --print helm
-prints the equivalent Helm command.`,
+prints the equivalent Helm command.
+
+--reapply writes all objects as the chart has them even if nothing changes, and takes
+over fields that other tools have changed: it repairs a release.`,
 		Example: `  slipway runtime upgrade prod
   slipway runtime upgrade prod --set edge.replicas=3 --dry-run
   slipway runtime upgrade prod --chart oci://charts.example.com/gitops-runtime --version 0.2.0 --yes`,
@@ -39,10 +42,13 @@ prints the equivalent Helm command.`,
 	flags := command.Flags()
 	flags.BoolVar(&given.ResetValues, "reset-values", false, "discard the values of the installed release")
 	flags.BoolVar(&given.Force, "force", false, "also accept an older version, and also upgrade a runtime that is an Application of itself")
+	flags.BoolVar(&given.Reapply, "reapply", false, "write all objects again, also those that other tools have changed")
 	flags.StringVar(&given.Print, "print", "", "print the upgrade command for helm instead of upgrading")
 	command.RunE = func(command *cobra.Command, args []string) error {
 		// The namespace defaults to that of the registered runtime.
-		shared.finish(command, &given.Options)
+		if err := shared.finish(command, &given.Options); err != nil {
+			return err
+		}
 		return withOptionalPlatform(choice, func(platform lifecycle.Platform) error {
 			return lifecycle.Upgrade(command.Context(), newUI(command), platform, args[0], given)
 		})

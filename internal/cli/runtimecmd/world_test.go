@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -162,6 +163,10 @@ func (w *releaseWorld) ends(t *testing.T, line string, code int, wanted ...strin
 	got := w.release(t, line)
 	if got.Code != code {
 		t.Fatalf("%s: ended with %d, not %d:\n%s%s", line, got.Code, code, got.Stdout, got.Stderr)
+	}
+	// Libraries do not write between the lines of a command.
+	if foreign := regexp.MustCompile(`(?m)^([EWIF]\d{4} \d\d:|\d{4}/\d\d/\d\d \d\d:\d\d:\d\d |time=).*$`).FindString(got.Stdout + got.Stderr); foreign != "" {
+		t.Errorf("%s: a library logs %s", line, foreign)
 	}
 	for _, part := range wanted {
 		if !strings.Contains(got.Stdout+got.Stderr, part) {

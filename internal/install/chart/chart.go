@@ -62,6 +62,9 @@ func Read(archive []byte) (*Chart, error) {
 	return &Chart{loaded}, loaded.Validate()
 }
 
+// New returns a chart that is loaded already.
+func New(loaded *helmchart.Chart) *Chart { return &Chart{loaded} }
+
 // Version is that of the chart.
 func (c *Chart) Version() string { return c.loaded.Metadata.Version }
 

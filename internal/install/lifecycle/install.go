@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"slipway.dev/slipway/api/finding"
@@ -83,6 +84,9 @@ func (g *InstallOptions) install(ctx context.Context, o *operation) error {
 	}
 	defer o.close()
 	current, err := o.client.Current(ctx)
+	if apierrors.IsForbidden(err) {
+		return fmt.Errorf("%w: slipway preflight --only P4 prints the role that an installation needs", err)
+	}
 	if err != nil {
 		return err
 	}
@@ -150,7 +154,7 @@ func (g *InstallOptions) values(ctx context.Context, o *operation, name string) 
 	}
 	// The tunnel is named after the account, so its ID is read from the
 	// platform unless the values have it or select an Ingress.
-	if g.Mode == "tunnel" && joins && d.Text(values.KeyAccountID) == "" && o.platform != nil && !d.Flag(mode.KeyIngressEnabled) {
+	if len(access) == 0 && joins && d.Text(values.KeyAccountID) == "" && o.platform != nil && !d.Flag(mode.KeyIngressEnabled) {
 		me, err := o.platform.Me(ctx)
 		if err != nil {
 			return nil, err
@@ -181,16 +185,17 @@ func (g *InstallOptions) accessValues() ([]handover.Value, error) {
 			all = append(all, handover.Value{Key: fmt.Sprintf("%s[%d]", key, i), Text: host})
 		}
 	}
-	switch g.Mode {
-	case "tunnel":
+	chosen, err := mode.Parse(g.Mode)
+	switch chosen {
+	case mode.Tunnel:
 		// The tunnel is the chart's default and needs no values.
-	case "ingress":
+	case mode.Ingress:
 		all = append(all, handover.Value{Key: mode.KeyIngressEnabled, Text: "true", Plain: true})
 		list(mode.KeyIngressHosts)
 		if g.IngressClass != "" {
 			all = append(all, handover.Value{Key: mode.KeyIngressClassName, Text: g.IngressClass})
 		}
-	case "http-route":
+	case mode.HTTPRoute:
 		all = append(all, handover.Value{Key: mode.KeyHTTPRouteEnabled, Text: "true", Plain: true})
 		list(mode.KeyHTTPRouteHostnames)
 		// Without a namespace the Gateway is in that of the HTTPRoute, as the
@@ -204,13 +209,17 @@ func (g *InstallOptions) accessValues() ([]handover.Value, error) {
 		if name != "" {
 			all = append(all, handover.Value{Key: mode.KeyHTTPRouteParents + "[0].name", Text: name})
 		}
-	case "mesh":
+	case mode.Mesh:
 		if g.IngressURL != "" {
 			all = append(all, handover.Value{Key: mode.KeyIngressURL, Text: g.IngressURL})
 		}
 		all = append(all, handover.Value{Key: mode.KeyIngressEnabled, Text: "false", Plain: true}, handover.Value{Key: mode.KeyTunnelEnabled, Text: "false", Plain: true})
-	default:
-		return nil, InvalidError{fmt.Errorf("--mode %q is not known: choose tunnel, ingress, http-route or mesh", g.Mode)}
+		// With a Gateway the chart brings the VirtualService.
+		if g.Gateway != "" {
+			all = append(all, handover.Value{Key: values.KeyMeshEnabled, Text: "true", Plain: true}, handover.Value{Key: values.KeyMeshGateway, Text: g.Gateway})
+		}
+	case mode.Unresolved:
+		return nil, InvalidError{err}
 	}
 	return all, nil
 }
@@ -222,6 +231,10 @@ func (g *InstallOptions) check(o *operation) error {
 	_, findings := mode.Resolve(settings)
 	// A warning is shown at once and does not stop the installation.
 	for _, found := range findings {
+		// Without values of their own users know the flags only.
+		if len(g.Files) == 0 && len(g.Sets) == 0 && len(g.TextSets) == 0 {
+			found = mode.ByFlags(found)
+		}
 		if found.Severity == finding.Warning {
 			o.ui.Note("warning: %s", found)
 			continue
@@ -233,22 +246,32 @@ func (g *InstallOptions) check(o *operation) error {
 			problems = append(problems, fmt.Errorf("--%s %q: %s", one.flag, one.value, wrong[0]))
 		}
 	}
-	// An option of another mode would have no effect, so it is refused.
-	for _, one := range []struct {
-		flag, modes string
-		given       bool
-	}{
-		{"host", "ingress http-route", len(g.Hosts) > 0}, {"ingress-class", "ingress", g.IngressClass != ""},
-		{"gateway", "http-route", g.Gateway != ""}, {"ingress-url", "mesh", g.IngressURL != ""},
-	} {
-		if one.given && !slices.Contains(strings.Fields(one.modes), g.Mode) {
-			problems = append(problems, fmt.Errorf("--%s is for --mode %s", one.flag, strings.ReplaceAll(one.modes, " ", " and ")))
-		}
-	}
+	problems = append(problems, g.unusedFlags()...)
 	if joined := errors.Join(problems...); joined != nil {
 		return InvalidError{joined}
 	}
 	return nil
+}
+
+// unusedFlags refuses options of another mode, which would have no effect.
+func (g *InstallOptions) unusedFlags() []error {
+	chosen, _ := mode.Parse(g.Mode) // accessValues has reported an unknown one
+	var problems []error
+	for _, one := range []struct {
+		flag, words string
+		given       bool
+		modes       []mode.Mode
+	}{
+		{"host", "ingress and http-route", len(g.Hosts) > 0, []mode.Mode{mode.Ingress, mode.HTTPRoute}},
+		{"ingress-class", "ingress", g.IngressClass != "", []mode.Mode{mode.Ingress}},
+		{"gateway", "http-route and mesh", g.Gateway != "", []mode.Mode{mode.HTTPRoute, mode.Mesh}},
+		{"ingress-url", "mesh", g.IngressURL != "", []mode.Mode{mode.Mesh}},
+	} {
+		if one.given && !slices.Contains(one.modes, chosen) {
+			problems = append(problems, fmt.Errorf("--%s is for --mode %s", one.flag, one.words))
+		}
+	}
+	return problems
 }
 
 // printInstall prints what installs the runtime: commands of Helm, or Terraform. The
@@ -260,6 +283,10 @@ func (g *InstallOptions) printInstall(ctx context.Context, o *operation, flags [
 	}
 	if o.platform != nil && strings.HasPrefix(o.platform.BaseURL(), "http://") {
 		o.ui.Note("warning: the platform is at %s, which a runtime in a cluster may not reach, and which is not encrypted.", o.platform.BaseURL())
+	}
+	// Helm installs the folder crds of a chart whatever the values are.
+	if o.document.KeepsDefinitions() {
+		o.ui.Note("Helm does not read argo-cd.crds.install. Existing CustomResourceDefinitions stay as they are; with --skip-crds it creates none.")
 	}
 	// Helm cannot check the name, so it is checked before anything is printed.
 	if o.joins() {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -14,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
 
+	"slipway.dev/slipway/api/finding"
 	"slipway.dev/slipway/charts"
 	"slipway.dev/slipway/internal/backoff"
 	"slipway.dev/slipway/internal/install/handover"
@@ -61,6 +63,10 @@ type Options struct {
 	// SkipPreflight leaves out the preflight checks of both stages. The values
 	// are validated all the same.
 	SkipPreflight bool
+	// SkipChecks are single checks to leave out, of both stages.
+	SkipChecks []preflight.Code
+	// Roots verify the host of the runtime; nil means the system's CAs.
+	Roots *x509.CertPool
 	// SaveValues gets the merged values before anything is changed, if it is set. They
 	// may contain secrets.
 	SaveValues func(text []byte) error
@@ -153,6 +159,8 @@ type operation struct {
 	question, done string
 	// allowOlder permits a chart older than the installed one.
 	allowOlder bool
+	// reapply writes every object again, also if nothing changes.
+	reapply bool
 }
 
 // open connects to the cluster. A caller that gets no error calls close.
@@ -162,12 +170,16 @@ func (o *operation) open() error {
 		return InvalidError{err}
 	}
 	o.cluster = cluster
-	place := release.Place{Release: o.options.Release, Namespace: o.options.Namespace}
-	o.client, err = release.Open(cluster, place, func(line string) { o.ui.Note("%s", line) })
+	o.client, err = release.Open(cluster, o.place(), func(line string) { o.ui.Note("%s", line) })
 	if err != nil {
 		cluster.Close()
 	}
 	return err
+}
+
+// place is that of the release.
+func (o *operation) place() release.Place {
+	return release.Place{Release: o.options.Release, Namespace: o.options.Namespace}
 }
 
 // close closes the connection that open has made.
@@ -220,7 +232,7 @@ func (o *operation) run(ctx context.Context) error {
 	if err := o.check(ctx, preflight.Before); err != nil {
 		return err
 	}
-	plan, err := o.client.Plan(ctx, release.Spec{Chart: o.chart, Values: o.values, Secrets: o.secrets})
+	plan, err := o.client.Plan(ctx, release.Spec{Chart: o.chart, Values: o.values, Secrets: o.secrets, TakeOver: o.reapply})
 	if err != nil {
 		return err
 	}
@@ -239,7 +251,7 @@ func (o *operation) run(ctx context.Context) error {
 	case o.options.DryRun:
 		o.ui.Note("Nothing was changed.")
 		return nil
-	case plan.Empty():
+	case plan.Empty() && !o.reapply:
 		o.ui.Note("There is nothing to change.")
 		return nil
 	}
@@ -383,7 +395,7 @@ func (o *operation) validate(ctx context.Context) error {
 	if report.OK() {
 		return nil
 	}
-	return fmt.Errorf("%d error(s) in the values: nothing was changed", report.Errors())
+	return errors.New(finding.Count(report.Errors(), "error", "errors") + " in the values: nothing was changed")
 }
 
 // check runs the preflight checks of a stage, and shows those that found something.
@@ -391,12 +403,18 @@ func (o *operation) check(ctx context.Context, stage preflight.Stage) error {
 	if o.options.SkipPreflight {
 		return nil
 	}
-	world := preflight.World{Cluster: o.cluster}
+	world := preflight.World{Cluster: o.cluster, Roots: o.options.Roots}
 	// A runtime that joins no platform skips the checks of one.
 	if o.joins() {
 		world.Platform = o.platform.ForPreflight()
 	}
-	results := preflight.Run(ctx, world, o.preflightOptions(stage))
+	options := o.preflightOptions(stage)
+	objects, err := o.chart.Objects(ctx, o.place(), o.values)
+	if err != nil {
+		return err
+	}
+	options.Objects = objects
+	results := preflight.Run(ctx, world, options)
 	if err := context.Cause(ctx); err != nil {
 		return err
 	}
@@ -413,20 +431,14 @@ func (o *operation) check(ctx context.Context, stage preflight.Stage) error {
 	case stage == preflight.Before:
 		return fmt.Errorf("%d of %d checks failed: nothing was changed; --skip-preflight goes on all the same", wrong, len(results))
 	}
-	return fmt.Errorf("the runtime runs, and %d of %d checks failed: see slipway preflight --stage after", wrong, len(results))
+	return fmt.Errorf("the runtime runs, and %d of %d checks failed: %s looks again", wrong, len(results), AfterCommand(o.place()))
 }
 
-// preflightOptions derives the options of the preflight checks from the merged
-// values. It skips checks of a state that this operation itself brings about
-// later.
+// preflightOptions returns the options of the preflight checks. It skips checks
+// of a state that this operation itself brings about later.
 func (o *operation) preflightOptions(stage preflight.Stage) preflight.Options {
-	settings, _ := release.AccessSettings(o.document, o.options.Namespace) // it was validated
-	options := preflight.Options{
-		Stage: stage, Settings: settings, Release: o.options.Release, SingleNamespace: o.document.Flag(values.KeySingleNamespace),
-		Gateway: o.document.Text(values.KeyMeshGateway), Token: preflight.TokenSource{
-			Inline: o.document.Text(values.KeyToken) != "", SecretName: o.document.Text(values.KeyTokenRefName), SecretKey: o.document.Text(values.KeyTokenRefKey),
-		},
-	}
+	options := CheckOptions(o.document, o.place(), stage)
+	options.Skip = append(options.Skip, o.options.SkipChecks...)
 	if stage == preflight.Before && len(o.pendingSecrets) > 0 {
 		options.Skip = append(options.Skip, preflight.TokenOrigin) // the Secret is created later
 	}

@@ -26,6 +26,9 @@ type UpgradeOptions struct {
 	ResetValues bool
 	// Force allows an older chart, and upgrades a runtime that is kept in Git.
 	Force bool
+	// Reapply writes all objects again as the chart has them, and takes over
+	// fields that other tools have changed.
+	Reapply bool
 	// Print is helm to print the command of Helm instead of upgrading.
 	Print string
 }
@@ -54,7 +57,7 @@ func Upgrade(ctx context.Context, ui UI, platform Platform, name string, options
 	}
 	// registered is set so that validation and preflight do not take the
 	// runtime's own name for a conflict.
-	o := &operation{ui: ui, options: &options.Options, platform: platform, registered: true, allowOlder: options.Force}
+	o := &operation{ui: ui, options: &options.Options, platform: platform, registered: true, allowOlder: options.Force, reapply: options.Reapply}
 	var err error
 	if o.chart, err = options.findChart(ctx); err != nil {
 		return err
@@ -103,7 +106,7 @@ func (g *UpgradeOptions) prepare(ctx context.Context, o *operation, name string,
 	if g.ResetValues {
 		o.ui.Note("The values of the release are dropped: those of the files, of --set and the defaults of the chart are used.")
 	} else {
-		o.ui.Note("%s", fmt.Sprintf("The values of revision %d are kept (%d groups), over the defaults of the chart.", current.Revision, len(current.Values)))
+		o.ui.Note("%s", fmt.Sprintf("The values of revision %d are kept, over the defaults of the chart.", current.Revision))
 	}
 	o.question = fmt.Sprintf("Upgrade the runtime %s?", name)
 	o.done = fmt.Sprintf("The runtime %s is upgraded.", name)

@@ -1,6 +1,7 @@
 package release
 
 import (
+	"cmp"
 	"errors"
 
 	"slipway.dev/slipway/internal/access/mode"
@@ -16,7 +17,7 @@ func AccessSettings(document values.Document, namespace string) (mode.Settings, 
 		TunnelEnabled: document.FlagIfSet(mode.KeyTunnelEnabled), IngressURL: document.Text(mode.KeyIngressURL),
 		Ingress: mode.IngressSettings{
 			Enabled: document.Flag(mode.KeyIngressEnabled), Hosts: document.Texts(mode.KeyIngressHosts), ClassName: document.Text(mode.KeyIngressClassName),
-			Protocol: document.Text(mode.KeyIngressProtocol), Labels: document.TextMap(mode.KeyIngressLabels),
+			Protocol: document.Text(mode.KeyIngressProtocol), Labels: document.TextMap(mode.KeyIngressLabels), Annotations: document.TextMap(values.KeyIngressAnnotations),
 		},
 		HTTPRoute: mode.HTTPRouteSettings{
 			Enabled: document.Flag(mode.KeyHTTPRouteEnabled), Hostnames: document.Texts(mode.KeyHTTPRouteHostnames),
@@ -28,4 +29,26 @@ func AccessSettings(document values.Document, namespace string) (mode.Settings, 
 	parents, parentErr := values.Objects[mode.ParentRef](document, mode.KeyHTTPRouteParents)
 	settings.HTTPRoute.ParentRefs = parents
 	return settings, errors.Join(err, parentErr)
+}
+
+// AccessValues returns values with the settings, the opposite of
+// AccessSettings, for checks that run before there are values. The platform is
+// needed because the chart does not render without its URL.
+func AccessValues(settings mode.Settings, platform string) map[string]any {
+	runtime := map[string]any{"name": settings.Runtime, "ingressUrl": settings.IngressURL}
+	if given := settings.Ingress; given.Enabled {
+		runtime["ingress"] = map[string]any{
+			"enabled": true, "hosts": given.Hosts, "className": given.ClassName, "protocol": cmp.Or(given.Protocol, "https"), "tls": given.TLS,
+		}
+	}
+	if given := settings.HTTPRoute; given.Enabled {
+		runtime["httpRoute"] = map[string]any{
+			"enabled": true, "hostnames": given.Hostnames, "protocol": cmp.Or(given.Protocol, "https"), "parentRefs": given.ParentRefs,
+		}
+	}
+	made := map[string]any{"global": map[string]any{"platform": map[string]any{"url": platform}, "runtime": runtime}}
+	if settings.TunnelEnabled != nil {
+		made["tunnel-client"] = map[string]any{"enabled": *settings.TunnelEnabled}
+	}
+	return made
 }

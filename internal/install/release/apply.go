@@ -136,12 +136,15 @@ func (c *Client) write(ctx context.Context, plan *Plan) error {
 		_, err := install.RunWithContext(uninterrupted, plan.spec.Chart.loaded, maps.Clone(plan.spec.Values))
 		return err
 	}
+	if err := c.takeOver(uninterrupted, plan.after.Manifest); err != nil {
+		return err
+	}
 	// ResetValues, because the values of the spec are complete: none of an
 	// earlier revision may come back.
 	upgrade := action.NewUpgrade(c.config)
 	upgrade.Namespace, upgrade.ResetValues, upgrade.MaxHistory = c.place.Namespace, true, keptRevisions
 	upgrade.WaitStrategy, upgrade.WaitOptions, upgrade.Timeout = helmkube.HookOnlyStrategy, waiting, left
-	upgrade.Description = "upgraded by slipway"
+	upgrade.Description, upgrade.ForceConflicts = "upgraded by slipway", plan.spec.TakeOver
 	_, err := upgrade.RunWithContext(uninterrupted, c.place.Release, plan.spec.Chart.loaded, maps.Clone(plan.spec.Values))
 	return err
 }

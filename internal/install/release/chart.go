@@ -14,6 +14,9 @@ import (
 	"helm.sh/helm/v4/pkg/chart/v2/loader"
 	"helm.sh/helm/v4/pkg/registry"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"slipway.dev/slipway/internal/install/chart"
+	"slipway.dev/slipway/internal/preflight"
 )
 
 // pullTime bounds fetching a chart from a registry.
@@ -136,16 +139,35 @@ func newChart(loaded *helmchart.Chart) (*Chart, error) {
 	if err := loaded.Validate(); err != nil {
 		return nil, fmt.Errorf("the chart: %w", err)
 	}
-	chart := &Chart{loaded: loaded}
+	made := &Chart{loaded: loaded}
 	// The definitions of subcharts are included.
 	for _, one := range loaded.CRDObjects() {
 		objects, err := objectsOf(string(one.File.Data))
 		if err != nil {
 			return nil, fmt.Errorf("the chart's %s: %w", one.Name, err)
 		}
-		chart.crds = append(chart.crds, objects...)
+		made.crds = append(made.crds, objects...)
 	}
-	return chart, nil
+	return made, nil
+}
+
+// Objects returns what the chart installs with the values, hooks included. It
+// needs no cluster: the preflight checks derive the permissions from it before
+// anything is read with them.
+func (c *Chart) Objects(ctx context.Context, place Place, values map[string]any) ([]preflight.Object, error) {
+	rendered, err := chart.New(c.loaded).Render(ctx, values, chart.Release{Name: place.Release, Namespace: place.Namespace})
+	if err != nil {
+		return nil, err
+	}
+	var all []preflight.Object
+	add := func(objects []*unstructured.Unstructured, hook bool) {
+		for _, one := range objects {
+			all = append(all, preflight.Object{GroupVersionKind: one.GroupVersionKind(), Namespace: one.GetNamespace(), Name: one.GetName(), Hook: hook})
+		}
+	}
+	add(rendered.Objects, false)
+	add(rendered.Hooks, true)
+	return all, nil
 }
 
 // Older reports whether a version precedes another. Versions that cannot be

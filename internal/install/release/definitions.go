@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -14,7 +15,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 
+	"slipway.dev/slipway/api/finding"
 	"slipway.dev/slipway/internal/backoff"
+	"slipway.dev/slipway/internal/install/values"
 	"slipway.dev/slipway/internal/kube"
 )
 
@@ -41,7 +44,12 @@ func (c *Client) crds() dynamic.ResourceInterface {
 // of this release updated, and others left alone.
 func (c *Client) planCRDs(ctx context.Context, plan *Plan) error {
 	var foreign []string
+	kept := values.New(values.Runtime(), plan.spec.Values).KeepsDefinitions()
 	for _, crd := range plan.spec.Chart.crds {
+		// The user keeps the definitions of Argo CD outside of the release.
+		if group, _, _ := unstructured.NestedString(crd.Object, "spec", "group"); kept && group == "argoproj.io" {
+			continue
+		}
 		// Each request has a timeout of its own: a chart has many definitions.
 		bounded, cancel := context.WithTimeout(ctx, requestTime)
 		live, err := c.crds().Get(bounded, crd.GetName(), metav1.GetOptions{})
@@ -65,7 +73,7 @@ func (c *Client) planCRDs(ctx context.Context, plan *Plan) error {
 		}
 	}
 	if len(foreign) > 0 {
-		plan.Remarks = append(plan.Remarks, fmt.Sprintf("%d CustomResourceDefinitions are there and not marked as this release's (%s and so on): they stay as they are; slipway crds plan compares them", len(foreign), foreign[0]))
+		plan.Remarks = append(plan.Remarks, finding.Count(len(foreign), "CustomResourceDefinition is there and belongs to another owner (", "CustomResourceDefinitions are there and belong to another owner (")+strings.Join(foreign, ", ")+"): they stay as they are; slipway crds plan compares them")
 	}
 	return nil
 }

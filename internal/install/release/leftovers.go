@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
 
+	"slipway.dev/slipway/api/finding"
 	"slipway.dev/slipway/internal/kube"
 )
 
@@ -100,9 +101,13 @@ func (l *leftBehind) definitions(ctx context.Context, names []string) error {
 		if err != nil {
 			return fmt.Errorf("read the CustomResourceDefinition %s: %w", name, err)
 		}
+		// A definition of another runtime in the cluster is in use.
+		if marks := found.GetAnnotations(); found.GetLabels()[helmLabel] == helmManager && marks[helmRelease] != "" && !l.client.owns(found) {
+			continue
+		}
 		why := "it stays, because deleting it deletes every object of its kind"
 		if objects := l.objectsOf(ctx, name); objects > 0 {
-			why = fmt.Sprintf("it stays, because its %d objects would go with it", objects)
+			why = "it stays, because its " + finding.Count(objects, "object", "objects") + " would go with it"
 		}
 		l.add(ID{Group: kube.DefinitionResource().Group, Kind: crdKind, Name: name}, found, why)
 	}
@@ -315,7 +320,7 @@ func (l *leftBehind) namespace(ctx context.Context) error {
 	}
 	why := "it stays: it may still be in use"
 	if l.others > 0 {
-		why = fmt.Sprintf("it stays: it has %d other objects", l.others)
+		why = "it stays: it has " + finding.Count(l.others, "other object", "other objects")
 	}
 	l.add(ID{Kind: "Namespace", Name: name}, found, why)
 	return nil

@@ -57,6 +57,9 @@ type Spec struct {
 	Values map[string]any
 	// Secrets are created before the release.
 	Secrets []Secret
+	// TakeOver lets an upgrade take over fields that other tools have changed.
+	// Without it they are conflicts.
+	TakeOver bool
 }
 
 // Plan is what an operation will do. It is valid until the cluster changes.

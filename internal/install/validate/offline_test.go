@@ -118,7 +118,7 @@ func mistakes() []bad {
 		{"platform with a path", "https://slipway.example.com", "https://slipway.example.com/api", "error ValueInvalid global.platform.url"},
 		{"R120 every namespace", runtime, runtime + "    singleNamespace: true\nagent: {namespaces: ['*']}\n", "error NamespacesContradiction agent.namespaces"},
 		{"mesh without a Gateway", "global:\n  platform:", "tunnel-client: {enabled: false}\nglobal:\n  runtime: {name: prod, ingressUrl: 'https://prod.example.com', virtualService: {enabled: true}}\n  platform:", "error MeshGatewayMissing global.runtime.virtualService.gateway"},
-		{"R25 R27 values of other charts", "global:\n", "argo-cd: {crds: {install: false}}\nglobal:\n", "warning ValueIgnored argo-cd"},
+		{"R25 R27 values of other charts", "global:\n", "argo-cd: {fullnameOverride: other, crds: {install: false}}\nglobal:\n", "warning ValueIgnored argo-cd"},
 		{"too many replicas", "global:\n", "agent: {replicas: 11}\nglobal:\n", "error ValueInvalid agent.replicas"},
 	}
 }

@@ -234,7 +234,8 @@ func (i *inspection) probeAddress(ctx context.Context) {
 	// The finding is about the value that the address comes from.
 	key := map[mode.Mode]string{mode.Ingress: mode.KeyIngressHosts + "[0]", mode.HTTPRoute: mode.KeyHTTPRouteHostnames + "[0]", mode.Mesh: mode.KeyIngressURL}[i.chosen]
 	response, err := i.options.World.Get(ctx, address)
-	again := "check it again after the installation: slipway preflight --stage after, or set " + values.KeyIngressSkip + " to true"
+	later := "slipway preflight --stage after --namespace " + i.options.Namespace
+	again := "check it again after the installation: " + later + ", or set " + values.KeyIngressSkip + " to true"
 	// The router names its runtime in a header of each response, so that
 	// another runtime or server behind the address is detected.
 	switch {
@@ -243,7 +244,7 @@ func (i *inspection) probeAddress(ctx context.Context) {
 	case response.Router != "" && response.Router != i.settings.Runtime:
 		i.wrong(CodeAddressFails, key, address+" is served by the runtime "+response.Router, "give each runtime a host of its own")
 	case response.Router == "" && i.held != nil:
-		i.warn(CodeAddressFails, key, fmt.Sprintf("%s responds with %d, and not from the runtime", address, response.Status), "look at the Ingress: slipway preflight --stage after")
+		i.warn(CodeAddressFails, key, fmt.Sprintf("%s responds with %d, and not from the runtime", address, response.Status), "look at the Ingress: "+later)
 	case response.Status >= 500:
 		i.warn(CodeAddressFails, key, fmt.Sprintf("%s responds with %d", address, response.Status), again)
 	}

@@ -19,9 +19,12 @@ const (
 	// The runtime itself, and how it is reached.
 	KeyRuntimeName     = "global.runtime.name"
 	KeySingleNamespace = "global.runtime.singleNamespace"
-	KeyIngressSkip     = "global.runtime.ingress.skipValidation"
-	KeyMeshEnabled     = "global.runtime.virtualService.enabled"
-	KeyMeshGateway     = "global.runtime.virtualService.gateway"
+	// KeyIngressAnnotations are those of the Ingress, and KeyIngressSkip turns
+	// off the checks of the address.
+	KeyIngressAnnotations = "global.runtime.ingress.annotations"
+	KeyIngressSkip        = "global.runtime.ingress.skipValidation"
+	KeyMeshEnabled        = "global.runtime.virtualService.enabled"
+	KeyMeshGateway        = "global.runtime.virtualService.gateway"
 	// The credentials for Git, inline or in a Secret.
 	KeyGitUsername = "global.runtime.gitCredentials.username"
 	KeyGitPassword = "global.runtime.gitCredentials.password.value"
@@ -108,7 +111,7 @@ func accessValues() []Value {
 		{Key: ingress + "className", Rule: dnsName(), About: "IngressClass of the controller. Required for an Ingress."},
 		{Key: ingress + "hosts", Kind: TextList, Default: []any{}, About: "Hosts or addresses of the Ingress. The platform uses the first."},
 		{Key: ingress + "tls", Kind: ObjectList, Default: []any{}, About: "Certificates, as in the specification of an Ingress: each with hosts and secretName."},
-		{Key: ingress + "annotations", Kind: TextMap, Default: map[string]any{}, About: "Annotations of the Ingress."},
+		{Key: KeyIngressAnnotations, Kind: TextMap, Default: map[string]any{}, About: "Annotations of the Ingress."},
 		{Key: ingress + "labels", Kind: TextMap, Default: map[string]any{}, About: "Additional labels of the Ingress."},
 		{Key: KeyIngressSkip, Kind: Flag, Default: false, About: "Do not send a request to the address of the Ingress, HTTPRoute or mesh before the installation, for example because its DNS record comes later."},
 		{Key: route + "enabled", Kind: Flag, Default: false, About: "Reach the runtime through an HTTPRoute of the Gateway API instead of the tunnel."},

@@ -1,5 +1,7 @@
 package values
 
+import "strings"
+
 // agentValues are the values of the agent's Deployment.
 func agentValues() []Value {
 	const group = "agent."
@@ -22,7 +24,7 @@ func edgeValues() []Value {
 	return append([]Value{
 		{Key: group + "enabled", Kind: Flag, Default: true, About: "Install the edge: the ingress controller and its proxy."},
 		{Key: group + "replicas", Kind: Count, Default: 2, Rule: between(1, 100), About: "Replicas of the edge. All of them serve."},
-		{Key: group + "service.type", Default: "LoadBalancer", Rule: Rule{OneOf: []string{"LoadBalancer", "NodePort", "ClusterIP"}}, About: "Type of the Service that receives traffic."},
+		{Key: group + "service.type", Rule: Rule{Pattern: `^(LoadBalancer|NodePort|ClusterIP)$`, Means: "LoadBalancer, NodePort or ClusterIP"}, About: "Type of the Service that receives traffic: LoadBalancer, NodePort or ClusterIP. When empty, it is LoadBalancer, or ClusterIP if the runtime is reached through another Ingress controller, which has a load balancer already."},
 		{Key: group + "service.annotations", Kind: TextMap, Default: map[string]any{}, About: "Annotations of that Service."},
 		{Key: group + "service.externalTrafficPolicy", Default: "Local", Rule: Rule{OneOf: []string{"Local", "Cluster"}}, About: "Local preserves client addresses, and no node forwards traffic to another."},
 		{Key: group + "service.loadBalancerClass", About: "Implementation of the load balancer, if the cluster has several."},
@@ -57,6 +59,9 @@ func workloadValues(group string) []Value {
 	}
 }
 
+// ignoredPrefix starts the description of a group that is not used.
+const ignoredPrefix = "Accepted and ignored. "
+
 // foreignValues are the groups of charts that this one replaces or leaves out.
 // They are accepted with a warning, so that existing values files still
 // install.
@@ -75,7 +80,14 @@ func foreignValues() []Value {
 		{"redis", "It is not needed."},
 		{"redis-ha", "It is not needed."},
 	} {
-		made = append(made, Value{Key: chart.name, Kind: Object, Default: map[string]any{}, About: "Accepted and ignored. " + chart.why, Ignored: true})
+		// The four Argo projects, whose definitions users may keep outside of the
+		// release (R25).
+		argo := strings.HasPrefix(chart.name, "argo-") && chart.name != "argo-gateway"
+		about := ignoredPrefix + chart.why
+		if argo {
+			about += " crds.install=false leaves the definitions of the project to you."
+		}
+		made = append(made, Value{Key: chart.name, Kind: Object, Default: map[string]any{}, About: about, Ignored: true, Definitions: argo})
 	}
 	return made
 }

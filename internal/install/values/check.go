@@ -82,10 +82,7 @@ func unknown(at *node, name, key string) []finding.Finding {
 func (v Value) check(key string, given any) []finding.Finding {
 	// A group of another chart gets one warning, and its keys are not checked.
 	if filled, ok := given.(map[string]any); ok && v.Ignored {
-		if len(filled) == 0 {
-			return nil
-		}
-		return []finding.Finding{{Code: CodeIgnored, Severity: finding.Warning, Subject: key, Message: "it is not used: " + strings.TrimPrefix(v.About, "Taken and not used. "), Fix: "it can be left out"}}
+		return v.checkIgnored(key, filled)
 	}
 	// A null removes a default in Helm, and is valid for every kind.
 	if given == nil {
@@ -132,6 +129,27 @@ func (v Value) check(key string, given any) []finding.Finding {
 		}
 	}
 	return found
+}
+
+// checkIgnored checks the group of another chart. Its crds.install is honoured:
+// the release leaves the definitions of that project out. Settings that have a
+// key of their own here are named with it.
+func (v Value) checkIgnored(key string, filled map[string]any) []finding.Finding {
+	rest := maps.Clone(filled)
+	if crds, ok := rest["crds"].(map[string]any); ok && v.Definitions {
+		if _, wrongKind := crds["install"].(string); wrongKind {
+			return wrong(CodeKind, key+".crds.install", "it is a text, and has to be true or false, without quotes", "write true or false, without quotes")
+		}
+		delete(rest, "crds")
+	}
+	if len(rest) == 0 {
+		return nil
+	}
+	fix := "it can be left out"
+	if _, given := lookup(filled, "configs.tls.certificates"); given {
+		fix = "write the certificates of configs.tls.certificates to " + KeyRepositoryCerts + ", which has the same form; the rest can be left out"
+	}
+	return []finding.Finding{{Code: CodeIgnored, Severity: finding.Warning, Subject: key, Message: "it is not used: " + strings.TrimPrefix(v.About, ignoredPrefix), Fix: fix}}
 }
 
 // checkElement checks one element of a list or map, which is an object or a

@@ -164,3 +164,11 @@ func Objects[T any](d Document, key string) ([]T, error) {
 	}
 	return made, nil
 }
+
+// KeepsDefinitions reports whether the definitions of Argo CD are left to the
+// user and are no part of the release (R25).
+func (d Document) KeepsDefinitions() bool {
+	value, _ := lookup(d.given, "argo-cd.crds.install")
+	install, given := value.(bool)
+	return given && !install
+}

@@ -75,6 +75,9 @@ type Value struct {
 	// Ignored values are those of other charts: they are accepted, and do
 	// nothing.
 	Ignored bool
+	// Definitions is set for the group of a project whose crds.install is
+	// honoured.
+	Definitions bool
 }
 
 // Catalogue is every value of a chart.

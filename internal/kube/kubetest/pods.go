@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -16,8 +17,8 @@ import (
 const podTick = 50 * time.Millisecond
 
 // MakePodsReady stands in for the node of a cluster without one: until the test
-// ends it marks the Pods of a namespace as running and ready, though nothing
-// runs. The controllers do the rest. It pauses while asleep returns true; nil
+// ends it marks the Pods of a namespace as running and ready, and those of Jobs
+// as succeeded, though nothing runs. The controllers do the rest. It pauses while asleep returns true; nil
 // is never.
 func (c *Cluster) MakePodsReady(t testing.TB, namespace string, asleep func() bool) {
 	t.Helper()
@@ -46,10 +47,13 @@ func (c *Cluster) markReady(ctx context.Context, namespace string) {
 		return
 	}
 	for _, pod := range found.Items {
-		if pod.Status.Phase == corev1.PodRunning {
+		if pod.Status.Phase == corev1.PodRunning || pod.Status.Phase == corev1.PodSucceeded {
 			continue
 		}
-		const patch = `{"status":{"phase":"Running","conditions":[{"type":"Ready","status":"True"}]}}`
+		patch := `{"status":{"phase":"Running","conditions":[{"type":"Ready","status":"True"}]}}`
+		if pod.Labels[batchv1.JobNameLabel] != "" {
+			patch = `{"status":{"phase":"Succeeded"}}`
+		}
 		_, _ = client.Patch(ctx, pod.Name, types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{}, "status")
 	}
 }

@@ -204,8 +204,8 @@ export function preflightCommand(choice: InstallChoice): string {
   const hosts = choice.hosts.flatMap((host) => ["--host", host]);
   const reached: Record<Mode, string[]> = {
     tunnel: choice.accountID ? ["--account", choice.accountID] : [],
-    ingress: ["--mode", "ingress", ...hosts, ...(choice.ingressClass ? ["--class", choice.ingressClass] : [])],
-    "http-route": ["--mode", "httpRoute", ...hosts, ...(choice.gateway ? ["--gateway", choice.gateway] : [])],
+    ingress: ["--mode", "ingress", ...hosts, ...(choice.ingressClass ? ["--ingress-class", choice.ingressClass] : [])],
+    "http-route": ["--mode", "http-route", ...hosts, ...(choice.gateway ? ["--gateway", choice.gateway] : [])],
     mesh: ["--mode", "mesh", ...(choice.ingressURL ? ["--ingress-url", choice.ingressURL] : [])],
   };
   const words = ["slipway", "preflight", "--runtime", choice.name, ...reached[choice.mode], ...places(choice)];
