@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"net/url"
 	"slices"
@@ -113,7 +114,9 @@ func (g *stage) testGit(t *testing.T) {
 		t.Errorf("the Git Source is %v", answer)
 	}
 	hooks := h.provider.Hooks("team/apps")
-	want := fmt.Sprintf("https://%s-east.%s/webhooks/east/apps", g.account, tunnelDomain)
+	// The address has the port of the platform's public URL.
+	_, port, _ := net.SplitHostPort(strings.TrimPrefix(g.url, "https://"))
+	want := fmt.Sprintf("https://%s-east.%s:%s/webhooks/east/apps", g.account, tunnelDomain, port)
 	if len(hooks) != 1 || hooks[0].URL != want || hooks[0].Secret == "" {
 		t.Fatalf("the webhooks are %v, want %s", hooks, want)
 	}

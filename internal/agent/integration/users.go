@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -190,6 +191,11 @@ func (s *Service) RemoveIntegration(ctx context.Context, request *connect.Reques
 	stored, err := s.load(ctx, request.Msg.GetName())
 	if err != nil {
 		return nil, err
+	}
+	// It would be created again from the settings of the account.
+	if stored.name == defaultName && s.settings().GetProvider() != "" {
+		return nil, connect.NewError(connect.CodeFailedPrecondition,
+			errors.New("the integration default follows from the Git settings of the account, and cannot be removed: slipway account git set changes them, and slipway integration git deregister removes your token"))
 	}
 	if err := s.secrets().Delete(ctx, secretPrefix+stored.name, metav1.DeleteOptions{}); err != nil {
 		return nil, storeError("delete the Secret", secretPrefix+stored.name, err)

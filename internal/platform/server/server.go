@@ -225,7 +225,7 @@ func (p *platform) build(ctx context.Context) (err error) {
 	policies := apprights.New(p.Rights)
 	p.fleet, err = fleet.New(fleet.Options{
 		Policies: policies,
-		Store:    p.store, Signer: p.signer, TunnelDomain: p.TunnelDomain, TunnelURLs: p.hub.TunnelURLs,
+		Store:    p.store, Signer: p.signer, TunnelDomain: p.tunnelAuthority(), TunnelURLs: p.hub.TunnelURLs,
 		Values: p.Values, Stopping: p.stopping, Log: p.Log, Version: p.Version, Metrics: fleet.NewMetrics(p.Metrics.For("fleet")),
 	})
 	if err != nil {
@@ -251,4 +251,14 @@ func (p *platform) bootstrap(ctx context.Context) error {
 		return nil
 	}
 	return p.Announce(p.Email, password)
+}
+
+// tunnelAuthority returns the tunnel domain with the port of the public URL.
+// Tunnel hosts are served by the same listener, so that webhooks of Git hosts
+// need the same port.
+func (p *platform) tunnelAuthority() string {
+	if port := p.PublicURL.Port(); p.TunnelDomain != "" && port != "" {
+		return p.TunnelDomain + ":" + port
+	}
+	return p.TunnelDomain
 }
