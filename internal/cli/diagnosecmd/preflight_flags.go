@@ -35,16 +35,20 @@ type preflightFlags struct {
 	choice apiclient.Choice
 	local  kube.UserChoice
 
-	mode, stage, provider  string
-	hosts, only, skip      []string
-	class, url, protocol   string
-	gateways, tlsSecrets   []string
-	account, caFile        string
-	helm, repository       string
-	gitToken, gitUser      string
-	gitCA, gitKind, gitAPI string
-	fix, yes, single       bool
+	mode, stage, provider string
+	hosts, only, skip     []string
+	class, url, protocol  string
+	gateways, tlsSecrets  []string
+	account, caFile       string
+	helm, repository      string
+	gitFlags
+	fix, yes, single bool
 	preflight.Options
+}
+
+// gitFlags are those of the Git checks.
+type gitFlags struct {
+	gitToken, gitUser, gitCA, gitKind, gitAPI string
 }
 
 // add adds the flags to the command. The defaults are those of the chart, so

@@ -15,4 +15,7 @@
 // It refuses to install over a release that exists, and to touch one that
 // another operation works on. Secrets are in no line that it reports. The
 // objects of a plan may contain them: mask them before they are shown.
+//
+// See decision 0042 in docs/decisions: repairs go through the release, and an
+// upgrade takes over the fields of our own field managers.
 package release
