@@ -190,6 +190,7 @@ func entryPointOptions() map[string]string {
 		p + ".http.encodedCharacters.allowEncodedSemicolon":     `bool "false"`,
 		p + ".http.encodedCharacters.allowEncodedHash":          `bool "false"`,
 		p + ".http.encodedCharacters.allowBadEscapes":           `bool "false"`,
+		p + ".http.upgradeProtocols":                            `list ""`,
 		p + ".http.allowUnderscores":                            `bool "false"`,
 		p + ".http2.maxConcurrentStreams":                       `number "100"`,
 		p + ".http3":                                            `switch "false"`,

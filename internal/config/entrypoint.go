@@ -44,6 +44,7 @@ type EntryPointHTTP struct {
 	MaxHeaderBytes    int               `yaml:"maxHeaderBytes" description:"Maximum size of a request head, with all of its headers. The response to a larger one is 431."`
 	MaxHeaders        int               `yaml:"maxHeaders" description:"Maximum number of header lines of a request; HTTP/2 and HTTP/3 count each cookie separately."`
 	EncodedCharacters EncodedCharacters `yaml:"encodedCharacters"`
+	UpgradeProtocols  []string          `yaml:"upgradeProtocols" description:"Protocols that a client may switch its connection to with an Upgrade header, such as websocket or SPDY/3.1. After the switch the edge forwards bytes without reading them. A request for another protocol is served without its Upgrade header. When empty, only websocket is allowed."`
 	AllowUnderscores  bool              `yaml:"allowUnderscores" description:"Accept requests with underscores in header names. When false, they are refused, because many backends treat X_Forwarded_For as X-Forwarded-For. Names that are such a spelling of a known header are dropped in both cases."`
 }
 
@@ -176,9 +177,24 @@ func (c *checker) entryPoints(e *Edge) {
 		c.address(at+".address", point.Address)
 		c.networks(at+".proxyProtocol.trustedIPs", point.ProxyProtocol.TrustedIPs)
 		c.networks(at+".forwardedHeaders.trustedIPs", point.ForwardedHeaders.TrustedIPs)
+		c.upgrades(at+".http.upgradeProtocols", point.HTTP.UpgradeProtocols)
 		c.entryPointHTTP(at, &point)
 		c.redirection(e, name)
 		c.entryPointTransport(at+".transport", &point.Transport)
+	}
+}
+
+// upgrades checks the protocols of an entry point. A backend that switches to a
+// version of HTTP takes further requests that no rule has seen.
+func (c *checker) upgrades(option string, list []string) {
+	for _, text := range list {
+		name, version, _ := strings.Cut(strings.ToLower(text), "/")
+		switch {
+		case name == "" || strings.ContainsAny(name+version, " ,;/\"\t"):
+			c.add(option, "has %s: write a protocol such as websocket or SPDY/3.1", quoted(text))
+		case name == "h2c" || name == "h2" || name == "http" || name == "tls":
+			c.add(option, "has %s, whose requests would bypass the routes: remove it", quoted(text))
+		}
 	}
 }
 

@@ -82,6 +82,7 @@ func entryPoint(options *config.Edge, name string) (edge.EntryPoint, error) {
 	point.Limits.Fields = given.HTTP.MaxHeaders
 	point.Limits.Hazards = hazards(given.HTTP.EncodedCharacters)
 	point.Limits.Underscores = given.HTTP.AllowUnderscores
+	point.Limits.Upgrades = strings.ToLower(strings.Join(given.HTTP.UpgradeProtocols, ","))
 	point.MaxConns = given.Transport.MaxConnections
 	point.MaxConnsPerSource = given.Transport.MaxConnectionsPerSource
 	point.MaxBan = time.Duration(given.Transport.MaxHold)

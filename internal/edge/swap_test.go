@@ -120,7 +120,7 @@ func TestSwapUnderLoad(t *testing.T) {
 	}
 	s := start(t, tenantTable(all, 0))
 	tunnel := edgetest.Dial(t, s.address)
-	tunnel.Send("GET / HTTP/1.1\r\nHost: tenant-0.example\r\nConnection: upgrade\r\nUpgrade: edgetest.Echo\r\n\r\n")
+	tunnel.Send("GET / HTTP/1.1\r\nHost: tenant-0.example\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n")
 	if response, err := http.ReadResponse(tunnel.Reader, nil); err != nil || response.StatusCode != 101 {
 		t.Fatalf("got %v and %v", response, err)
 	}
@@ -158,7 +158,7 @@ func hijackEcho(t *testing.T, w http.ResponseWriter) {
 		return
 	}
 	defer conn.Close()
-	_, _ = io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: edgetest.Echo\r\n\r\n")
+	_, _ = io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
 	_, _ = io.Copy(conn, buffered)
 }
 

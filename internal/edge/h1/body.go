@@ -210,18 +210,25 @@ func (b *Body) afterSize() {
 }
 
 // extension checks what stands between a chunk size and its CRLF, and returns
-// its length, 0 while the line is not complete.
+// its length, 0 while the line is not complete. A quoted value has to end on the
+// line: a reader that looks for its end further on would take the data for it.
 func (b *Body) extension(buf []byte) (int, error) {
+	quoted, escaped := false, false
 	for i, c := range buf {
 		if i > maxExtension || b.extra+i > maxExtensions {
 			return 0, ErrChunkExtension
 		}
 		if c-0x20 <= 0x7e-0x20 {
+			quoted = quoted != (c == '"' && !escaped)
+			escaped = quoted && c == '\\' && !escaped
 			continue
 		}
 		end, err := lineEnd(buf[i:], ErrChunkExtension)
 		if end == 0 {
 			return 0, err
+		}
+		if quoted {
+			return 0, ErrChunkExtension
 		}
 		b.extra += i
 		return i, nil

@@ -32,8 +32,8 @@ func (c *Composer) Start(dst []byte, method, target, authority string) {
 }
 
 // Field adds a header. Fields about a connection are not allowed in the other
-// protocols and are refused; Host and Content-Length have parameters of their own
-// and are ignored.
+// protocols and are refused, as are values with white space around them; Host and
+// Content-Length have parameters of their own and are ignored.
 func (c *Composer) Field(name, value string) {
 	id := normalize.FieldOf(normalize.Bytes(name))
 	switch {
@@ -44,6 +44,8 @@ func (c *Composer) Field(name, value string) {
 		c.fail(ErrCoding)
 	case id.ConnectionOnly() && id != normalize.FieldVariant:
 		c.fail(ErrConnectionList)
+	case value != "" && (blank(value[0]) || blank(value[len(value)-1])):
+		c.fail(ErrValueBlank)
 	}
 	c.write(name, value)
 }

@@ -25,6 +25,7 @@ var (
 	// ErrFieldName: an empty header name, or one with a character that no
 	// header name has, a space before the colon among them.
 	ErrFieldName      = httperr.New(400, "field_name", "a header name is empty or has a character that header names do not have")
+	ErrValueBlank     = httperr.New(400, "value_blank", "a header value starts or ends with white space")
 	ErrUnderscore     = httperr.New(400, "underscore", "a header name has an underscore, which backends mistake for a hyphen")
 	ErrNoHost         = httperr.New(400, "no_host", "the Host header is missing")
 	ErrHostTwice      = httperr.New(400, "host_twice", "there is more than one Host header")

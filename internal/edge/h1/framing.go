@@ -2,6 +2,8 @@ package h1
 
 import (
 	"bytes"
+	"cmp"
+	"strings"
 
 	"slipway.dev/slipway/internal/edge/normalize"
 )
@@ -41,6 +43,7 @@ type control struct {
 	protocol span // of the last Upgrade
 	trailers bool // TE has trailers
 	announce bool // there is a Trailer
+	passed   bool // there is a CDN-Loop
 	named    []span
 }
 
@@ -82,6 +85,8 @@ func (f *Fields) gather(c *control) error {
 			}
 		case normalize.FieldTrailer:
 			c.announce = true
+		case normalize.FieldCDNLoop:
+			c.passed = true
 		}
 	}
 	return nil
@@ -201,7 +206,8 @@ func (h *Head) finish(buf []byte, limits *Limits) error {
 	}
 	h.KeepAlive = !c.close && (h.Minor == 1 || c.keep)
 	h.AcceptsTrailers = c.trailers && h.Minor == 1
-	if c.upgrade && c.upgrades == 1 && h.Minor == 1 && forwardable(c.protocol.of(buf)) {
+	h.Passed = c.passed
+	if c.upgrade && c.upgrades == 1 && h.Minor == 1 && forwardable(c.protocol.of(buf), limits.Upgrades) {
 		h.upgrade = c.protocol
 	}
 	if err := h.expect(); err != nil {
@@ -236,12 +242,13 @@ func (h *Head) expect() error {
 }
 
 // forwardable reports whether protocol is one that the edge passes on in an
-// Upgrade: exactly one, and none that would carry requests past the edge. A
-// backend that switches to h2c takes further requests unseen.
-func forwardable(protocol []byte) bool {
-	name, version, versioned := bytes.Cut(protocol, []byte("/"))
-	if !token(name) || versioned && !token(version) {
-		return false
+// Upgrade: exactly one of those that are allowed. A backend that switches to h2c,
+// for example, takes further requests unseen.
+func forwardable(protocol []byte, allowed string) bool {
+	for name := range strings.SplitSeq(cmp.Or(allowed, "websocket"), ",") {
+		if normalize.EqualFold(protocol, name) {
+			return true
+		}
 	}
-	return !normalize.EqualFold(name, "h2c") && !normalize.EqualFold(name, "h2") && !normalize.EqualFold(name, "http") && !normalize.EqualFold(name, "tls")
+	return false
 }

@@ -48,6 +48,9 @@ type Head struct {
 	ExpectContinue bool
 	// AcceptsTrailers reports that the client accepts trailers.
 	AcceptsTrailers bool
+	// Passed reports that there is a CDN-Loop: the request has passed proxies that
+	// add one, perhaps this edge itself.
+	Passed bool
 	// Framing is how the body ends: NoBody, Fixed or Chunked.
 	Framing Framing
 	// Length is the length of a body that is Fixed.

@@ -46,7 +46,7 @@ var requests = []struct {
 	{"asterisk", "OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\n", []string{"path * "}},
 	{"WebDAV", "VERSION-CONTROL /a HTTP/1.1\r\nHost: a\r\n\r\n", []string{"VERSION-CONTROL /a"}},
 	{"WebSocket", "GET /chat HTTP/1.1\r\nHost: a\r\nConnection: keep-alive, Upgrade\r\nUpgrade: WebSocket\r\n\r\n", []string{`upgrade "WebSocket"`}},
-	{"SPDY for exec", "POST /exec HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: SPDY/3.1\r\n\r\n", []string{`upgrade "SPDY/3.1"`}},
+	{"SPDY for exec", "POST /exec HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: SPDY/3.1\r\n\r\n", []string{`upgrade ""`}},
 	{"upgrade without Connection", "GET / HTTP/1.1\r\nHost: a\r\nUpgrade: websocket\r\n\r\n", []string{`upgrade ""`}},
 	{"upgrade in HTTP/1.0", "GET / HTTP/1.0\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n", []string{`upgrade ""`}},
 	{"upgrade to one of two", "GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket, h2c\r\n\r\n", []string{`upgrade ""`}},

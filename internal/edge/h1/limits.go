@@ -27,6 +27,10 @@ type Limits struct {
 	// allows what any of its routes allows, and checks again once the route is
 	// known.
 	Hazards normalize.Hazard
+	// Upgrades are the protocols that a connection may be switched to, in lower case
+	// with commas between them. Default websocket: a tunnel of a protocol that the
+	// edge does not know could carry requests past it.
+	Upgrades string
 }
 
 // DefaultLimits are safe for an edge that faces the internet.

@@ -345,7 +345,7 @@ func TestProxyOldBackend(t *testing.T) {
 // TestProxyUpgrade switches protocols and talks both ways.
 func TestProxyUpgrade(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Header.Get("Upgrade") != "shout" || r.Header.Get("Connection") != "Upgrade" {
+		if r.Header.Get("Upgrade") != "websocket" || r.Header.Get("Connection") != "Upgrade" {
 			http.Error(w, "no upgrade", http.StatusBadRequest)
 			return
 		}
@@ -354,7 +354,7 @@ func TestProxyUpgrade(t *testing.T) {
 			return
 		}
 		defer conn.Close()
-		_, _ = io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: shout\r\n\r\nREADY\n")
+		_, _ = io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\nREADY\n")
 		for {
 			line, err := buffered.ReadString('\n')
 			if err != nil {
@@ -368,10 +368,10 @@ func TestProxyUpgrade(t *testing.T) {
 	conn := must.Get(net.Dial("tcp", proxy.address))(t)
 	defer conn.Close()
 	// The first line of the new protocol comes along with the request.
-	write(t, conn, "GET / HTTP/1.1\r\nHost: a\r\nConnection: keep-alive, upgrade\r\nUpgrade: shout\r\n\r\nearly\n")
+	write(t, conn, "GET / HTTP/1.1\r\nHost: a\r\nConnection: keep-alive, upgrade\r\nUpgrade: websocket\r\n\r\nearly\n")
 	reader := bufio.NewReader(conn)
 	response, err := http.ReadResponse(reader, nil)
-	if err != nil || response.StatusCode != 101 || response.Header.Get("Upgrade") != "shout" {
+	if err != nil || response.StatusCode != 101 || response.Header.Get("Upgrade") != "websocket" {
 		t.Fatalf("response %v, %v", response, err)
 	}
 	for _, want := range []string{"READY\n", "EARLY\n", "LATER\n"} {

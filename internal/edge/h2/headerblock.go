@@ -82,7 +82,7 @@ func (b *headerBlock) addField(f hpack.HeaderField) {
 	case b.size > b.limit:
 		b.truncated = true
 		return
-	case !httpguts.ValidHeaderFieldValue(f.Value):
+	case !httpguts.ValidHeaderFieldValue(f.Value) || surrounded(f.Value):
 		b.malformed = true
 		return
 	case f.IsPseudo():
@@ -97,6 +97,15 @@ func (b *headerBlock) addField(f hpack.HeaderField) {
 	}
 	b.fields = append(b.fields, f)
 }
+
+// surrounded reports whether a value starts or ends with white space, which makes a
+// message malformed (RFC 9113 section 8.2.1). Trimming it instead would let two
+// readers see two values.
+func surrounded(value string) bool {
+	return value != "" && (blank(value[0]) || blank(value[len(value)-1]))
+}
+
+func blank(c byte) bool { return c == ' ' || c == '\t' }
 
 // validName reports whether a name is valid in HTTP/2: a token without capital
 // letters (RFC 9113 section 8.2.1).

@@ -44,6 +44,8 @@ var malformed = []struct {
 	{"upgrade", []string{"upgrade: h2c"}, "400"},
 	{"te", []string{"te: gzip"}, "400"},
 	{"capital letters", []string{"X-A: 1"}, "PROTOCOL_ERROR"},
+	{"a space before a value", []string{"x-a:  1"}, "PROTOCOL_ERROR"},
+	{"a tab behind a value", []string{"x-a: 1\t"}, "PROTOCOL_ERROR"},
 	{"underscores", []string{"x_forwarded_for: 1.2.3.4"}, "400"},
 	{"a hidden slash", []string{":path: /a%2f..%2fb"}, "400"},
 	{"a bad escape", []string{":path: /%zz"}, "400"},

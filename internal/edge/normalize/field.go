@@ -12,6 +12,8 @@ const (
 	FieldHost
 	FieldContentLength
 	FieldTransferEncoding
+	// FieldCDNLoop lists the proxies that a request has passed (RFC 8586).
+	FieldCDNLoop
 
 	// The fields of one connection only.
 	FieldConnection
@@ -86,6 +88,7 @@ var fieldFacts = [256]fieldFact{
 	FieldHost:                    {"host", settled | headOnly},
 	FieldContentLength:           {"content-length", settled | headOnly},
 	FieldTransferEncoding:        {"transfer-encoding", settled | headOnly},
+	FieldCDNLoop:                 {"cdn-loop", settled | headOnly},
 	FieldConnection:              {"connection", connectionOnly | headOnly},
 	FieldKeepAlive:               {"keep-alive", connectionOnly | headOnly},
 	FieldProxyConnection:         {"proxy-connection", connectionOnly | headOnly},

@@ -85,12 +85,12 @@ func TestRecordOfTunnel(t *testing.T) {
 	records := make(chan seen, 10)
 	e := start(t, edgetest.Table([]netip.AddrPort{raw(t, func(conn net.Conn, read *bufio.Reader) {
 		if _, err := http.ReadRequest(read); err == nil {
-			_, _ = io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nServer: chat\r\nConnection: Upgrade\r\nUpgrade: chat\r\n\r\n")
+			_, _ = io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nServer: chat\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
 			_, _ = io.Copy(conn, read)
 		}
 	})}), watching(records))
 	w := edgetest.Dial(t, e.Address)
-	w.Send("GET /talk HTTP/1.1\r\nHost: x\r\nUser-Agent: talker\r\nConnection: Upgrade\r\nUpgrade: chat\r\n\r\nhello")
+	w.Send("GET /talk HTTP/1.1\r\nHost: x\r\nUser-Agent: talker\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\nhello")
 	if response, err := http.ReadResponse(w.Reader, nil); err != nil || response.StatusCode != 101 {
 		t.Fatalf("got %v and %v", response, err)
 	}

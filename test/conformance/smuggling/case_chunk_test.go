@@ -42,12 +42,12 @@ func chunkSizes() (f family) {
 // chunkExtensions are read by few and understood by nobody.
 func chunkExtensions() (f family) {
 	long := strings.Repeat("x", 200)
-	for _, extension := range []string{";", ";a", ";a=b", ";a=\"b\"", ";a;b;c", "; a", ";a =b", ";a= b", ";" + long, ";a=\"\\\"\"", ";a=\"", ";=", ";;;;", ";chunked", ";0", ";\"", ";a=b ", "; "} {
+	for _, extension := range []string{";", ";a", ";a=b", ";a=\"b\"", ";a;b;c", "; a", ";a =b", ";a= b", ";" + long, ";a=\"\\\"\"", ";=", ";;;;", ";chunked", ";0", ";a=\"b\";c", ";a=b ", "; "} {
 		f.add(either, fmt.Sprintf("%.20q", extension), post("5"+extension+"\r\nhello\r\n0\r\n\r\n", chunked))
 		f.add(either, fmt.Sprintf("%.20q at the end", extension), post("5\r\nhello\r\n0"+extension+"\r\n\r\n", chunked))
 	}
 	for _, extension := range []string{
-		";a\n", ";\n", ";a\r", ";a\rb", ";a\nb", ";a\x00", ";\x0b", ";a\x7f", ";\r\r", ";a\x01b", ";a=\"\r\n\"", ";a=\"\n\"", ";\x85", ";\xff", "\t;a", ";a\tb", " ;a", "a=b", " a=b", ",a=b",
+		";a\n", ";\n", ";a\r", ";a\rb", ";a\nb", ";a\x00", ";\x0b", ";a\x7f", ";\r\r", ";a\x01b", ";a=\"\r\n\"", ";a=\"\n\"", ";\x85", ";\xff", "\t;a", ";a\tb", " ;a", "a=b", " a=b", ",a=b", ";a=\"", ";\"", ";a=\"b\\\"", ";a=\"b\";c=\"",
 	} {
 		f.add(refuse, fmt.Sprintf("%q", extension), post("5"+extension+"\r\nhello\r\n0\r\n\r\n", chunked))
 		f.add(refuse, fmt.Sprintf("%q at the end", extension), post("5\r\nhello\r\n0"+extension+"\r\n\r\n"+hidden, chunked))

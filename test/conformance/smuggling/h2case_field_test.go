@@ -35,7 +35,12 @@ func h2OddBytes() (s streams) {
 			want = refuse
 		}
 		s.add(want, fmt.Sprintf("%q in a value", c), with(rawh2.F("x-value", "a"+c+"b")))
-		s.add(either, fmt.Sprintf("%q around a value", c), with(rawh2.F("x-value", c+"b"+c)))
+		if want = either; c == " " || c == "\t" {
+			want = refuse // RFC 9113, section 8.2.1
+		}
+		for place, value := range map[string]string{"before": c + "b", "after": "b" + c, "around": c + "b" + c} {
+			s.add(want, fmt.Sprintf("%q %s a value", c, place), with(rawh2.F("x-value", value)))
+		}
 		if c != "'" {
 			s.add(refuse, fmt.Sprintf("%q in a name", c), with(rawh2.F("x-a"+c+"b", "z")))
 			s.add(refuse, fmt.Sprintf("%q before transfer-encoding", c), with(rawh2.F(c+"transfer-encoding", "chunked")))
