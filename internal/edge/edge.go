@@ -20,6 +20,7 @@ import (
 	"iter"
 	"log/slog"
 	"net"
+	"net/netip"
 	"runtime"
 	"slices"
 	"sync"
@@ -99,6 +100,10 @@ func New(ctx context.Context, options Options) (*Server, error) {
 	if config.StickyKey, err = stickyKey(options.SharedSecret); err != nil {
 		return nil, err
 	}
+	hop, err := hopID(options.SharedSecret)
+	if err != nil {
+		return nil, err
+	}
 	config.Pool = pool
 	config.Log = options.Log
 	s := &Server{
@@ -114,6 +119,7 @@ func New(ctx context.Context, options Options) (*Server, error) {
 		Pool:        pool,
 		Upstreams:   s.upstreams,
 		Counters:    s.counters,
+		Hop:         hop,
 		Admit:       s.admit,
 		Trace:       options.Trace,
 		Observe:     s.observe,
@@ -128,6 +134,7 @@ func New(ctx context.Context, options Options) (*Server, error) {
 			return nil, err
 		}
 	}
+	s.upstreams.SetOwn(s.listening())
 	if err := s.serveOptions(); err != nil {
 		s.Close()
 		return nil, err
@@ -194,6 +201,17 @@ func (s *Server) Addresses() []net.Addr {
 		addresses[i] = p.listener.Addr()
 	}
 	return addresses
+}
+
+// listening are the same addresses as values.
+func (s *Server) listening() []netip.AddrPort {
+	var own []netip.AddrPort
+	for _, address := range s.Addresses() {
+		if tcp, ok := address.(*net.TCPAddr); ok {
+			own = append(own, tcp.AddrPort())
+		}
+	}
+	return own
 }
 
 // Run serves until ctx is done, and then drains: for AcceptGrace everything

@@ -3,12 +3,15 @@ package edge
 import (
 	"context"
 	"crypto/hkdf"
+	"crypto/rand"
 	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"strconv"
 	"time"
 
+	"slipway.dev/slipway/internal/edge/proxy"
 	"slipway.dev/slipway/internal/route"
 	"slipway.dev/slipway/internal/secret"
 )
@@ -53,6 +56,24 @@ func stickyKey(shared secret.Text) (route.Secret, error) {
 	key, err := derive(shared, "sticky cookies")
 	return route.NewSecret(key), err
 }
+
+// hopID is the identity by which the edge finds its own requests in a loop.
+// Replicas with a shared secret have one identity, so that the first turn of a
+// loop ends it.
+func hopID(shared secret.Text) (string, error) {
+	id := rand.Text()
+	if !shared.IsZero() {
+		var err error
+		if id, err = derive(shared, "loop detection"); err != nil {
+			return "", err
+		}
+	}
+	return proxy.HopPrefix + hex.EncodeToString([]byte(id)[:hopBytes]), nil
+}
+
+// hopBytes is the length of the identity: enough that no two edges share one by
+// accident. It is no secret, backends see it.
+const hopBytes = 8
 
 // setTicketKeys sets the ticket keys of the store.
 func (s *Server) setTicketKeys(now time.Time) error {

@@ -170,6 +170,8 @@ func (f *forwardAuth) forwards(id normalize.Field, name []byte) bool {
 	case normalize.FieldHost, normalize.FieldContentLength, normalize.FieldTransferEncoding,
 		normalize.FieldTrailer, normalize.FieldExpect:
 		return false
+	case normalize.FieldCDNLoop:
+		return true // the authentication server may be behind this edge
 	}
 	for _, vouched := range *f.vouched {
 		if normalize.SameField(name, normalize.Bytes(vouched)) {

@@ -55,13 +55,14 @@ func newEdit(kind editKind, name, value string) (Edit, error) {
 }
 
 // framesMessage reports whether a header determines the end of a message or its
-// destination. Host has an entry of its own in a plan.
+// destination. Host has an entry of its own in a plan. A rule that could remove
+// CDN-Loop could make a loop that is not detected.
 func framesMessage(id normalize.Field) bool {
 	switch id {
 	case normalize.FieldHost, normalize.FieldContentLength, normalize.FieldTransferEncoding,
 		normalize.FieldConnection, normalize.FieldKeepAlive, normalize.FieldProxyConnection,
 		normalize.FieldTE, normalize.FieldTrailer, normalize.FieldUpgrade, normalize.FieldHTTP2Settings,
-		normalize.FieldExpect, normalize.FieldVariant:
+		normalize.FieldExpect, normalize.FieldVariant, normalize.FieldCDNLoop:
 		return true
 	}
 	return false

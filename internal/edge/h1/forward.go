@@ -22,6 +22,9 @@ type Peer struct {
 	Port string
 	// Server is the name of this edge: X-Forwarded-Server.
 	Server string
+	// Hop is the identity of this edge in CDN-Loop, by which it detects that a
+	// request comes back. Those of other proxies are kept.
+	Hop string
 }
 
 // ForwardPlan is how a request's head is written for a backend. The zero value passes
@@ -178,6 +181,9 @@ func (p *ForwardPlan) appendPeer(dst []byte, h *Head) []byte {
 	}
 	if peer.Server != "" && !sets(p.Edits, normalize.FieldXForwardedServer) {
 		dst = appendField(dst, "X-Forwarded-Server", peer.Server)
+	}
+	if peer.Hop != "" {
+		dst = appendField(dst, "CDN-Loop", peer.Hop)
 	}
 	return dst
 }

@@ -96,6 +96,7 @@ func (c *conn) attach(p *Proxy, connection net.Conn, from Accepted) {
 		Proto:   "http",
 		Port:    strconv.Itoa(int(from.Local.Port())),
 		Server:  p.cfg.Name,
+		Hop:     p.cfg.Hop,
 	}
 	if from.TLS {
 		c.peer.Proto = "https"

@@ -65,6 +65,11 @@ func (x *exchange) pageFields() []filter.Field {
 			fields = append(fields, filter.Field{Name: name, Value: normalize.View(value)})
 		}
 	}
+	for i := range c.head.Len() {
+		if c.head.ID(i) == normalize.FieldCDNLoop {
+			fields = append(fields, filter.Field{Name: hopField, Value: normalize.View(c.head.Value(i))})
+		}
+	}
 	return fields
 }
 

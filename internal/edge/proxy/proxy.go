@@ -60,6 +60,9 @@ type Config struct {
 	MirrorsInFlight int
 	// Name is sent to backends as X-Forwarded-Server; empty sends none.
 	Name string
+	// Hop is the identity of this edge in the CDN-Loop of what it sends to backends:
+	// a request that comes with it is refused. Empty detects no loops.
+	Hop string
 	// Admit is called for a request that has a rule, before the rule's filters
 	// run. A local response ends the request; nil lets it in. A nil Admit lets
 	// every request in.

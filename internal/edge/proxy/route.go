@@ -39,6 +39,8 @@ func (x *exchange) route() *filter.LocalResponse {
 		return noProgram
 	case c.proxy.full():
 		return overloaded
+	case c.head.Passed && c.proxy.looped(&c.head):
+		return loopDetected
 	}
 	found := compiled.Lookup(&x.request)
 	if found.Rule == nil {

@@ -40,6 +40,9 @@ func (s *subrequestClient) Do(q *filter.Subrequest) (*filter.Subresponse, error)
 	for _, field := range q.Fields {
 		composer.Field(field.Name, field.Value)
 	}
+	if s.proxy.cfg.Hop != "" {
+		composer.Field(hopField, s.proxy.cfg.Hop)
+	}
 	if request.out, err = composer.End(framing, length); err != nil {
 		request.end(false)
 		return nil, err

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
+	"sync/atomic"
 	"syscall"
 
 	"slipway.dev/slipway/internal/route"
@@ -28,13 +30,14 @@ type dialer struct {
 	config     *tls.Config // nil without TLS
 	sessions   tls.ClientSessionCache
 	localNames bool
+	own        *atomic.Pointer[[]netip.AddrPort] // of the Set
 }
 
 // newDialer makes the dialer of a backend, or returns why the backend is
 // broken. It returns the previous one when nothing has changed, so that
 // connections stay.
 func (s *Set) newDialer(b *route.Backend, previous *dialer) (*dialer, error) {
-	d := &dialer{protocol: b.Transport.Protocol, localNames: s.cfg.LocalNames}
+	d := &dialer{protocol: b.Transport.Protocol, localNames: s.cfg.LocalNames, own: &s.own}
 	switch d.protocol {
 	case "":
 		d.protocol = route.ProtocolHTTP1
@@ -116,7 +119,36 @@ func (d *dialer) dialTCP(ctx context.Context, e *Endpoint) (*net.TCPConn, error)
 		_ = conn.Close()
 		return nil, &ConnectError{Address: e.address, Err: errors.New("it is not a TCP connection")}
 	}
+	if d.isOwn(socket) {
+		_ = socket.Close()
+		return nil, &ConnectError{Address: e.address, Err: ErrOwnAddress}
+	}
 	return socket, nil
+}
+
+// isOwn reports whether a connection leads to an entry point of this edge. A
+// listener of all addresses has no address to compare with. But the kernel gives
+// a connection to an address of the machine that address as its source too.
+func (d *dialer) isOwn(socket *net.TCPConn) bool {
+	own := d.own.Load()
+	if own == nil {
+		return false
+	}
+	to, from := addrPort(socket.RemoteAddr()), addrPort(socket.LocalAddr())
+	return slices.ContainsFunc(*own, func(listening netip.AddrPort) bool {
+		at := listening.Addr().Unmap()
+		return listening.Port() == to.Port() && (at == to.Addr() || at.IsUnspecified() && from.Addr() == to.Addr())
+	})
+}
+
+// addrPort returns a TCP address in the form that compares.
+func addrPort(address net.Addr) netip.AddrPort {
+	tcp, ok := address.(*net.TCPAddr)
+	if !ok {
+		return netip.AddrPort{}
+	}
+	at := tcp.AddrPort()
+	return netip.AddrPortFrom(at.Addr().Unmap(), at.Port())
 }
 
 // dial connects, with the TLS handshake if there is one, and notes the protocol

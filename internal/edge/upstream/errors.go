@@ -24,6 +24,9 @@ var (
 	// ErrLocalAddress: a host name resolved to the edge's own machine or link.
 	ErrLocalAddress = errors.New("the name resolves to a loopback or link-local address, which is not allowed; give a name of another machine")
 
+	// ErrOwnAddress: an endpoint is the edge itself.
+	ErrOwnAddress = errors.New("the address is an entry point of this edge, so that each request would come back; give that of another server")
+
 	// ErrRefused: the endpoint refused the request before processing it, so
 	// that any request may be retried. Reading from the connection fails with
 	// it. It is an io.EOF too.

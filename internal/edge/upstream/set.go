@@ -3,7 +3,9 @@ package upstream
 import (
 	"context"
 	"log/slog"
+	"net/netip"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"slipway.dev/slipway/internal/cache"
@@ -20,6 +22,8 @@ type Set struct {
 	sweeper sweeper
 	checker checker
 	absent  *endpointSet // of backends that the table does not have
+	// own are the addresses of the edge's entry points, for dialers.
+	own atomic.Pointer[[]netip.AddrPort]
 
 	// stop ends when the Set is closed. lifeMu orders that with adding to
 	// running.
@@ -84,6 +88,10 @@ func (s *Set) SetZone(zone string) {
 	defer s.mu.Unlock()
 	s.cfg.Zone = zone
 }
+
+// SetOwn sets the addresses on which the edge itself listens. No request is sent
+// there.
+func (s *Set) SetOwn(addresses []netip.AddrPort) { s.own.Store(&addresses) }
 
 // Apply applies a change of the table. Each backend changes at one moment, with
 // all of its endpoints; one that cannot be served becomes broken, and the

@@ -72,6 +72,7 @@ func TestConformance(t *testing.T) {
 	}
 	t.Run("connection", s.testConnection)
 	t.Run("throttle", s.testThrottle)
+	t.Run("loop", s.testLoop)
 	t.Run("records", s.testRecords)
 	t.Run("token by file", rotated.finish)
 }
