@@ -16,8 +16,8 @@ import (
 // Ingress resolves an Ingress. The view records what it reads, also for an Ingress
 // that is not ours: a change of its class could make it ours.
 //
-// An Ingress with a deletion timestamp is resolved like any other: it is served
-// until it is gone.
+// An Ingress with a deletion timestamp is served until it is gone, but gives way to
+// all others.
 func Ingress(view *snapshot.View, namespace, name string, options Options, backends BackendResolver) *ResolvedIngress {
 	resolved := &ResolvedIngress{Ingress: snapshot.Ref{Kind: snapshot.Ingress, Namespace: namespace, Name: name}}
 	object := view.Ingress(namespace, name)
@@ -75,12 +75,17 @@ type ruleHost struct {
 	rule int
 }
 
-// createdAt returns the creation time of an Ingress. An invalid time, which JSON
-// cannot represent, counts as the latest: it must not win a host by age.
+// latest is the creation time of an Ingress that must not win a host by age.
+var latest = time.Date(9999, time.December, 31, 23, 59, 59, 0, time.UTC)
+
+// createdAt returns the creation time of an Ingress. An Ingress that is being deleted
+// counts as the youngest: a finalizer can keep it for long, and its host, or the
+// default backend of the cluster, must not wait for that. So does one with an
+// invalid time, which JSON cannot represent.
 func createdAt(object *networkingv1.Ingress) time.Time {
 	created := object.CreationTimestamp.UTC()
-	if _, err := created.MarshalText(); err != nil {
-		return time.Date(9999, time.December, 31, 23, 59, 59, 0, time.UTC)
+	if _, err := created.MarshalText(); err != nil || object.DeletionTimestamp != nil {
+		return latest
 	}
 	return created
 }

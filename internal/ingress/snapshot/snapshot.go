@@ -285,7 +285,8 @@ func Annotation(name string) bool {
 }
 
 func sameIngress(a, b *networkingv1.Ingress) bool {
-	return sameMeta(&a.ObjectMeta, &b.ObjectMeta) && reflect.DeepEqual(&a.Spec, &b.Spec)
+	return sameMeta(&a.ObjectMeta, &b.ObjectMeta) && (a.DeletionTimestamp == nil) == (b.DeletionTimestamp == nil) &&
+		reflect.DeepEqual(&a.Spec, &b.Spec)
 }
 
 func sameClass(a, b *networkingv1.IngressClass) bool {
