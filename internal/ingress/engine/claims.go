@@ -52,11 +52,14 @@ func (e *Engine) replaceClaims(u *ingressUnit, born time.Time, next *translate.O
 		}
 		e.setHostClosed(u, host, nil)
 		e.refusals.setClaims(u, host, nil)
+		e.refusals.set(unreachableSource{u, host}, nil)
+		e.state.moved[host] = struct{}{}
 	}
 	// The old claims are gone from all hosts now; the new ones follow.
 	u.born, u.hostClaims = born, claimsByHost(next)
 	for _, host := range next.Hosts {
 		e.state.hosts[host] = struct{}{}
+		e.state.moved[host] = struct{}{}
 		claims := e.hosts[host]
 		if claims == nil {
 			claims = &hostClaims{ingresses: map[*ingressUnit]struct{}{}}

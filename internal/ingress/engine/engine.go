@@ -66,6 +66,8 @@ type updateState struct {
 	hosts map[string]struct{}
 	// dirtyRules are units whose rules have to be compared with the published ones.
 	dirtyRules map[*ingressUnit]struct{}
+	// moved are the hosts with rules that came, went, or moved in the order.
+	moved map[string]struct{}
 	// ownershipChanged are Ingresses that began or ceased to be ours.
 	ownershipChanged map[snapshot.Ref]struct{}
 	// requesters are units whose certificate requests, or the hosts of these,
@@ -110,7 +112,7 @@ type Result struct {
 func (e *Engine) Update(changed []snapshot.Ref) Result {
 	e.state = updateState{
 		ingresses: map[*ingressUnit]struct{}{}, backends: map[*backendUnit]struct{}{}, idle: map[*backendUnit]struct{}{},
-		hosts: map[string]struct{}{}, dirtyRules: map[*ingressUnit]struct{}{}, ownershipChanged: map[snapshot.Ref]struct{}{},
+		hosts: map[string]struct{}{}, moved: map[string]struct{}{}, dirtyRules: map[*ingressUnit]struct{}{}, ownershipChanged: map[snapshot.Ref]struct{}{},
 		requesters: map[*ingressUnit]struct{}{}, wantChanges: map[snapshot.Ref]struct{}{},
 	}
 	e.requestsChanged, e.tokensChanged = false, false
@@ -125,12 +127,14 @@ func (e *Engine) Update(changed []snapshot.Ref) Result {
 		}
 	}
 	// The order matters: hosts are recomputed from the claims of resolved units,
-	// requests from the owners of hosts, rules from the hosts that are closed, and
-	// idle backends are dropped when no later step can use them.
+	// requests from the owners of hosts, rules from the hosts that are closed,
+	// reachability from the rules, and idle backends are dropped when no later
+	// step can use them.
 	e.resolve()
 	e.recomputeHosts()
 	e.recomputeRequests()
 	e.appendRuleDeltas()
+	e.recomputeReachable()
 	e.updateChallenges()
 	e.dropIdle()
 	e.tls.appendDeltas(&e.state.change)

@@ -167,11 +167,7 @@ func (d *deniedHost) refusal(u *ingressUnit) refusal.Refusal {
 	if d.host == "" {
 		what = "traffic without a host of its own"
 	}
-	field := ruleField(d.rules[0].ID)
-	if d.rules[0].ID.Variant != "" {
-		field = "spec.defaultBackend"
-	}
-	return refusal.New(field, refusal.HostNotGranted,
+	return refusal.New(fieldOfRule(d.rules[0].ID), refusal.HostNotGranted,
 		"%s belongs to namespace %s, which has the oldest Ingress for it, so %d rule(s) of this Ingress are not served: "+
 			"use a host of your own, or let the owner grant it with the annotation slipway.dev/host-grants: %q on its Ingress",
 		what, d.owner, len(d.rules), d.wanted(u.ref.Namespace)).Of(u.ref.Object())

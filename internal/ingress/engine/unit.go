@@ -236,6 +236,7 @@ func (e *Engine) appendRuleDeltas() {
 				rules[i] = closedRule(rule, fault)
 			}
 		}
+		e.markPlaces(u.live, rules)
 		u.live.replace(rules, &e.state.change.Rules)
 	}
 }
