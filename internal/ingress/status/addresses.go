@@ -58,18 +58,24 @@ func addressesOf(options *Options, service *corev1.Service, nodes []*snapshot.No
 	return found
 }
 
-// givenAddresses returns the configured IP and host name.
+// givenAddresses returns the configured IP and host name. They are two names of one
+// address, so they are one entry, as in Traefik.
 func givenAddresses(options *Options) published {
 	var found published
+	var given addressEntry
 	if options.IP != "" {
 		if ip, err := netip.ParseAddr(options.IP); err != nil || ip.Zone() != "" {
 			found.problem = fmt.Sprintf("ingressEndpoint.ip %q is not an IP address", options.IP)
 		} else {
-			found.addresses = append(found.addresses, addressEntry{IP: ip.String()})
+			given.IP = ip.String()
 		}
 	}
-	if options.Hostname != "" {
-		found.add(addressEntry{Hostname: options.Hostname}, "ingressEndpoint.hostname")
+	if given.Hostname = options.Hostname; given.Hostname != "" {
+		found.add(given, "ingressEndpoint.hostname")
+	}
+	// An invalid name does not take the address with it.
+	if given.IP != "" && len(found.addresses) == 0 {
+		found.addresses = append(found.addresses, addressEntry{IP: given.IP})
 	}
 	return found
 }
@@ -145,6 +151,9 @@ func externalAddresses(options *Options, service *corev1.Service) published {
 	return found
 }
 
+// nodeAddresses returns the external addresses of all nodes, as Traefik does. Nodes
+// that are not ready are included: readiness comes and goes, and each change would
+// be written to the status of every Ingress.
 func nodeAddresses(options *Options, service *corev1.Service, nodes []*snapshot.NodeFacts) published {
 	if options.NoNodes {
 		return published{problem: "the Service " + options.PublishedService +
@@ -152,9 +161,6 @@ func nodeAddresses(options *Options, service *corev1.Service, nodes []*snapshot.
 	}
 	var found published
 	for _, node := range nodes {
-		if !node.Ready {
-			continue
-		}
 		for _, ip := range node.External {
 			entry := addressEntry{IP: ip.String()}
 			for _, port := range service.Spec.Ports {
@@ -166,7 +172,7 @@ func nodeAddresses(options *Options, service *corev1.Service, nodes []*snapshot.
 		}
 	}
 	if len(found.addresses) == 0 {
-		found.problem = "no node that is ready has an ExternalIP: set ingressEndpoint.ip or hostname instead of publishedService"
+		found.problem = "no node has an ExternalIP: set ingressEndpoint.ip or hostname instead of publishedService"
 	}
 	return found
 }

@@ -46,7 +46,7 @@ func TestGivenAddresses(t *testing.T) {
 		{"ip", Options{IP: "192.0.2.1"}, "192.0.2.1", ""},
 		{"ip of version 6", Options{IP: "2001:DB8::1"}, "2001:db8::1", ""},
 		{"hostname", Options{Hostname: "Edge.Example.com."}, "edge.example.com", ""},
-		{"both are two entries", Options{IP: "192.0.2.1", Hostname: "edge.example.com"}, "edge.example.com, 192.0.2.1", ""},
+		{"both are one entry", Options{IP: "192.0.2.1", Hostname: "Edge.example.com."}, "192.0.2.1/edge.example.com", ""},
 		{"a name as ip", Options{IP: "edge"}, "", `ingressEndpoint.ip "edge" is not an IP address`},
 		{"a scoped ip", Options{IP: "fe80::1%eth0"}, "", "is not an IP address"},
 		{"an ip as hostname", Options{Hostname: "192.0.2.1"}, "", `ingressEndpoint.hostname: "192.0.2.1" is not a host name`},
@@ -86,7 +86,7 @@ func TestServiceAddresses(t *testing.T) {
 			false, "192.0.2.5 80/TCP 443/TCP 443/UDP, 192.0.2.6 80/TCP 443/TCP 443/UDP", ""},
 		{"no external addresses", testService(corev1.ServiceSpec{Type: corev1.ServiceTypeClusterIP}), false, "", "has no spec.externalIPs"},
 		{"nodes", testService(corev1.ServiceSpec{Type: corev1.ServiceTypeNodePort, Ports: ports[1:2]}),
-			false, "192.0.2.2 30080/TCP, 192.0.2.9 30080/TCP, 2001:db8::2 30080/TCP", ""},
+			false, "192.0.2.2 30080/TCP, 192.0.2.3 30080/TCP, 192.0.2.9 30080/TCP, 2001:db8::2 30080/TCP", ""},
 		{"nodes that are not read", testService(corev1.ServiceSpec{Type: corev1.ServiceTypeNodePort}), true, "", "unset disableClusterScopeResources"},
 		{"external name", testService(corev1.ServiceSpec{Type: corev1.ServiceTypeExternalName, ExternalName: "edge.example.com."}),
 			false, "edge.example.com", ""},
@@ -102,7 +102,7 @@ func TestServiceAddresses(t *testing.T) {
 		})
 	}
 	got := addressesOf(&Options{PublishedService: "infra/edge"}, testService(corev1.ServiceSpec{Type: corev1.ServiceTypeNodePort}), nil)
-	if !strings.Contains(got.problem, "no node that is ready has an ExternalIP") {
+	if !strings.Contains(got.problem, "no node has an ExternalIP") {
 		t.Errorf("got problem %q", got.problem)
 	}
 }

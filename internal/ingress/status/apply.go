@@ -23,15 +23,17 @@ type statusWrite struct {
 
 // applyStatus writes a status by server-side apply. UID and resource version make
 // the API server return a conflict for an Ingress that was replaced or changed
-// since it was read: it may belong to another controller by now.
+// since it was read: it may belong to another controller by now. The version of an
+// Ingress that is no longer watched is empty.
 //
 // A configuration without a status releases all fields of our field manager. The
 // addresses are removed, unless another manager owns them too, and so is the
 // managed-fields entry that marks them as ours.
 func (w *Writer) applyStatus(ctx context.Context, task statusWrite) (*networkingv1.Ingress, error) {
-	wanted := applynetworkingv1.Ingress(task.at.name, task.at.namespace).
-		WithUID(task.uid).
-		WithResourceVersion(task.version)
+	wanted := applynetworkingv1.Ingress(task.at.name, task.at.namespace).WithUID(task.uid)
+	if task.version != "" {
+		wanted.WithResourceVersion(task.version)
+	}
 	if task.step == stepWrite {
 		balancer := applynetworkingv1.IngressLoadBalancerStatus()
 		for i := range task.addresses {

@@ -230,6 +230,16 @@ func (w *Writer) contest(at ingressKey, contested bool) {
 	w.updateFaults(at.ref(), func(a *eventRecorder) { a.own = own })
 }
 
+// dropLeft removes the record of an Ingress that is no longer watched, and that does
+// not exist or is another one of that name.
+func (w *Writer) dropLeft(task statusWrite) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if known := w.records[task.at]; known != nil && known.left && known.uid == task.uid {
+		delete(w.records, task.at)
+	}
+}
+
 // writeFailed records a failed write and returns when to retry.
 func (t *leadershipTerm) writeFailed(ctx context.Context, task statusWrite, err error) time.Duration {
 	w := t.writer
@@ -238,11 +248,13 @@ func (t *leadershipTerm) writeFailed(ctx context.Context, task statusWrite, err 
 	case ctx.Err() != nil:
 		return 0
 	case apierrors.IsNotFound(err):
-		// It is being deleted; the watch delivers that.
+		// It is being deleted; the watch delivers that, unless it has before.
+		w.dropLeft(task)
 		return 0
 	case apierrors.IsConflict(err):
 		// It has changed; the watch delivers the new version.
 		result = resultConflict
+		w.dropLeft(task)
 	default:
 		w.failures.log(w.log, "write of a status failed, retrying", task.at.ref().String(), err)
 	}

@@ -283,13 +283,13 @@ func TestErrorsInCluster(t *testing.T) {
 	cluster, namespace := kubetest.SharedNamespace(t)
 	r := start(t, cluster, namespace, Options{IP: "192.0.2.1", Hostname: "lb.example"})
 	makeIngress(t, cluster, namespace, "shop", "ours")
-	waitStatus(t, cluster, namespace, 1, "lb.example, 192.0.2.1")
+	waitStatus(t, cluster, namespace, 1, "192.0.2.1/lb.example")
 	for i, step := range []struct{ condition, want string }{
-		{"refused", "lb.example 80/TCP slipway.dev/Refused 443/TCP slipway.dev/Refused, 192.0.2.1 80/TCP slipway.dev/Refused 443/TCP slipway.dev/Refused"},
-		{"", "lb.example, 192.0.2.1"},
-		{"uncertified", "lb.example 443/TCP slipway.dev/CertificateNotReady, 192.0.2.1 443/TCP slipway.dev/CertificateNotReady"},
-		{"unanswered", "lb.example 80/TCP slipway.dev/NoEndpoints 443/TCP slipway.dev/NoEndpoints, 192.0.2.1 80/TCP slipway.dev/NoEndpoints 443/TCP slipway.dev/NoEndpoints"},
-		{"", "lb.example, 192.0.2.1"},
+		{"refused", "192.0.2.1/lb.example 80/TCP slipway.dev/Refused 443/TCP slipway.dev/Refused"},
+		{"", "192.0.2.1/lb.example"},
+		{"uncertified", "192.0.2.1/lb.example 443/TCP slipway.dev/CertificateNotReady"},
+		{"unanswered", "192.0.2.1/lb.example 80/TCP slipway.dev/NoEndpoints 443/TCP slipway.dev/NoEndpoints"},
+		{"", "192.0.2.1/lb.example"},
 	} {
 		change(t, cluster, namespace, "shop", func(ingress *networkingv1.Ingress) {
 			ingress.Annotations = map[string]string{conditionAnnotation: step.condition}
@@ -300,7 +300,7 @@ func TestErrorsInCluster(t *testing.T) {
 	change(t, cluster, namespace, "shop", func(ingress *networkingv1.Ingress) {
 		ingress.Annotations = map[string]string{conditionAnnotation: "refused"}
 	})
-	waitStatus(t, cluster, namespace, 0, "lb.example, 192.0.2.1")
+	waitStatus(t, cluster, namespace, 0, "192.0.2.1/lb.example")
 	setClass(t, cluster, namespace, "shop", "theirs")
 	waitStatus(t, cluster, namespace, 1, "")
 }

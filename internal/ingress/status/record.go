@@ -44,6 +44,9 @@ type statusRecord struct {
 	uid     types.UID
 	version string
 	ours    bool
+	// left is set if the Ingress is no longer watched: it was deleted, or has lost
+	// the label that selects it.
+	left bool
 	// managed is set if our field manager owns the status.
 	managed bool
 	seen    []addressEntry
@@ -71,6 +74,10 @@ func (r *statusRecord) observeObject(object *networkingv1.Ingress) {
 	r.seen = canonical(object.Status.LoadBalancer.Ingress)
 	r.managed = isManaged(object)
 }
+
+// leave marks the Ingress as one that is no longer watched. Its resource version is
+// unknown then: losing the label has changed it.
+func (r *statusRecord) leave() { r.ours, r.left, r.version = false, true, "" }
 
 func isManaged(object *networkingv1.Ingress) bool {
 	for i := range object.ManagedFields {

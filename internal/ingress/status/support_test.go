@@ -200,7 +200,7 @@ func overwrite(t *testing.T, cluster *kubetest.Cluster, namespace, name, ip stri
 func show(entries []addressEntry) string {
 	var parts []string
 	for _, entry := range canonical(entries) {
-		part := entry.IP + entry.Hostname
+		part := strings.Trim(entry.IP+"/"+entry.Hostname, "/")
 		for _, port := range entry.Ports {
 			part += strings.TrimRight(fmt.Sprintf(" %d/%s %s", port.Port, port.Protocol, errorOf(port)), " ")
 		}

@@ -28,14 +28,14 @@ func TestPublish(t *testing.T) {
 	}{
 		{name: "ip", options: Options{IP: "192.0.2.1"}, want: "192.0.2.1"},
 		{name: "hostname", options: Options{Hostname: "edge.example.com"}, want: "edge.example.com"},
-		{name: "both", options: Options{IP: "2001:db8::1", Hostname: "edge.example.com"}, want: "edge.example.com, 2001:db8::1"},
+		{name: "both", options: Options{IP: "2001:db8::1", Hostname: "edge.example.com"}, want: "2001:db8::1/edge.example.com"},
 		{name: "load-balancer", spec: corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer},
 			status: []corev1.LoadBalancerIngress{{IP: "192.0.2.8", Ports: []corev1.PortStatus{{Port: 80, Protocol: corev1.ProtocolTCP}}}, {Hostname: "lb.example.com"}},
 			want:   "lb.example.com, 192.0.2.8 80/TCP"},
 		{name: "cluster-ip", spec: corev1.ServiceSpec{Type: corev1.ServiceTypeClusterIP, ExternalIPs: []string{"192.0.2.6", "192.0.2.5"}},
 			want: "192.0.2.5 80/TCP, 192.0.2.6 80/TCP"},
 		{name: "node-port", spec: corev1.ServiceSpec{Type: corev1.ServiceTypeNodePort},
-			want: "192.0.2.2 NODE/TCP, 192.0.2.9 NODE/TCP, 2001:db8::2 NODE/TCP"},
+			want: "192.0.2.2 NODE/TCP, 192.0.2.3 NODE/TCP, 192.0.2.9 NODE/TCP, 2001:db8::2 NODE/TCP"},
 		{name: "external-name", spec: corev1.ServiceSpec{Type: corev1.ServiceTypeExternalName, ExternalName: "edge.example.com"},
 			want: "edge.example.com"},
 	} {
@@ -136,6 +136,29 @@ func TestWithdraw(t *testing.T) {
 	// And it comes back.
 	setClass(t, cluster, namespace, "shop", "ours")
 	waitStatus(t, cluster, namespace, 2, "192.0.2.1")
+}
+
+// TestDeletedOrLeft: with a selector an Ingress that disappears may only have lost
+// its label, so its status is withdrawn. One that was deleted leaves no record
+// behind.
+func TestDeletedOrLeft(t *testing.T) {
+	cluster := kubetest.Shared(t)
+	namespace := cluster.Namespace(t)
+	r := start(t, cluster, namespace, Options{IP: "192.0.2.1", Selective: true})
+	ingresses := cluster.Client.NetworkingV1().Ingresses(namespace)
+	for range 2 {
+		makeIngress(t, cluster, namespace, "shop", "ours")
+		waitStatus(t, cluster, namespace, 1, "192.0.2.1")
+		must.Do(t, ingresses.Delete(t.Context(), "shop", metav1.DeleteOptions{}))
+		programs.Until(t, "the record is dropped", func() bool {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			return len(r.records) == 0
+		})
+	}
+	if failed := r.writes(resultFailed); failed != 0 {
+		t.Errorf("%d writes failed", failed)
+	}
 }
 
 // What was ours before a restart, and changed hands meanwhile, is withdrawn.

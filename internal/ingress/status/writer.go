@@ -25,7 +25,7 @@ import (
 
 // Options configure the published addresses and the leader election.
 type Options struct {
-	// IP and Hostname are published as they are, each as one address.
+	// IP and Hostname are published as they are, in one entry.
 	IP       string
 	Hostname string
 	// PublishedService is the namespace/name of a Service whose addresses are
@@ -37,6 +37,9 @@ type Options struct {
 	NoNodes bool
 	// Namespaces are those that are watched; empty means all.
 	Namespaces []string
+	// Selective is set if only Ingresses with certain labels are watched. One that
+	// disappears may have lost its label and still exist, with our status.
+	Selective bool
 
 	// LeaseNamespace and LeaseName are the Lease that replicas compete for. The
 	// name is slipway-edge when it is empty. Installations that serve different
@@ -148,7 +151,7 @@ func (w *Writer) Ingress(object *networkingv1.Ingress, ours bool, condition engi
 		}
 		known = &statusRecord{uid: object.UID}
 	}
-	known.ours = ours
+	known.ours, known.left = ours, false
 	known.observeObject(object)
 	known.observe(condition, time.Now())
 	if known.idle() {
@@ -161,13 +164,23 @@ func (w *Writer) Ingress(object *networkingv1.Ingress, ours bool, condition engi
 	}
 }
 
-// Gone removes an Ingress that was deleted.
+// Gone removes an Ingress that was deleted, or that is no longer selected: a leader
+// withdraws the status of such a one. All replicas observe it, so the others need
+// not keep it.
 func (w *Writer) Gone(namespace, name string) {
 	at := ingressKey{namespace, name}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	delete(w.records, at)
 	delete(w.recorders, at.ref())
+	known := w.records[at]
+	if known != nil && w.options.Selective && w.term != nil {
+		known.leave()
+		if goal, _ := known.goal(&w.published, nil); goal == stepWithdraw {
+			w.term.ingresses.Add(at)
+			return
+		}
+	}
+	delete(w.records, at)
 }
 
 func (k ingressKey) ref() snapshot.Ref {

@@ -87,7 +87,7 @@ func (c *scene) awaitStatus(t *testing.T, name, addresses string) {
 			}
 			var got []string
 			for _, entry := range found[0].Status.LoadBalancer.Ingress {
-				address := entry.IP + entry.Hostname
+				address := strings.Trim(entry.IP+"/"+entry.Hostname, "/")
 				for _, port := range entry.Ports {
 					address += fmt.Sprintf(":%d", port.Port)
 					if port.Error != nil {
