@@ -116,7 +116,7 @@ func newIngressProvider(options *config.Edge, server *edge.Server, parts Parts) 
 	}
 	p.writer = status.New(cluster, status.Options{
 		IP: k.IngressEndpoint.IP, Hostname: k.IngressEndpoint.Hostname, PublishedService: k.IngressEndpoint.PublishedService,
-		NoNodes: !readsNodes(k), Namespaces: k.Namespaces,
+		NoNodes: !readsNodes(k), Namespaces: k.Namespaces, Selective: k.LabelSelector != "",
 		LeaseNamespace: cluster.Namespace, LeaseName: leaseName(k.IngressClass), WhileLeading: p.lead,
 		Log: parts.log, Metrics: status.NewMetrics(parts.metrics.For("ingress")),
 	})
@@ -173,13 +173,24 @@ func resolveOptions(options *config.Edge, home string) resolve.Options {
 	for name := range options.CertificatesResolvers {
 		resolvers[name] = true
 	}
+	encrypted := map[string]bool{}
+	for name := range options.EntryPoints {
+		encrypted[name] = takesEncrypted(options, name)
+	}
 	return resolve.Options{
-		Resolvers: resolvers, Home: homeOf(options, home),
+		EntryPoints: encrypted, Resolvers: resolvers, Home: homeOf(options, home),
 		IngressClass: k.IngressClass, NoClassLookup: k.DisableIngressClassLookup, NoClusterScope: k.DisableClusterScopeResources,
 		AllowEmptyServices: k.AllowEmptyServices, CrossNamespace: k.AllowCrossNamespace, ExternalNames: k.AllowExternalNameServices,
 		HostSharing:     resolve.HostSharing(k.HostSharing),
 		NativeByDefault: k.NativeLBByDefault, StrictPrefix: k.StrictPrefixMatching, DisablePassHost: k.DisablePassHostHeaders,
 	}
+}
+
+// takesEncrypted reports whether requests can come encrypted to an entry point: it
+// terminates TLS, or trusts a proxy that does.
+func takesEncrypted(options *config.Edge, name string) bool {
+	point := options.EntryPoints[name]
+	return point.HTTP.TLS || point.ForwardedHeaders.Insecure || len(point.ForwardedHeaders.TrustedIPs) > 0
 }
 
 // run watches the cluster until ctx is done, and closes the connection. A part

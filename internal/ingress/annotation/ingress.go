@@ -16,6 +16,9 @@ type Ingress struct {
 	EntryPoints []string
 	// Priority orders the rules before everything else; 0 if not set.
 	Priority int32
+	// RouterPriority is a priority on Traefik's scale, where a rule without one has
+	// the length of its text; 0 if not set.
+	RouterPriority int32
 	// HostGrants are the namespaces that may have rules for the hosts of the
 	// Ingress.
 	HostGrants []HostGrant

@@ -46,7 +46,7 @@ func TestParseIngress(t *testing.T) {
 			router + "tls.domains.1.main": "B.example.com", router + "tls.domains.0.main": "a.example.com",
 			router + "tls.domains.0.sans": "x.example.com, *.example.com",
 		}, Ingress{
-			EntryPoints: []string{"web"}, Priority: 7, PathMatcher: MatchPath, TLS: TLSOnly, CertResolver: "le",
+			EntryPoints: []string{"web"}, RouterPriority: 7, PathMatcher: MatchPath, TLS: TLSOnly, CertResolver: "le",
 			TLSOptions: &Name{snapshot.TraefikTLSOption, "a-b@kubernetescrd", field(router + "tls.options")},
 			Domains: []Domain{
 				{"a.example.com", []string{"x.example.com", "*.example.com"}, field(router + "tls.domains.0.main")},
@@ -55,8 +55,8 @@ func TestParseIngress(t *testing.T) {
 			Observability: Observability{AccessLogs: no(), Metrics: yes()},
 		}},
 		{"both spellings that agree", map[string]string{
-			own + "priority": "3", router + "priority": "3", own + "tls": "both", router + "tls": "false",
-		}, Ingress{Priority: 3, TLS: TLSBoth}},
+			own + "tls": "both", router + "tls": "false",
+		}, Ingress{TLS: TLSBoth}},
 		{"middlewares", map[string]string{
 			own + "middlewares": "b, ns/a", router + "middlewares": "x-y@kubernetescrd",
 		}, Ingress{Middlewares: []Name{

@@ -128,9 +128,12 @@ func traefikRouterKeys() []*key {
 			read: names(func(r *reading) *[]Name { return &r.traefikMiddlewares }, snapshot.TraefikMiddleware, parseList),
 		},
 		{
-			name: router + "priority", closes: true, meaning: "As " + ownPrefix + "priority.",
-			form: "whole number of 32 bits", otherwise: "0", example: "10",
-			read: setting(func(r *reading) *int32 { return &r.ingress.Priority }, parsePriority),
+			name: router + "priority", closes: true,
+			meaning: "Priority of the rules of the Ingress on Traefik's scale, where a rule without a priority has the length of its text: " +
+				"a number below the lengths of the Ingress's own rules puts them behind those without a priority, and a number above them in front. " +
+				"As there, 0 is none. It has the same limits as " + ownPrefix + "priority.",
+			form: "whole number of 32 bits", otherwise: "0", example: "1000",
+			read: readRouterPriority,
 		},
 		{
 			name: router + "pathmatcher", closes: true, meaning: "As " + ownPrefix + "path-matcher.",
@@ -147,6 +150,16 @@ func traefikRouterKeys() []*key {
 			},
 		},
 	}, append(traefikTLSKeys(), traefikObservabilityKeys()...)...)
+}
+
+// readRouterPriority reads Traefik's priority. It cannot be set beside ours: the two
+// have different scales, so equal numbers mean different things.
+func readRouterPriority(r *reading, at place, text string) {
+	setting(func(r *reading) *int32 { return &r.ingress.RouterPriority }, parsePriority)(r, at, text)
+	if own, both := r.given[&r.ingress.Priority]; both {
+		r.ingress.Priority, r.ingress.RouterPriority = 0, 0
+		r.fault(at, refusal.Conflict, "%s is set too, on another scale: keep one of the two", own.name)
+	}
 }
 
 // traefikTLSKeys returns Traefik's annotations about TLS. Traefik's

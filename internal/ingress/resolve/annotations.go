@@ -1,6 +1,10 @@
 package resolve
 
 import (
+	"maps"
+	"slices"
+	"strings"
+
 	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/api/v1alpha1"
 	"slipway.dev/slipway/internal/ingress/annotation"
@@ -15,6 +19,8 @@ const routerAnnotation = "traefik.ingress.kubernetes.io/router."
 type settings struct {
 	// matcher is for paths of the type ImplementationSpecific; empty means prefix.
 	matcher route.PathType
+	// routerPriority is on Traefik's scale; 0 for none.
+	routerPriority int32
 
 	before      []v1alpha1.Filter
 	middlewares []objectName
@@ -57,9 +63,11 @@ func (r *resolver) readAnnotations() {
 	r.resolved.Priority = parsed.Priority
 	r.readGrants(parsed.HostGrants)
 	r.resolved.EncryptedOnly = parsed.TLS == annotation.TLSOnly
+	r.checkEncryption()
 	r.resolved.Timeouts = parsed.Timeouts
 	r.settings = settings{
 		matcher:           pathTypeOf(parsed.PathMatcher),
+		routerPriority:    parsed.RouterPriority,
 		before:            parsed.Before,
 		after:             parsed.After,
 		certResolver:      parsed.CertResolver,
@@ -80,6 +88,34 @@ func (r *resolver) readAnnotations() {
 		r.settings.together = append(r.settings.together, r.settings.domains[first:len(r.settings.domains):len(r.settings.domains)])
 	}
 	r.resolved.Unrecorded = unrecorded(parsed.Observability)
+}
+
+// checkEncryption refuses TLS on entry points without TLS. The rules would wait for
+// encrypted requests that cannot come: handshakes fail there before a rule counts.
+// An entry point that the options do not have may be one of another edge.
+func (r *resolver) checkEncryption() {
+	if !r.resolved.EncryptedOnly {
+		return
+	}
+	names := r.resolved.EntryPoints
+	if len(names) == 0 {
+		names = slices.Sorted(maps.Keys(r.options.EntryPoints))
+	}
+	for _, name := range names {
+		if encrypted, known := r.options.EntryPoints[name]; encrypted || !known {
+			return
+		}
+	}
+	if len(names) == 0 {
+		return
+	}
+	field := annotationField("tls")
+	if _, own := r.object.Annotations["slipway.dev/tls"]; own {
+		field = "metadata.annotations[slipway.dev/tls]"
+	}
+	r.refuseHere(field, refusal.Invalid,
+		"only requests over TLS are served, and the entry point %s has no TLS, so no client gets a response: set entryPoints.%s.http.tls=true, or name an entry point that has it",
+		strings.Join(names, ", "), names[0])
 }
 
 func (r *resolver) addDomain(name, field string) {

@@ -26,6 +26,9 @@ type Options struct {
 	StrictPrefix bool
 	// DisablePassHost sends backends their own address as the Host header.
 	DisablePassHost bool
+	// EntryPoints are the entry points, and whether requests can come encrypted
+	// there.
+	EntryPoints map[string]bool
 	// Resolvers are the names of the configured certificate resolvers.
 	Resolvers map[string]bool
 	// Home is the namespace of the edge itself, which has the Secret of ACME

@@ -39,6 +39,7 @@ func Ingress(view *snapshot.View, namespace, name string, options Options, backe
 	}
 	r.readAnnotations()
 	r.readRules()
+	r.readRouterPriority()
 	r.readDefault()
 	r.readPolicies()
 	r.readCertificates()
