@@ -17,6 +17,34 @@ import (
 	"slipway.dev/slipway/internal/programs"
 )
 
+// TestPrintConfigChecks: what the edge would refuse at its start is refused by
+// --print-config too, and messages name what to write.
+func TestPrintConfigChecks(t *testing.T) {
+	clitest.Clean(t)
+	dir := t.TempDir()
+	broken := filepath.Join(dir, "broken.toml")
+	must.Do(t, os.WriteFile(broken, []byte("[providers.kubernetesIngress]\n  endpoint: \"http://s3cret\"\n"), 0o600))
+	for line, wants := range map[string][]string{
+		"--providers.kubernetesIngress.labelSelector=A!B":               {"providers.kubernetesIngress.labelSelector \"A!B\"", "write one such as app=shop"},
+		"--providers.kubernetesIngress.namespaces=a_b":                  {"providers.kubernetesIngress.namespaces", "a_b"},
+		"--providers.kubernetesIngress.certAuthFilePath=" + dir + "/no": {"providers.kubernetesIngress.certAuthFilePath: open " + dir + "/no: no such file"},
+		"--providers.kubernetesIngress.certAuthFilePath=" + broken:      {"providers.kubernetesIngress.certAuthFilePath: " + broken + " has no certificate in PEM"},
+		"--providers.kubernetesIngress true":                            {"unexpected word \"true\"", "join the value to its option, as in --providers.kubernetesIngress=true"},
+		"--providers.kubernetesIngress false":                           {"as in --providers.kubernetesIngress=false"},
+		"--entryPoints.web.http.tls yes":                                {"as in --entryPoints.web.http.tls=true"},
+		"--entryPoints.web.http.upgradeProtocols=h2c":                   {"entryPoints.web.http.upgradeProtocols has \"h2c\", whose requests would bypass the routes: remove it"},
+		"--entryPoints.web.http.upgradeProtocols=a;b":                   {"write a protocol such as websocket or SPDY/3.1"},
+		"--configFile=" + broken:                                        {"line 2", "'='"},
+	} {
+		got := clitest.Run(t, "edge --print-config "+line)
+		for _, want := range wants {
+			if got.Code != 2 || !strings.Contains(got.Stderr, want) || strings.Contains(got.Stderr, "…") || strings.Contains(got.Stderr, "s3cret") {
+				t.Errorf("%s: %+v, want exit code 2 and %q", line, got, want)
+			}
+		}
+	}
+}
+
 func TestRefusals(t *testing.T) {
 	for _, c := range []struct {
 		name, line, env string

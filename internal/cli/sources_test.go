@@ -15,14 +15,19 @@ import (
 	"slipway.dev/slipway/internal/archives"
 	"slipway.dev/slipway/internal/cli"
 	"slipway.dev/slipway/internal/cli/clitest"
+	"slipway.dev/slipway/internal/edge/pkitest"
 	"slipway.dev/slipway/internal/must"
 )
 
 // TestSourcesAgree: the same options in YAML, TOML, flags and variables give
 // the same configuration, with everything that want.yaml has in it.
 func TestSourcesAgree(t *testing.T) {
+	authority := pkitest.NewFiles(t).CertFile
 	for name, archive := range archives.All(t, "testdata/sources/*.txtar") {
 		files := archives.Texts(archive)
+		for file, text := range files {
+			files[file] = strings.ReplaceAll(text, "/ca.crt", authority)
+		}
 		first := ""
 		for _, source := range []string{"in.yaml", "in.toml", "flags", "env"} {
 			t.Run(name+"/"+source, func(t *testing.T) {

@@ -182,8 +182,18 @@ func sameKey(a, b setting) error {
 // one.
 var inQuotes = regexp.MustCompile(`"[^"]*"?|'[^']*'?|` + "`[^`]*`?")
 
-// withoutQuotes removes the quotations of a parser's message: the line may
-// contain a secret. The line number stays.
+// withoutQuotes replaces the quotations of a parser's message: the line may
+// contain a secret. The line number stays, and so does punctuation, which is what
+// most messages are about.
 func withoutQuotes(message string) string {
-	return inQuotes.ReplaceAllString(message, "…")
+	return inQuotes.ReplaceAllStringFunc(message, func(quotation string) string {
+		inner := strings.Trim(quotation, quotation[:1])
+		if inner == `\n` {
+			return "the end of the line"
+		}
+		if len(inner) == 1 && strings.Contains("=:.,[]{}#\"'", inner) {
+			return quotation
+		}
+		return "another text"
+	})
 }

@@ -38,7 +38,7 @@ func readFlags(args, switches []string, known schema) *flagReader {
 		// role takes any.
 		case word == "--" && len(r.args) == 0:
 		default:
-			r.report("unexpected word %s on the command line%s", quoted(word), r.wordHint(previous))
+			r.report("unexpected word %s on the command line%s", quoted(word), r.wordHint(previous, word))
 		}
 		previous = word
 	}
@@ -54,10 +54,11 @@ func (r *flagReader) report(format string, args ...any) {
 
 // wordHint explains a word after an option that takes none: the user probably
 // meant to set the option to it.
-func (r *flagReader) wordHint(previous string) string {
+func (r *flagReader) wordHint(previous, word string) string {
 	option, ok := r.schema.find(flagPath(previous))
 	if ok && option.takesNoWord() && !strings.Contains(previous, "=") {
-		return ": join a value to its option, as in " + previous + "=false"
+		on, err := strconv.ParseBool(word)
+		return ": join the value to its option, as in " + previous + "=" + strconv.FormatBool(on || err != nil)
 	}
 	return ": slipway " + string(r.schema.role) + " takes only options"
 }

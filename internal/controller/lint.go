@@ -31,6 +31,11 @@ func (o *Offline) Findings(strict bool) []manifest.Finding {
 			Field: refused.Field, Reason: refused.Reason, Message: refused.Message,
 		})
 	}
+	ignored := finding.Warning
+	if strict {
+		ignored = finding.Error
+	}
+	findings = append(findings, o.ignoredProtections(ignored)...)
 	// The sort is stable: findings of one object keep their order.
 	slices.SortStableFunc(findings, func(a, b manifest.Finding) int {
 		return cmp.Or(strings.Compare(a.File, b.File), strings.Compare(a.Object, b.Object))

@@ -80,8 +80,9 @@ func printFindings(w io.Writer, findings []manifest.Finding, judge *controller.O
 		return err
 	}
 	ours, others := judge.Sites()
-	_, err := fmt.Fprintf(w, "%d Ingress(es) would be served, %d belong to others, %d object(s) of other kinds were passed over.\n",
-		len(ours), len(others), judge.Set.Passed)
+	refused := controller.Refused(ours, findings)
+	_, err := fmt.Fprintf(w, "%d Ingress(es) would be served, %d not as written, %d belong to others, %d object(s) of other kinds were passed over.\n",
+		len(ours)-refused, refused, len(others), judge.Set.Passed)
 	return err
 }
 

@@ -92,10 +92,80 @@ func TestLint(t *testing.T) {
 		t.Errorf("exit code %d, %d findings, %s", got.Code, len(severities), got.Stderr)
 	}
 	if got := clitest.Run(t, "lint --strict -f "+dir); got.Code != 1 || !strings.Contains(got.Stderr, "3 error") ||
-		!strings.Contains(got.Stdout, "2 Ingress(es) would be served, 1 belong to others") {
+		!strings.Contains(got.Stdout, "0 Ingress(es) would be served, 2 not as written, 1 belong to others") {
 		t.Errorf("strict: %+v", got)
 	}
 }
+
+// TestLintPitfalls: what looks in order and is not has a finding. The first object
+// is the example of Traefik's documentation.
+func TestLintPitfalls(t *testing.T) {
+	clitest.Clean(t)
+	file := filepath.Join(t.TempDir(), "all.yaml")
+	must.Do(t, os.WriteFile(file, []byte(pitfalls), 0o600))
+	got := clitest.Run(t, "lint -f "+file)
+	for _, want := range []string{
+		"Ingress production/foo Kubernetes has no Ingress of extensions/v1beta1",
+		"Ingress default/older Kubernetes has no Ingress of networking.k8s.io/v1beta1",
+		"metadata.annotations[nginx.ingress.kubernetes.io/auth-url]: it is an annotation of ingress-nginx and has no effect here, so the Ingress is served without this protection: set slipway.dev/forward-auth",
+		"Ingress default/second spec.rules[0].http.paths[0]: no request reaches it: spec.rules[0].http.paths[0] of Ingress default/first has the same host and path",
+		"2 Ingress(es) would be served, 1 not as written, 0 belong to others",
+	} {
+		if !strings.Contains(strings.Join(strings.Fields(got.Stdout), " "), want) {
+			t.Errorf("%q is missing: %s", want, got.Stdout)
+		}
+	}
+	if got.Code != 1 || !strings.Contains(got.Stderr, "3 error(s)") || strings.Contains(got.Stdout, "proxy-read-timeout") || strings.Contains(got.Stdout, "ssl-redirect") {
+		t.Errorf("got %+v", got)
+	}
+	if got := clitest.Run(t, "lint --strict -f "+file); !strings.Contains(got.Stderr, "4 error(s)") {
+		t.Errorf("strict: %+v", got)
+	}
+}
+
+const pitfalls = `kind: Ingress
+apiVersion: extensions/v1beta1
+metadata: {name: "foo", namespace: production}
+spec:
+  rules:
+  - host: foo.com
+    http: {paths: [{path: /bar, backend: {serviceName: service1, servicePort: 80}}]}
+---
+apiVersion: networking.k8s.io/v1beta1
+kind: Ingress
+metadata: {name: older}
+---
+apiVersion: networking.k8s.io/v1
+kind: Ingress
+metadata:
+  name: guarded
+  annotations:
+    nginx.ingress.kubernetes.io/auth-url: http://auth/
+    nginx.ingress.kubernetes.io/ssl-redirect: "false"
+    nginx.ingress.kubernetes.io/proxy-read-timeout: "10"
+spec:
+  rules: [{host: guarded.example, http: {paths: [{path: /, pathType: Prefix, backend: {service: {name: svc, port: {number: 80}}}}]}}]
+---
+apiVersion: networking.k8s.io/v1
+kind: Ingress
+metadata: {name: first, creationTimestamp: "2026-01-01T00:00:00Z", annotations: {slipway.dev/tls: only}}
+spec:
+  rules: [{host: twice.example, http: {paths: [{path: /, pathType: Prefix, backend: {service: {name: svc, port: {number: 80}}}}]}}]
+---
+apiVersion: networking.k8s.io/v1
+kind: Ingress
+metadata:
+  name: second
+  creationTimestamp: "2026-01-02T00:00:00Z"
+  annotations: {traefik.ingress.kubernetes.io/router.entrypoints: websecure, traefik.ingress.kubernetes.io/router.tls: "true"}
+spec:
+  rules: [{host: twice.example, http: {paths: [{path: /, pathType: Prefix, backend: {service: {name: svc, port: {number: 80}}}}]}}]
+---
+apiVersion: v1
+kind: Service
+metadata: {name: svc}
+spec: {ports: [{port: 80}]}
+`
 
 func TestLintUsage(t *testing.T) {
 	clitest.Clean(t)

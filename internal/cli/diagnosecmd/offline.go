@@ -55,6 +55,12 @@ func (f *offlineFlags) options() (*config.Edge, error) {
 		return nil, exit.UsageError{Err: err}
 	}
 	options := loaded.Edge
+	// The Ingresses are for an edge whose entry points are not known. They are
+	// taken for those of the chart and of the manifests in deploy/.
+	if web, single := options.EntryPoints["web"]; f.configFile == "" && single && len(options.EntryPoints) == 1 && !web.HTTP.TLS {
+		web.Address, web.HTTP.TLS = ":8443", true
+		options.EntryPoints["websecure"] = web
+	}
 	// The options may be those of an edge with the file provider alone.
 	if options.Providers.KubernetesIngress == nil {
 		options.Providers.KubernetesIngress = &config.KubernetesIngress{}

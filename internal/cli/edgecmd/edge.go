@@ -43,12 +43,24 @@ second signal stops it at once, with exit code 130.`,
 	return command
 }
 
+// checkedOptions are the options of the edge with a validation that includes what
+// package controller knows.
+type checkedOptions struct{ *config.Edge }
+
+// Validate implements the options of [roleflags.Begin].
+func (o checkedOptions) Validate() error {
+	if err := o.Edge.Validate(); err != nil {
+		return err
+	}
+	return controller.Check(o.Edge)
+}
+
 // start loads and validates the options, and then prints help, prints the
 // configuration, or runs the edge until the context of the command ends.
 func start(command *cobra.Command, args []string, run controller.Runner) error {
 	loaded, err := config.LoadEdge(roleflags.Sources(args))
 	options := loaded.Edge
-	if begins, err := roleflags.Begin(command, loaded, err, options); !begins {
+	if begins, err := roleflags.Begin(command, loaded, err, checkedOptions{options}); !begins {
 		return err
 	}
 	log, err := observe.NewLogger(command.ErrOrStderr(), options.Log.Level, options.Log.Format)

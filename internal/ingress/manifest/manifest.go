@@ -187,6 +187,8 @@ func (s *Set) take(from source, document []byte, depth int) {
 	switch head.APIVersion + " " + head.Kind {
 	case "networking.k8s.io/v1 Ingress":
 		takeObject(s, from, document, snapshot.Ingress, &networkingv1.Ingress{})
+	case "extensions/v1beta1 Ingress", "networking.k8s.io/v1beta1 Ingress":
+		s.takeOutdated(from, document, head.TypeMeta)
 	case "networking.k8s.io/v1 IngressClass":
 		takeObject(s, from, document, snapshot.IngressClass, &networkingv1.IngressClass{})
 	case "v1 Service":
@@ -198,6 +200,21 @@ func (s *Set) take(from source, document []byte, depth int) {
 	default:
 		s.takeCustom(from, document, head.TypeMeta)
 	}
+}
+
+// takeOutdated reports an Ingress of a version that API servers no longer have. It
+// would not be applied, so it must not look as if it was in order.
+func (s *Set) takeOutdated(from source, document []byte, head metav1.TypeMeta) {
+	var object struct {
+		metav1.ObjectMeta `json:"metadata"`
+	}
+	if err := yaml.Unmarshal(document, &object); err != nil {
+		s.find(from.file, snapshot.Ref{Kind: snapshot.Ingress}, "%v", err)
+		return
+	}
+	ref := snapshot.Ref{Kind: snapshot.Ingress, Namespace: cmp.Or(object.Namespace, from.namespace), Name: object.Name}
+	s.find(from.file, ref, "Kubernetes has no Ingress of %s since version 1.22: write apiVersion: networking.k8s.io/v1, a pathType for each path, "+
+		"and service: {name: NAME, port: {number: PORT}} in place of serviceName and servicePort", head.APIVersion)
 }
 
 func (s *Set) find(file string, object snapshot.Ref, format string, args ...any) {

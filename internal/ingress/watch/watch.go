@@ -106,15 +106,24 @@ func (p timing) backoff() backoff.Policy {
 // errStopped is returned by Next after the end of Run.
 var errStopped = errors.New("the watcher has stopped")
 
+// Validate returns what is wrong with the options.
+func (o Options) Validate() error {
+	var problems []error
+	if _, err := labels.Parse(o.Selector); err != nil {
+		problems = append(problems, fmt.Errorf("providers.kubernetesIngress.labelSelector %q: %w; write one such as app=shop,tier!=test", o.Selector, err))
+	}
+	for _, namespace := range o.Namespaces {
+		if faults := validation.IsDNS1123Label(namespace); len(faults) > 0 {
+			problems = append(problems, fmt.Errorf("providers.kubernetesIngress.namespaces: %q is not a namespace: %s", namespace, strings.Join(faults, "; ")))
+		}
+	}
+	return errors.Join(problems...)
+}
+
 // New returns a Watcher. It sends nothing before Run.
 func New(cluster *kube.Cluster, options Options) (*Watcher, error) {
-	if _, err := labels.Parse(options.Selector); err != nil {
-		return nil, fmt.Errorf("providers.kubernetesIngress.labelSelector %q: %w", options.Selector, err)
-	}
-	for _, namespace := range options.Namespaces {
-		if problems := validation.IsDNS1123Label(namespace); len(problems) > 0 {
-			return nil, fmt.Errorf("providers.kubernetesIngress.namespaces: %q is not a namespace: %s", namespace, strings.Join(problems, "; "))
-		}
+	if err := options.Validate(); err != nil {
+		return nil, err
 	}
 	options.Namespaces = slices.Compact(slices.Sorted(slices.Values(options.Namespaces)))
 	options.Log = cmp.Or(options.Log, slog.New(slog.DiscardHandler))

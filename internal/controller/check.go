@@ -1,0 +1,24 @@
+package controller
+
+import (
+	"errors"
+	"fmt"
+
+	"slipway.dev/slipway/internal/config"
+	"slipway.dev/slipway/internal/ingress/watch"
+)
+
+// Check returns what is wrong with valid options that package config cannot know:
+// the syntax of Kubernetes, and files that they name. An edge with these options
+// would not start.
+func Check(options *config.Edge) error {
+	k := options.Providers.KubernetesIngress
+	if k == nil {
+		return nil
+	}
+	problem := watch.Options{Namespaces: k.Namespaces, Selector: k.LabelSelector}.Validate()
+	if _, err := authorityRoots(k.CertAuthFilePath); err != nil {
+		problem = errors.Join(problem, fmt.Errorf("providers.kubernetesIngress.certAuthFilePath: %w", err))
+	}
+	return problem
+}
