@@ -19,7 +19,8 @@
 // is forwarded, and that a rule whose filters could not be compiled responds with
 // 503. Memory for bodies, mirrors and retries are bounded over all requests;
 // [Proxy.Stats] counts what did not fit. Nothing is guessed: a message that the
-// codec refuses gets its status, and the connection is closed.
+// codec refuses gets its status, and the connection is closed. A request that
+// comes back from a backend is refused (decision 0040).
 package proxy
 
 import (

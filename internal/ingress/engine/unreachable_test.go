@@ -9,8 +9,8 @@ import (
 	"slipway.dev/slipway/internal/ingress/snapshot"
 )
 
-// annotated adds an annotation to an Ingress.
-func annotated(ingress *networkingv1.Ingress, name, value string) *networkingv1.Ingress {
+// withAnnotation adds an annotation to an Ingress.
+func withAnnotation(ingress *networkingv1.Ingress, name, value string) *networkingv1.Ingress {
 	ingress.Annotations[name] = value
 	return ingress
 }
@@ -33,13 +33,13 @@ func TestUnreachable(t *testing.T) {
 	want("old", "")
 	want("young", "spec.rules[0].http.paths[0] of Ingress shop/old has the same host and path, and comes before it by age: remove one of the two")
 	// A priority turns the two round.
-	w.put(annotated(young(), "slipway.dev/priority", "1"))
+	w.put(withAnnotation(young(), "slipway.dev/priority", "1"))
 	want("young", "")
 	want("old", "Ingress shop/young has the same host and path, and comes before it by priority")
 	// A rule for some requests does not hide one for all.
 	for _, narrow := range []*networkingv1.Ingress{
-		annotated(tenant("shop", "old", 10, "a.example/x"), "slipway.dev/tls", "only"),
-		annotated(tenant("shop", "old", 10, "a.example/x"), "slipway.dev/entry-points", "web"),
+		withAnnotation(tenant("shop", "old", 10, "a.example/x"), "slipway.dev/tls", "only"),
+		withAnnotation(tenant("shop", "old", 10, "a.example/x"), "slipway.dev/entry-points", "web"),
 		tenant("shop", "old", 10, "a.example=/x"),
 		tenant("shop", "old", 10, "c.example/x"),
 	} {
@@ -48,12 +48,12 @@ func TestUnreachable(t *testing.T) {
 		want("old", "")
 	}
 	// Both are for the same requests, or the second for fewer.
-	w.put(annotated(tenant("shop", "old", 10, "a.example/x", "a.example/y"), "slipway.dev/entry-points", "web,side"),
-		annotated(young(), "slipway.dev/entry-points", "side"))
+	w.put(withAnnotation(tenant("shop", "old", 10, "a.example/x", "a.example/y"), "slipway.dev/entry-points", "web,side"),
+		withAnnotation(young(), "slipway.dev/entry-points", "side"))
 	want("young", "1 more rule(s) of this host")
-	w.put(annotated(young(), "slipway.dev/entry-points", "side,other"))
+	w.put(withAnnotation(young(), "slipway.dev/entry-points", "side,other"))
 	want("young", "")
-	w.put(annotated(young(), "slipway.dev/entry-points", "web"))
+	w.put(withAnnotation(young(), "slipway.dev/entry-points", "web"))
 	want("young", "no request reaches it")
 	w.follow(w.facts.Delete(snapshot.Ingress, "shop", "old"))
 	want("young", "")

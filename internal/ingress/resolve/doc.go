@@ -11,5 +11,7 @@
 // certificate of another namespace, and bounds the cost of an Ingress to
 // [MaxRules] rules and [MaxHosts] hosts.
 //
+// Priorities of Traefik are converted to our scale (decision 0041).
+//
 // Package translate makes routing rules of a ResolvedIngress.
 package resolve
