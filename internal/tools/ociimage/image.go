@@ -156,7 +156,9 @@ func packLayout(top ocispec.Descriptor, all blobs) ([]byte, error) {
 	for _, blob := range all {
 		files.file("blobs/sha256/"+blob.Digest.Encoded(), 0o644, blob.Data)
 	}
-	return packed.Bytes(), files.close()
+	// The end of the archive is written by close, so it comes before Bytes.
+	err = files.close()
+	return packed.Bytes(), err
 }
 
 // archive writes a tar without owners and times of the build machine. It keeps

@@ -89,6 +89,10 @@ func decode[T any](t *testing.T, text []byte) (value T) {
 func TestImageReadsBack(t *testing.T) {
 	given := world(t)
 	must.Do(t, run(given))
+	// Go reads an archive without an end, and others do not.
+	if out, err := exec.CommandContext(t.Context(), "tar", "-tf", given.out).CombinedOutput(); err != nil {
+		t.Errorf("tar cannot read the archive: %v: %s", err, out)
+	}
 	archive := must.Get(os.ReadFile(given.out))(t)
 	files, _ := untar(t, archive)
 	if string(files["oci-layout"]) != `{"imageLayoutVersion":"1.0.0"}` {

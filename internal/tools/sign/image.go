@@ -159,5 +159,7 @@ func rewrite(archive []byte, index ocispec.Index, added blobs) ([]byte, error) {
 			return nil, err
 		}
 	}
-	return written.Bytes(), writer.Close()
+	// The end of the archive is written by Close, so it comes before Bytes.
+	err = writer.Close()
+	return written.Bytes(), err
 }

@@ -100,7 +100,11 @@ func TestImage(t *testing.T) {
 	private, public := keyPair(t, "P-256")
 	place, image := archive(t, "registry.example.com:5000/slipway:1.0.0")
 	must.Do(t, run(private, "", []string{place}))
-	layout, err := oci.NewFromTar(t.Context(), strings.TrimSuffix(place, ".tar")+".signed.tar")
+	written := strings.TrimSuffix(place, ".tar") + ".signed.tar"
+	if out, err := exec.CommandContext(t.Context(), "tar", "-tf", written).CombinedOutput(); err != nil {
+		t.Errorf("tar cannot read the archive: %v: %s", err, out)
+	}
+	layout, err := oci.NewFromTar(t.Context(), written)
 	must.Do(t, err)
 	if same, err := layout.Resolve(t.Context(), "1.0.0"); err != nil || same.Digest != image.Digest {
 		t.Errorf("the image is %s and was %s: %v", same.Digest, image.Digest, err)
@@ -159,7 +163,7 @@ func TestRefusals(t *testing.T) {
 // cosignKey is a key of cosign for tests, with the password "slipway".
 const cosignKey = "testdata/cosign.key"
 
-// TestCosignKey: an encrypted key that cosign created gives signatures for its
+// TestCosignKey: an encrypted key in the format of cosign gives signatures for its
 // public key.
 func TestCosignKey(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
