@@ -75,12 +75,15 @@ func newQueue(most int, projects func(item) []string) *queue {
 	}
 }
 
-// add enqueues an item now.
+// add enqueues an item now. One that is parked keeps its place.
 func (q *queue) add(one item, why reason) {
 	q.mu.Lock()
 	q.pending[one] |= why
+	parked := q.isParked[one]
 	q.mu.Unlock()
-	q.work.Add(one)
+	if !parked {
+		q.work.Add(one)
+	}
 }
 
 // at enqueues an item at a time, and at no other for that reason. Zero is never.

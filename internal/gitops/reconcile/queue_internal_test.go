@@ -3,6 +3,7 @@ package reconcile
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -52,6 +53,9 @@ func TestQueueLeavesAWorkerToOthers(t *testing.T) {
 		one, _, _ := q.take()
 		third <- one
 	}()
+	for q.work.Len() > 0 {
+		runtime.Gosched()
+	}
 	q.add(itemOf("good-0"), reasonChange)
 	if got := <-third; got != itemOf("good-0") {
 		t.Fatalf("the third worker has %v", got)

@@ -281,8 +281,8 @@ func TestQuotaOfAllProjects(t *testing.T) {
 	large := server.Repository(t, "large", map[string]string{"data": noise(9, 400<<10)})
 	_, err := s.Resolve(t.Context(), of(t, "good", large.URL(), "main"), 0)
 	must(t, err)
-	if s.onDisk(t) > mebi+100<<10 {
-		t.Errorf("%d bytes are on the disk", s.onDisk(t))
+	if s.onDisk(t) > mebi+100<<10 || s.evicted["good"] != 0 {
+		t.Errorf("%d bytes are on the disk, evicted are %v", s.onDisk(t), s.evicted)
 	}
 }
 
