@@ -61,8 +61,48 @@ func (a *Applier) Predict(ctx context.Context, unvalidated func(*unstructured.Un
 //
 // The live object may be older than that of the API server, and the response
 // then has what controllers changed since. That is not a change by the apply,
-// so the object is read again.
+// so the object is read again. If a controller changed it between the two
+// requests, they do not compare, and both are repeated.
 func (a *Applier) dryRun(ctx context.Context, at *objectRef, sent request, live *unstructured.Unstructured, validation string) (*unstructured.Unstructured, error) {
+	var before, after *unstructured.Unstructured
+	for range comparisons {
+		var err error
+		if after, err = a.sendDryRun(ctx, at, sent, validation); err != nil {
+			return nil, err
+		}
+		before = live
+		if !isSameVersion(live, after) || live.GetAPIVersion() != after.GetAPIVersion() {
+			if before, err = (&objectWrite{Applier: a, ref: *at}).read(ctx); err != nil {
+				return nil, err
+			}
+		}
+		if isSameVersion(before, after) {
+			break
+		}
+	}
+	if after.GetUID() != live.GetUID() || !sameContent(sent, before, after) {
+		return after, nil
+	}
+	if isSameVersion(live, after) {
+		a.noops.add(sent, live)
+	} else {
+		a.noops.add(sent, before)
+	}
+	return live.DeepCopy(), nil
+}
+
+// comparisons bounds how often a dry run is repeated because a controller
+// changed the object meanwhile. One that writes without a pause would keep the
+// comparison from ending.
+const comparisons = 3
+
+// isSameVersion reports whether two objects are of one resource version.
+func isSameVersion(a, b *unstructured.Unstructured) bool {
+	return a.GetResourceVersion() == b.GetResourceVersion()
+}
+
+// sendDryRun returns the object as an apply would leave it.
+func (a *Applier) sendDryRun(ctx context.Context, at *objectRef, sent request, validation string) (*unstructured.Unstructured, error) {
 	raw, err := a.send(ctx, at, call{
 		method: http.MethodPatch, path: at.path, contentType: types.ApplyYAMLPatchType, body: sent.body,
 		query: url.Values{
@@ -77,20 +117,5 @@ func (a *Applier) dryRun(ctx context.Context, at *objectRef, sent request, live 
 	if err != nil {
 		return nil, at.newError(Transient, err.Error(), nil)
 	}
-	isSame := live.GetResourceVersion() == after.GetResourceVersion()
-	before := live
-	if !isSame || live.GetAPIVersion() != after.GetAPIVersion() {
-		if before, err = (&objectWrite{Applier: a, ref: *at}).read(ctx); err != nil {
-			return nil, err
-		}
-	}
-	if after.GetUID() != live.GetUID() || !sameContent(sent, before, after) {
-		return after, nil
-	}
-	if isSame {
-		a.noops.add(sent, live)
-	} else {
-		a.noops.add(sent, before)
-	}
-	return live.DeepCopy(), nil
+	return after, nil
 }

@@ -2,11 +2,15 @@ package apply_test
 
 import (
 	"cmp"
+	"errors"
+	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"golang.org/x/tools/txtar"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -173,6 +177,14 @@ metadata: {name: web}
 spec: {maxReplicas: 3, targetCPUUtilizationPercentage: 50, scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: web}}
 `
 	w.apply(scaler)
+	// The controller of autoscalers writes the status once, because there is no Deployment.
+	scalers := w.cluster.Client.AutoscalingV2().HorizontalPodAutoscalers(w.namespace)
+	kubetest.WaitFor(t, scalers, kube.Named("web"), patience, func(found []*autoscalingv2.HorizontalPodAutoscaler) error {
+		if len(found) != 1 || len(found[0].Status.Conditions) == 0 {
+			return errors.New("no status")
+		}
+		return nil
+	})
 	step := w.step(scaler)
 	other := step.Object.DeepCopy()
 	other.SetAPIVersion("autoscaling/v2")
@@ -218,6 +230,16 @@ func TestPredictStale(t *testing.T) {
 	w.patch(object, "controller", `{"metadata":{"annotations":{"noted":"yes"}},"data":{"more":"data"}}`)
 	if state, requests := w.compare(w.Applier, step); state != plan.Synced || !slices.Equal(requests, []string{"PATCH dry", "GET"}) {
 		t.Errorf("it is %s after %q", state, requests)
+	}
+	var once sync.Once
+	w.respond(func(request *http.Request) (*http.Response, error) {
+		if request.Method == http.MethodGet {
+			once.Do(func() { w.patch(object, "controller", `{"data":{"more":"between"}}`) })
+		}
+		return nil, nil
+	})
+	if state, requests := w.compare(w.restarted(), step); state != plan.Synced || !slices.Equal(requests, []string{"PATCH dry", "GET", "PATCH dry", "GET"}) {
+		t.Errorf("with a change between the requests it is %s after %q", state, requests)
 	}
 	w.patch(object, "somebody", `{"data":{"a":"changed"}}`)
 	if state, _ := w.compare(w.Applier, step); state != plan.OutOfSync {
