@@ -53,7 +53,7 @@ func (s *suite) testConnection(t *testing.T) {
 		}{
 			{[]string{"--providers.kubernetesIngress=true"}, "no API server to connect to"},
 			{[]string{provider + "endpoint=not a url"}, "endpoint"},
-			{[]string{provider + "endpoint=https://127.0.0.1:1", provider + "certAuthFilePath=absent.crt"}, "authorities"},
+			{[]string{provider + "endpoint=https://127.0.0.1:1", provider + "certAuthFilePath=absent.crt"}, "certAuthFilePath: open absent.crt: no such file"},
 			{[]string{provider + "endpoint=https://127.0.0.1:1", provider + "token=/absent/token"}, "there is no such file"},
 		} {
 			if said := refusedStart(t, test.arguments); !strings.Contains(said, test.want) {
