@@ -64,7 +64,7 @@ func (c *Cluster) Elect(ctx context.Context, election Election, lead func(contex
 		LeaseMeta:  metav1.ObjectMeta{Namespace: election.Namespace, Name: election.Name},
 		Client:     c.Client.CoordinationV1(),
 		LockConfig: resourcelock.ResourceLockConfig{Identity: election.Identity},
-	}}
+	}, timeout: cmp.Or(election.Renew, renewDeadline) / 2}
 	if election.Namespace == "" || election.Name == "" {
 		return errors.New("elect a leader: give the namespace and the name of a Lease")
 	}
@@ -155,10 +155,16 @@ type watchedLock struct {
 	// last is the kind of the last failure by verb: with the right to read and not
 	// to write, each read would otherwise look like a recovery.
 	last map[string]string
+	// timeout is that of each request. The elector has none while it competes, so a
+	// connection that stalls would keep the replica from ever leading. Two requests
+	// fit into the time in which a leader has to renew.
+	timeout time.Duration
 }
 
 // Get reads the Lease.
 func (w *watchedLock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, w.timeout)
+	defer cancel()
 	record, raw, err := w.LeaseLock.Get(ctx)
 	w.note("get", err)
 	return record, raw, err
@@ -166,6 +172,8 @@ func (w *watchedLock) Get(ctx context.Context) (*resourcelock.LeaderElectionReco
 
 // Create creates the Lease.
 func (w *watchedLock) Create(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
+	ctx, cancel := context.WithTimeout(ctx, w.timeout)
+	defer cancel()
 	err := w.LeaseLock.Create(ctx, record)
 	w.note("create", err)
 	return err
@@ -173,6 +181,8 @@ func (w *watchedLock) Create(ctx context.Context, record resourcelock.LeaderElec
 
 // Update updates the Lease.
 func (w *watchedLock) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
+	ctx, cancel := context.WithTimeout(ctx, w.timeout)
+	defer cancel()
 	err := w.LeaseLock.Update(ctx, record)
 	w.note("update", err)
 	return err

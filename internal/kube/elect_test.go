@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -39,6 +40,13 @@ func (l *leaders) enter() {
 func compete(t *testing.T, cluster *kubetest.Cluster, election kube.Election, all *leaders) *candidate {
 	t.Helper()
 	c := &candidate{led: make(chan struct{}, 16), failed: make(chan error, 64), ended: make(chan error, 1)}
+	c.run(t, cluster, election, all)
+	return c
+}
+
+// run lets the candidate compete until the test ends.
+func (c *candidate) run(t *testing.T, cluster *kubetest.Cluster, election kube.Election, all *leaders) {
+	t.Helper()
 	connection := cluster.Connect(t, c.gate.Option)
 	// Long enough for a busy machine: a leader that is only slow stays leader.
 	election.Duration, election.Renew, election.Retry = 6*time.Second, 5*time.Second, 200*time.Millisecond
@@ -59,7 +67,6 @@ func compete(t *testing.T, cluster *kubetest.Cluster, election kube.Election, al
 			t.Error(err)
 		}
 	})
-	return c
 }
 
 func (c *candidate) waitToLead(t *testing.T, within time.Duration) {
@@ -112,6 +119,26 @@ func TestElectTakeover(t *testing.T) {
 	leaseOf(t, cluster, namespace, func(holder string) bool { return holder == "" })
 	if most := all.most.Load(); most != 1 {
 		t.Errorf("%d replicas led at the same time", most)
+	}
+}
+
+// TestElectStalled: a request without a response is given up, and the next one
+// wins the Lease.
+func TestElectStalled(t *testing.T) {
+	cluster, namespace := kubetest.SharedNamespace(t)
+	c := &candidate{led: make(chan struct{}, 1), failed: make(chan error, 1), ended: make(chan error, 1)}
+	var once sync.Once
+	c.gate.Handle(func(request *http.Request, send kubetest.Send) (*http.Response, error) {
+		once.Do(func() { <-request.Context().Done() })
+		if err := request.Context().Err(); err != nil {
+			return nil, err
+		}
+		return send(request)
+	})
+	c.run(t, cluster, kube.Election{Namespace: namespace, Name: "edge", Identity: "any"}, &leaders{})
+	c.waitToLead(t, 40*time.Second)
+	if err := <-c.failed; !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("got failure %v, want the timeout of the request", err)
 	}
 }
 
