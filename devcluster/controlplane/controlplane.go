@@ -57,6 +57,9 @@ type Config struct {
 	// EndpointSlices, for containers that still read them. It costs one more
 	// write for each change of a Service or a Pod.
 	Endpoints bool
+	// Unsynced does not wait until the disk has what etcd writes. The state then
+	// outlives the process, and may not outlive the machine.
+	Unsynced bool
 	// Progress is called with each step of the start, for the log.
 	Progress func(string)
 }
@@ -104,7 +107,7 @@ func Start(ctx context.Context, cfg Config) (*Cluster, error) {
 // log errors without an API server.
 func (c *Cluster) start(ctx context.Context, cfg Config) error {
 	cfg.Progress("starting etcd")
-	etcdURL, err := c.startEtcd(ctx, filepath.Join(cfg.Dir, "etcd"))
+	etcdURL, err := c.startEtcd(ctx, filepath.Join(cfg.Dir, "etcd"), cfg.Unsynced)
 	if err != nil {
 		return fmt.Errorf("etcd: %w", err)
 	}

@@ -14,7 +14,7 @@ import (
 // Unix socket in a directory that only this user may enter. There is no
 // listener on the network, for clients or for peers, so there is nothing to
 // encrypt, and no certificate to verify on each connection.
-func (c *Cluster) startEtcd(ctx context.Context, dir string) (string, error) {
+func (c *Cluster) startEtcd(ctx context.Context, dir string, unsynced bool) (string, error) {
 	socket, folder, err := etcdSocket(dir + ".socket")
 	if err != nil {
 		return "", err
@@ -33,6 +33,7 @@ func (c *Cluster) startEtcd(ctx context.Context, dir string) (string, error) {
 	// that lag behind, so a single member needs few.
 	cfg.SnapshotCount = 2000
 	cfg.SnapshotCatchUpEntries = 500
+	cfg.UnsafeNoFsync = unsynced
 	cfg.EnableGRPCGateway = false
 	// Set explicitly: at zero, every request would be slow enough to be logged.
 	cfg.WarningUnaryRequestDuration = embed.DefaultWarningUnaryRequestDuration

@@ -21,7 +21,7 @@ func etcdIn(t *testing.T, dir string) (*Cluster, *clientv3.Client) {
 	defer cancel()
 	c := &Cluster{dead: make(chan error, 4)}
 	t.Cleanup(c.Stop)
-	address := must.Get(c.startEtcd(ctx, filepath.Join(dir, "etcd")))(t)
+	address := must.Get(c.startEtcd(ctx, filepath.Join(dir, "etcd"), true))(t)
 	client := must.Get(clientv3.New(clientv3.Config{Endpoints: []string{address}, DialTimeout: time.Minute}))(t)
 	return c, client
 }

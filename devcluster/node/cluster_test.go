@@ -69,7 +69,7 @@ func startCluster() (*testCluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &testCluster{dir: dir, process: exec.Command(binary, "--dir", dir, "--node=false", "--stop-with-stdin")}
+	c := &testCluster{dir: dir, process: exec.Command(binary, "--dir", dir, "--node=false", "--stop-with-stdin", "--fsync=false")}
 	c.process.Stderr = os.Stderr
 	if c.stdin, err = c.process.StdinPipe(); err != nil {
 		return nil, err

@@ -24,12 +24,13 @@ type options struct {
 	nodeAddress   string
 	startTimeout  time.Duration
 	stopWithStdin bool
+	fsync         bool
 }
 
 // defaultOptions returns the defaults that need no configuration: a process
 // node, Pods on the machine's own address.
 func defaultOptions() *options {
-	return &options{node: true, podNetwork: hostNetwork, startTimeout: 2 * time.Minute}
+	return &options{node: true, podNetwork: hostNetwork, startTimeout: 2 * time.Minute, fsync: true}
 }
 
 // addFlags registers the flags. The current values are the defaults in the help
@@ -43,6 +44,7 @@ func (o *options) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.nodeAddress, "node-address", o.nodeAddress, "address of the node, not loopback; found by itself when empty")
 	f.DurationVar(&o.startTimeout, "start-timeout", o.startTimeout, "give up when the cluster is not ready after this time")
 	f.BoolVar(&o.stopWithStdin, "stop-with-stdin", o.stopWithStdin, "stop when standard input is closed, so that the cluster cannot outlive the process that started it")
+	f.BoolVar(&o.fsync, "fsync", o.fsync, "wait until the disk has each write; without it the state may not outlive a crash of the machine, and a busy disk does not delay the API server")
 }
 
 // processNode reports whether Pods run as local processes.

@@ -74,6 +74,7 @@ func run(ctx context.Context, o *options, stdout io.Writer) error {
 		NodeAddress:  addresses.node,
 		SlicesByNode: o.processNode() && !addresses.podCIDR.IsValid(),
 		Endpoints:    o.kubelet,
+		Unsynced:     !o.fsync,
 		Progress:     func(what string) { log.Info(what) },
 	})
 	if err != nil {

@@ -170,14 +170,16 @@ func (c *Cluster) start() error {
 
 // arguments returns the command line of the binary. Port 0 is chosen on the
 // first start and kept in the directory. With --stop-with-stdin the cluster
-// ends when the test process dies, because the kernel closes the pipe.
+// ends when the test process dies, because the kernel closes the pipe. Its state
+// is not for later, so it does not wait for the disk, which is busy while other
+// tests are linked.
 func (c *Cluster) arguments() []string {
 	podNetwork := "host"
 	if c.PodNetwork.IsValid() {
 		podNetwork = c.PodNetwork.String()
 	}
 	return []string{
-		"--dir=" + c.Dir, "--port=0", "--stop-with-stdin",
+		"--dir=" + c.Dir, "--port=0", "--stop-with-stdin", "--fsync=false",
 		"--pod-network=" + podNetwork, fmt.Sprintf("--node=%t", !c.settings.withoutNode),
 	}
 }
