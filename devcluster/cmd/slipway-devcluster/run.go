@@ -68,15 +68,7 @@ func run(ctx context.Context, o *options, stdout io.Writer) error {
 	// start that exceeds it.
 	starting, cancel := context.WithTimeoutCause(ctx, o.startTimeout, fmt.Errorf("not ready within %s (see %s)", o.startTimeout, logFile(dir)))
 	defer cancel()
-	cluster, err := controlplane.Start(starting, controlplane.Config{
-		Dir:          dir,
-		Listener:     listener,
-		NodeAddress:  addresses.node,
-		SlicesByNode: o.processNode() && !addresses.podCIDR.IsValid(),
-		Endpoints:    o.kubelet,
-		Unsynced:     !o.fsync,
-		Progress:     func(what string) { log.Info(what) },
-	})
+	cluster, err := controlplane.Start(starting, o.controlPlane(dir, listener, addresses, log))
 	if err != nil {
 		return startError(starting, err)
 	}
@@ -116,6 +108,19 @@ func run(ctx context.Context, o *options, stdout io.Writer) error {
 		return pods.err
 	case err := <-cluster.Dead():
 		return err
+	}
+}
+
+// controlPlane returns the configuration of the control plane.
+func (o *options) controlPlane(dir string, listener net.Listener, addresses network, log *slog.Logger) controlplane.Config {
+	return controlplane.Config{
+		Dir:          dir,
+		Listener:     listener,
+		NodeAddress:  addresses.node,
+		SlicesByNode: o.processNode() && !addresses.podCIDR.IsValid(),
+		Endpoints:    o.kubelet,
+		Unsynced:     !o.fsync,
+		Progress:     func(what string) { log.Info(what) },
 	}
 }
 
