@@ -34,7 +34,7 @@ if [ $# -gt 0 ]; then
 	look . "$@"
 else
 	look . ./cmd/...
-	# The call graph of all of Kubernetes would need more memory than most machines have.
+	# By package: it contains all of Kubernetes.
 	look devcluster -scan package ./cmd/slipway-devcluster
 fi
 exit "$found"

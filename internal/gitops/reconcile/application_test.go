@@ -28,7 +28,7 @@ func TestDeadlineMakesDegraded(t *testing.T) {
 	w.application("web", repository, "web", automated)
 	app := w.wait("web", func(app *v1alpha1.Application) error {
 		if app.Status.Health.Status != v1alpha1.Degraded {
-			return fmt.Errorf("it is %s", told(app))
+			return fmt.Errorf("it is %s", summaryOf(app))
 		}
 		return nil
 	})
@@ -42,7 +42,7 @@ func TestDeadlineMakesDegraded(t *testing.T) {
 	w.idle()
 	again := w.wait("web", func(*v1alpha1.Application) error { return nil })
 	if again.ResourceVersion != app.ResourceVersion {
-		t.Errorf("after a restart the status was written again: %s", told(again))
+		t.Errorf("after a restart the status was written again: %s", summaryOf(again))
 	}
 }
 
@@ -59,7 +59,7 @@ func TestWindowHoldsWhatRuns(t *testing.T) {
 	w.open("first")
 	w.wait("web", func(app *v1alpha1.Application) error {
 		if app.Status.Health.Status != v1alpha1.Healthy && app.Status.Health.Status != v1alpha1.Missing {
-			return fmt.Errorf("it is %s", told(app))
+			return fmt.Errorf("it is %s", summaryOf(app))
 		}
 		return nil
 	})
@@ -85,12 +85,12 @@ func TestInvalidOperationIsTold(t *testing.T) {
 	w.patch("web", `{"operation": {"sync": {"revision": "nowhere"}}}`)
 	app = w.wait("web", func(app *v1alpha1.Application) error {
 		if state := app.Status.OperationState; app.Operation != nil || !strings.Contains(state.Message, "nowhere") {
-			return fmt.Errorf("it is %s", told(app))
+			return fmt.Errorf("it is %s", summaryOf(app))
 		}
 		return nil
 	})
 	if app.Status.OperationState.Phase != v1alpha1.OperationError || app.Status.Sync.Status != v1alpha1.SyncOutOfSync {
-		t.Errorf("the application is %s", told(app))
+		t.Errorf("the application is %s", summaryOf(app))
 	}
 }
 
@@ -173,7 +173,7 @@ spec:
 	w.value("two", "changed")
 	app := w.wait("web", func(app *v1alpha1.Application) error {
 		if got := app.Status.Sync.Revisions; len(got) != 2 || got[1] != second || app.Status.Sync.Status != v1alpha1.SyncSynced {
-			return fmt.Errorf("the revisions are %v, and it is %s", got, told(app))
+			return fmt.Errorf("the revisions are %v, and it is %s", got, summaryOf(app))
 		}
 		return nil
 	})

@@ -127,7 +127,7 @@ func TestDeletionHooksAndConfirmation(t *testing.T) {
 	w.delete("web", finalizer)
 	app := w.wait("web", func(app *v1alpha1.Application) error {
 		if !strings.Contains(app.Status.Health.Message, "to be confirmed") {
-			return fmt.Errorf("it is %s: %s", told(app), app.Status.Health.Message)
+			return fmt.Errorf("it is %s: %s", summaryOf(app), app.Status.Health.Message)
 		}
 		return nil
 	})

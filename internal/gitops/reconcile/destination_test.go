@@ -146,7 +146,7 @@ func testOtherCluster(t *testing.T, cluster *kubetest.Cluster) {
 	w.patch("web", `{"spec": {"destination": {"name": null, "server": "`+farServer+`"}}}`)
 	w.wait("web", func(app *v1alpha1.Application) error {
 		if app.Status.Sync.Status != v1alpha1.SyncSynced || len(app.Status.Conditions) > 0 {
-			return errors.New(told(app))
+			return errors.New(summaryOf(app))
 		}
 		return nil
 	})

@@ -30,7 +30,7 @@ func TestInvalidSpecIsTold(t *testing.T) {
 		w.cluster.Apply(t, w.control, text)
 		app := w.condition(test.name, v1alpha1.ConditionInvalidSpecError, test.want)
 		if app.Status.Sync.Status != v1alpha1.SyncUnknown || app.Status.Health.Status != v1alpha1.Unknown || app.Status.OperationState != nil {
-			t.Errorf("%s: the application is %s", test.name, told(app))
+			t.Errorf("%s: the application is %s", test.name, summaryOf(app))
 		}
 	}
 	if w.exists("one") {
@@ -74,7 +74,7 @@ func TestGitDownThenUp(t *testing.T) {
 	w.git.SetDown(true)
 	app := w.condition("web", v1alpha1.ConditionComparisonError, repository.URL())
 	if app.Status.Sync.Status != v1alpha1.SyncUnknown || app.Status.Sync.Revision != first || app.Status.Health.Status != v1alpha1.Healthy || len(app.Status.Resources) != 1 {
-		t.Errorf("the application is %s at %s, want what was known last", told(app), app.Status.Sync.Revision)
+		t.Errorf("the application is %s at %s, want what was known last", summaryOf(app), app.Status.Sync.Revision)
 	}
 	if !w.exists("one") {
 		t.Error("something was pruned because Git is away")
@@ -101,7 +101,7 @@ func TestRestartWithoutGit(t *testing.T) {
 	w.start()
 	app := w.condition("web", v1alpha1.ConditionComparisonError, repository.URL())
 	if app.Status.Health.Status != v1alpha1.Healthy || len(app.Status.Resources) != 1 || !w.exists("one") {
-		t.Errorf("the application is %s with %+v", told(app), app.Status.Resources)
+		t.Errorf("the application is %s with %+v", summaryOf(app), app.Status.Resources)
 	}
 	w.git.SetDown(false)
 	w.engine.CredentialsChanged()
@@ -119,7 +119,7 @@ func TestRenderFails(t *testing.T) {
 	w.refresh("web")
 	app := w.condition("web", v1alpha1.ConditionComparisonError, "two.yaml")
 	if !w.exists("one") || app.Status.Sync.Status != v1alpha1.SyncUnknown {
-		t.Errorf("the application is %s", told(app))
+		t.Errorf("the application is %s", summaryOf(app))
 	}
 	before := w.renders.Load()
 	w.refresh("web")
@@ -219,7 +219,7 @@ func TestSlowGitHoldsUpNobody(t *testing.T) {
 	w.application("quick", quick, "web", automated)
 	w.synced("quick", quick.Head(t))
 	if app := w.wait("slow-0", func(*v1alpha1.Application) error { return nil }); app.Status.Sync.Status != "" {
-		t.Errorf("an application whose repository was not read is %s", told(app))
+		t.Errorf("an application whose repository was not read is %s", summaryOf(app))
 	}
 	release()
 	for i := range many {

@@ -27,7 +27,7 @@ func (w *world) waits(name, what string) *v1alpha1.Application {
 	w.t.Helper()
 	return w.wait(name, func(app *v1alpha1.Application) error {
 		if state := app.Status.OperationState; state == nil || !strings.Contains(state.Message, what) {
-			return fmt.Errorf("it is %s", told(app))
+			return fmt.Errorf("it is %s", summaryOf(app))
 		}
 		return nil
 	})
@@ -42,12 +42,12 @@ func TestWavesWait(t *testing.T) {
 	w.application("web", repository, "web", automated)
 	app := w.waits("web", "first to be healthy")
 	if w.exists("second") || app.Status.Health.Status != v1alpha1.Progressing || len(app.Status.OperationState.SyncResult.Resources) != 1 {
-		t.Errorf("the second wave did not wait: %s", told(app))
+		t.Errorf("the second wave did not wait: %s", summaryOf(app))
 	}
 	w.open("first")
 	app = w.synced("web", repository.Head(t))
 	if app.Status.OperationState.Phase != v1alpha1.OperationSucceeded || app.Status.Health.Status != v1alpha1.Healthy {
-		t.Errorf("the application is %s", told(app))
+		t.Errorf("the application is %s", summaryOf(app))
 	}
 	wave := app.Status.Resources[slices.IndexFunc(app.Status.Resources, func(r v1alpha1.ResourceStatus) bool { return r.Kind == "Ingress" })].SyncWave
 	if wave != -1 {
@@ -67,7 +67,7 @@ func TestTerminate(t *testing.T) {
 	w.patch("web", `{"status": {"operationState": {"phase": "Terminating"}}}`)
 	app := w.operated("web", v1alpha1.OperationFailed)
 	if !strings.Contains(app.Status.OperationState.Message, "terminated") || w.exists("second") {
-		t.Errorf("the application is %s", told(app))
+		t.Errorf("the application is %s", summaryOf(app))
 	}
 }
 

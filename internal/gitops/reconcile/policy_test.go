@@ -27,7 +27,7 @@ func (w *world) outOfSync(name string) *v1alpha1.Application {
 	w.t.Helper()
 	return w.wait(name, func(app *v1alpha1.Application) error {
 		if app.Status.Sync.Status != v1alpha1.SyncOutOfSync {
-			return fmt.Errorf("it is %s", told(app))
+			return fmt.Errorf("it is %s", summaryOf(app))
 		}
 		return nil
 	})
@@ -142,7 +142,7 @@ func TestSyncWindows(t *testing.T) {
 			return nil
 		})
 		if app.Status.OperationState.Phase != v1alpha1.OperationSucceeded {
-			return fmt.Errorf("it is %s", told(app))
+			return fmt.Errorf("it is %s", summaryOf(app))
 		}
 		return nil
 	})
@@ -175,7 +175,7 @@ func TestRetry(t *testing.T) {
 	w.application("web", repository, "web", `{automated: {}, retry: {limit: 2, backoff: {duration: 1s, factor: 1, maxDuration: 1s}}}`)
 	app := w.operated("web", v1alpha1.OperationFailed)
 	if state := app.Status.OperationState; state.RetryCount != 2 || state.FinishedAt == nil {
-		t.Errorf("it was tried again %d times, want 2: %s", state.RetryCount, told(app))
+		t.Errorf("it was tried again %d times, want 2: %s", state.RetryCount, summaryOf(app))
 	}
 	w.condition("web", v1alpha1.ConditionSyncError, "Failed last sync attempt to "+repository.Head(t))
 	right := repository.Commit(t, map[string]string{"web/one.yaml": configMap("one", "1")}, "right")

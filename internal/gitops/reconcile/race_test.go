@@ -37,7 +37,7 @@ func TestUserWritesMeanwhile(t *testing.T) {
 	w.value("two", "2")
 	app := w.wait("web", func(app *v1alpha1.Application) error {
 		if app.Operation != nil || len(app.Status.History) != 2 {
-			return fmt.Errorf("it is %s with %d entries in its history", told(app), len(app.Status.History))
+			return fmt.Errorf("it is %s with %d entries in its history", summaryOf(app), len(app.Status.History))
 		}
 		return nil
 	})

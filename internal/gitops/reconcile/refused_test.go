@@ -21,7 +21,7 @@ func (w *world) unknown(name, text string) *v1alpha1.Application {
 	w.t.Helper()
 	app := w.condition(name, v1alpha1.ConditionComparisonError, text)
 	if app.Status.Sync.Status != v1alpha1.SyncUnknown {
-		w.t.Errorf("the Application is %s", told(app))
+		w.t.Errorf("the Application is %s", summaryOf(app))
 	}
 	return app
 }
@@ -40,7 +40,7 @@ func TestRefusedObject(t *testing.T) {
 	w.refresh("web")
 	app := w.unknown("web", "ConfigMap two: metadata.annotations[enabled]")
 	if app.Status.Sync.Revision != wrong || app.Status.Health.Status != v1alpha1.Healthy {
-		t.Errorf("the Application is %s at %s", told(app), app.Status.Sync.Revision)
+		t.Errorf("the Application is %s at %s", summaryOf(app), app.Status.Sync.Revision)
 	}
 	for _, resource := range app.Status.Resources {
 		want := map[string]v1alpha1.SyncStatusCode{"one": v1alpha1.SyncOutOfSync, "two": v1alpha1.SyncUnknown, "old": v1alpha1.SyncUnknown}[resource.Name]
@@ -75,7 +75,7 @@ func TestRefusedObjectAlone(t *testing.T) {
 	w.application("web", repository, "web", automated)
 	app := w.unknown("web", "metadata.name: it is not text")
 	if app.Status.OperationState != nil {
-		t.Errorf("a sync was started: %s", told(app))
+		t.Errorf("a sync was started: %s", summaryOf(app))
 	}
 	w.eventually("an Event tells it", func() error {
 		events, err := w.cluster.Client.EventsV1().Events(w.control).List(t.Context(), listAll())
@@ -96,7 +96,7 @@ func TestRefusedObjectAlone(t *testing.T) {
 	w.idle()
 	again := w.wait("web", func(*v1alpha1.Application) error { return nil })
 	if again.ResourceVersion != app.ResourceVersion {
-		t.Errorf("the status was written again: %s", told(again))
+		t.Errorf("the status was written again: %s", summaryOf(again))
 	}
 }
 
@@ -118,13 +118,13 @@ func TestRenderWarning(t *testing.T) {
 	w.idle()
 	again := w.wait("web", func(*v1alpha1.Application) error { return nil })
 	if again.ResourceVersion != app.ResourceVersion {
-		t.Errorf("after a restart the status was written again: %s", told(again))
+		t.Errorf("after a restart the status was written again: %s", summaryOf(again))
 	}
 	right := repository.Commit(t, map[string]string{"web/one.yaml": configMap("one", "1")}, "right")
 	w.refresh("web")
 	w.wait("web", func(app *v1alpha1.Application) error {
 		if app.Status.Sync.Revision != right || len(app.Status.Conditions) > 0 {
-			return fmt.Errorf("it is %s", told(app))
+			return fmt.Errorf("it is %s", summaryOf(app))
 		}
 		return nil
 	})
@@ -160,7 +160,7 @@ func TestUnlabelledIsSynced(t *testing.T) {
 	if !slices.ContainsFunc(app.Status.Conditions, func(one v1alpha1.ApplicationCondition) bool {
 		return one.Type == v1alpha1.ConditionUnlabelledResourceWarning && strings.Contains(one.Message, "/one is as desired and does not have the label")
 	}) || w.labelled("one") == nil {
-		t.Errorf("the Application is %s", told(app))
+		t.Errorf("the Application is %s", summaryOf(app))
 	}
 	w.set("one", "changed")
 	w.outOfSync("web")
@@ -171,7 +171,7 @@ func TestUnlabelledIsSynced(t *testing.T) {
 	must.Do(w.t, w.labelled("one"))
 	w.wait("web", func(app *v1alpha1.Application) error {
 		if len(app.Status.Conditions) > 0 {
-			return fmt.Errorf("it is %s", told(app))
+			return fmt.Errorf("it is %s", summaryOf(app))
 		}
 		return nil
 	})
@@ -187,6 +187,6 @@ func TestUnlabelledIsLabelled(t *testing.T) {
 	w.operated("web", v1alpha1.OperationSucceeded)
 	must.Do(w.t, w.labelled("one"))
 	if app := w.synced("web", repository.Head(t)); len(app.Status.Conditions) > 0 {
-		t.Errorf("the Application is %s", told(app))
+		t.Errorf("the Application is %s", summaryOf(app))
 	}
 }

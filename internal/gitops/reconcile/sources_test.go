@@ -85,7 +85,7 @@ func TestOperationWithPassword(t *testing.T) {
 	for _, address := range []string{strings.Replace(own.URL(), "://", "://user:canary@", 1), own.URL() + "?private_token=canary"} {
 		w.patch("web", fmt.Sprintf(`{"operation": {"sync": {"source": {"repoURL": %q, "path": "web"}}}}`, address))
 		app := w.operated("web", v1alpha1.OperationError)
-		if text := told(app); strings.Contains(text, "canary") || !strings.Contains(text, "Secret") {
+		if text := summaryOf(app); strings.Contains(text, "canary") || !strings.Contains(text, "Secret") {
 			t.Errorf("the Application is %s", text)
 		}
 	}
@@ -131,12 +131,12 @@ func TestForgedOperationStateAndWindows(t *testing.T) {
 	w.patch("web", forged(own.URL(), own.Head(t), "", time.Now().Add(-time.Hour)))
 	app := w.wait("web", func(app *v1alpha1.Application) error {
 		if state := app.Status.OperationState; state == nil || !strings.Contains(state.Message, "sync window") {
-			return fmt.Errorf("it has %s", told(app))
+			return fmt.Errorf("it has %s", summaryOf(app))
 		}
 		return nil
 	})
 	if app.Status.OperationState.Phase != v1alpha1.OperationRunning || w.exists("one") {
-		t.Errorf("the Application is %s", told(app))
+		t.Errorf("the Application is %s", summaryOf(app))
 	}
 	named := fmt.Sprintf(`"source": {"repoURL": %q, "path": "elsewhere"}`, own.URL())
 	for want, forge := range map[string]string{

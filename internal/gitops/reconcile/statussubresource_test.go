@@ -100,7 +100,7 @@ func TestDefinitionIsReplaced(t *testing.T) {
 		w.patch("web", `{"operation": {"sync": {}}}`)
 		w.wait("web", func(app *v1alpha1.Application) error {
 			if app.Operation != nil || len(app.Status.History) != i+1 {
-				return fmt.Errorf("after %d definitions it is %s with %d syncs", i+1, told(app), len(app.Status.History))
+				return fmt.Errorf("after %d definitions it is %s with %d syncs", i+1, summaryOf(app), len(app.Status.History))
 			}
 			return nil
 		})
@@ -111,7 +111,7 @@ func TestDefinitionIsReplaced(t *testing.T) {
 	w.patch("web", `{"operation": {"sync": {}}}`)
 	w.wait("web", func(app *v1alpha1.Application) error {
 		if app.Operation != nil || app.Status.OperationState.Phase != v1alpha1.OperationRunning {
-			return fmt.Errorf("it is %s", told(app))
+			return fmt.Errorf("it is %s", summaryOf(app))
 		}
 		return nil
 	})

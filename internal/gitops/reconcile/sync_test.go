@@ -54,7 +54,7 @@ func TestManualSync(t *testing.T) {
 	w.application("web", repository, "web", "")
 	app := w.wait("web", func(app *v1alpha1.Application) error {
 		if app.Status.Sync.Status != v1alpha1.SyncOutOfSync {
-			return fmt.Errorf("it is %s", told(app))
+			return fmt.Errorf("it is %s", summaryOf(app))
 		}
 		return nil
 	})
@@ -70,7 +70,7 @@ func TestManualSync(t *testing.T) {
 	w.value("two", "2")
 	app = w.operated("web", v1alpha1.OperationSucceeded)
 	if w.exists("one") || app.Status.Sync.Status != v1alpha1.SyncOutOfSync {
-		t.Errorf("only two was asked for, and the application is %s", told(app))
+		t.Errorf("only two was asked for, and the application is %s", summaryOf(app))
 	}
 	w.patch("web", `{"operation": {"initiatedBy": {"username": "ann"}, "sync": {}}}`)
 	w.value("one", "1")

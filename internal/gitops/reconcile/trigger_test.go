@@ -159,7 +159,7 @@ func TestStatusIsStable(t *testing.T) {
 	w.synced("web", repository.Head(t))
 	app := w.wait("web", func(app *v1alpha1.Application) error {
 		if app.Status.Health.Status != v1alpha1.Healthy {
-			return fmt.Errorf("it is %s", told(app))
+			return fmt.Errorf("it is %s", summaryOf(app))
 		}
 		return nil
 	})

@@ -167,7 +167,7 @@ func (w *world) synced(name, revision string) *v1alpha1.Application {
 	w.t.Helper()
 	return w.wait(name, func(app *v1alpha1.Application) error {
 		if app.Status.Sync.Status != v1alpha1.SyncSynced || app.Status.Sync.Revision != revision {
-			return fmt.Errorf("it is %q at %q, with %s", app.Status.Sync.Status, app.Status.Sync.Revision, told(app))
+			return fmt.Errorf("it is %q at %q, with %s", app.Status.Sync.Status, app.Status.Sync.Revision, summaryOf(app))
 		}
 		return nil
 	})
@@ -178,14 +178,14 @@ func (w *world) operated(name string, phase v1alpha1.OperationPhase) *v1alpha1.A
 	w.t.Helper()
 	return w.wait(name, func(app *v1alpha1.Application) error {
 		if state := app.Status.OperationState; state == nil || state.Phase != phase || app.Operation != nil {
-			return fmt.Errorf("it has %s", told(app))
+			return fmt.Errorf("it has %s", summaryOf(app))
 		}
 		return nil
 	})
 }
 
-// told is what an Application says about itself.
-func told(app *v1alpha1.Application) string {
+// summaryOf is what an Application says about itself.
+func summaryOf(app *v1alpha1.Application) string {
 	text := fmt.Sprintf("sync %s, health %s", app.Status.Sync.Status, app.Status.Health.Status)
 	if state := app.Status.OperationState; state != nil {
 		text += fmt.Sprintf(", operation %s (%s)", state.Phase, state.Message)
@@ -205,7 +205,7 @@ func (w *world) condition(name, kind, text string) *v1alpha1.Application {
 				return nil
 			}
 		}
-		return fmt.Errorf("it has no condition %s with %q, but %s", kind, text, told(app))
+		return fmt.Errorf("it has no condition %s with %q, but %s", kind, text, summaryOf(app))
 	})
 }
 

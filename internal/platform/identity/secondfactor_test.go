@@ -247,7 +247,7 @@ func TestRecoveryCodes(t *testing.T) {
 	want(t, "a code of the other user, who has the same", w.nobody().complete(w.nobody().ticket(adminEmail, adminPassword), hers.recovery[1]), 0)
 }
 
-// Guesses of the second factor are bounded, by whoever knows the password, and
+// Guesses of the second factor are bounded for a user who knows the password, and
 // do not keep known devices out.
 func TestFactorLimit(t *testing.T) {
 	t.Parallel()
