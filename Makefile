@@ -94,7 +94,7 @@ sign: sbom ## Sign programs, bills of materials and image with KEY, a private ke
 	go run ./internal/tools/sign --key "$(KEY)" bin/slipway bin/slipway-devcluster bin/*.cdx.json bin/slipway-image.tar
 
 .PHONY: reproducible
-reproducible: ## Build program and image of the last commit twice, and compare them (about 10 minutes on two cores)
+reproducible: ## Build program and image of the last commit twice, and compare them (about 5 minutes on two cores)
 	scripts/reproducible.sh
 
 .PHONY: e2e
