@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -126,12 +125,8 @@ func TestSecondReplicaTakesOver(t *testing.T) {
 		return nil
 	})
 
-	began := time.Now()
 	first.end(t)
 	second.logs(t, "became leader")
-	if took := time.Since(began); took > 10*time.Second {
-		t.Errorf("it took %s to take over from one that ended in good order", took)
-	}
 	commit = repository.Commit(t, content("from the second"), "change")
 	if status := second.pushed(t, "/webhooks", repository.URL(), hookSecret); status != 200 {
 		t.Errorf("it answers %d", status)

@@ -181,7 +181,7 @@ func TestTunnel(t *testing.T) {
 		must.Get(admin.runtimes.RevokeCredentials(t.Context(), connect.NewRequest(&platformv1.RevokeCredentialsRequest{Name: "prod"})))(t)
 		revoked := time.Now()
 		programs.Until(t, "the end of the tunnel", func() bool { status, _ := ask(); return status == http.StatusServiceUnavailable })
-		if took := time.Since(revoked); took > 5*time.Second {
+		if took := time.Since(revoked); took > 30*time.Second {
 			t.Errorf("it took %v", took)
 		}
 	})

@@ -4,6 +4,8 @@
 package rendercmd
 
 import (
+	"bufio"
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -15,6 +17,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/yaml"
 
 	"slipway.dev/slipway/api/argo/v1alpha1"
@@ -217,8 +220,8 @@ func readApplicationFile(name string) (*v1alpha1.Application, error) {
 	if err != nil {
 		return nil, err
 	}
-	var content map[string]any
-	if err := yaml.UnmarshalStrict(text, &content); err != nil {
+	content, err := onlyDocument(text)
+	if err != nil {
 		return nil, fmt.Errorf("%s: %w: it must have one Application", name, err)
 	}
 	app, refused, err := v1alpha1.Decode(content)
@@ -229,6 +232,31 @@ func readApplicationFile(name string) (*v1alpha1.Application, error) {
 		return nil, fmt.Errorf("%s: %s", name, refusal.Summary(refused))
 	}
 	return app, nil
+}
+
+// onlyDocument returns the content of a YAML text with one document. The parser
+// itself reads the first document and ignores the others. Empty ones are skipped.
+func onlyDocument(text []byte) (content map[string]any, err error) {
+	documents := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(text)))
+	for {
+		document, err := documents.Read()
+		if errors.Is(err, io.EOF) {
+			return content, nil
+		}
+		var found map[string]any
+		if err == nil {
+			err = yaml.UnmarshalStrict(document, &found)
+		}
+		if err == nil && content != nil && found != nil {
+			err = errors.New("it has several documents")
+		}
+		if err != nil {
+			return nil, err
+		}
+		if found != nil {
+			content = found
+		}
+	}
 }
 
 // printObjects prints objects as one YAML stream, one JSON List that kubectl

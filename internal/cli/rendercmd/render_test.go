@@ -94,6 +94,7 @@ func TestRenderRefusals(t *testing.T) {
 	files["remote/kustomization.yaml"] = "resources: [\"https://github.com/example/base?ref=main\"]\n"
 	files["broken/bad.yaml"] = "apiVersion: v1\nkind: ConfigMap\nmetadata: [\n"
 	files["apps/plugin.yaml"] = strings.Replace(files["apps/shop.yaml"], "helm: {valueFiles: [blue.yaml], parameters: [{name: colour, value: cyan}]}", "plugin: {name: x}", 1)
+	files["apps/two.yaml"] = "---\n# two of them\n---\n" + files["apps/shop.yaml"] + "---\n" + files["apps/shop.yaml"]
 	dir := writeFiles(t, files)
 	outside := filepath.Join(t.TempDir(), "outside.yaml")
 	must.Do(t, os.WriteFile(outside, []byte(clitest.ConfigMap("outside", "1")), 0o600))
@@ -115,6 +116,7 @@ func TestRenderRefusals(t *testing.T) {
 		{"no value", dir + " --helm-set a", 2, `--helm-set "a" is not of the form name=value`},
 		{"application and path", dir + " --path chart -f " + dir + "/apps/shop.yaml", 2, "leave out --path"},
 		{"refused field", dir + " -f " + dir + "/apps/plugin.yaml", 1, "plugin"},
+		{"two Applications", dir + " -f " + dir + "/apps/two.yaml", 1, "several documents"},
 		{"not an Application", dir + " -f " + dir + "/plain/one.yaml", 1, "one.yaml"},
 		{"output", dir + " -o xml", 2, "choose one of yaml, json, name"},
 	} {

@@ -282,7 +282,7 @@ func (p *person) account() string {
 }
 
 func streamEnds(t *testing.T, who *person, end func() error) {
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
 	defer cancel()
 	stream, err := who.runtimes().WatchRuntimes(ctx, connect.NewRequest(&platformv1.WatchRuntimesRequest{}))
 	must(t, err)
@@ -296,7 +296,7 @@ func streamEnds(t *testing.T, who *person, end func() error) {
 		t.Errorf("%v arrived", stream.Msg())
 	}
 	want(t, "the stream", stream.Err(), connect.CodeUnauthenticated)
-	if took := time.Since(began); took > 5*time.Second {
+	if took := time.Since(began); took > 30*time.Second {
 		t.Errorf("it took %v", took)
 	}
 }

@@ -21,7 +21,7 @@ const (
 	tooSlow      = 10 * time.Second
 	// slack is for a busy machine, and for the two seconds in which a failure is
 	// believed that the agent has just met.
-	slack = 5 * time.Second
+	slack = 30 * time.Second
 )
 
 // trouble is something that happens to a repository or its server.

@@ -183,9 +183,9 @@ func TestCut(t *testing.T) {
 		within  time.Duration
 		waiting bool
 	}{
-		"reset":               {hole: false, within: 5 * time.Second},
-		"black hole":          {hole: true, pulse: short, within: 10 * time.Second},
-		"black hole, patient": {hole: true, within: 33 * time.Second, waiting: true},
+		"reset":               {hole: false, within: 30 * time.Second},
+		"black hole":          {hole: true, pulse: short, within: 30 * time.Second},
+		"black hole, patient": {hole: true, within: 60 * time.Second, waiting: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
