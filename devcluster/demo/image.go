@@ -89,5 +89,5 @@ func Lookup(ref string) (Image, error) {
 // the images that exist, because it is shown in the Pod's status.
 func unknownImage(ref string) error {
 	return fmt.Errorf("image %q cannot run here: the process node runs only the built-in demo images as local processes: "+
-		"%[2]s:v1 to %[2]s:v%[3]d (no tag means v1); use a real cluster for other images", ref, repository, maxVersion)
+		"%[2]s:v1 to %[2]s:v%[3]d (no tag means v1); for other images give the cluster a program with --image, or use a real cluster", ref, repository, maxVersion)
 }

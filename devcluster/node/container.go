@@ -36,6 +36,7 @@ type container struct {
 	pod    func() *corev1.Pod // the newest version of the Pod
 	config configSource
 	logs   *logStore
+	root   string // directory that a program sees as its root
 	notify func()
 
 	// ctx is done when the container is to stop. It carries no deadline: stopAt
@@ -198,13 +199,20 @@ func (c *container) start() (corev1.Container, *process, *refusal) {
 	for _, arg := range spec.Args {
 		args = append(args, expand(arg, own))
 	}
-	log, err := c.logs.create(c.next)
-	if err != nil {
+	run := command{executable: c.host.cfg.Executable, args: args, env: env, namespace: c.ports.namespace}
+	if image.Program != "" {
+		root := containerRoot{dir: c.root, pod: pod, container: &spec, source: c.config}
+		if run.executable, err = root.build(ctx, image.Program); err != nil {
+			return spec, nil, &refusal{reason: reasonConfigError, message: err.Error(), passing: true}
+		}
+		run.root = c.root
+	}
+	if run.log, err = c.logs.create(c.next); err != nil {
 		return spec, nil, &refusal{reason: reasonStartError, message: err.Error(), passing: true}
 	}
-	p, err := command{executable: c.host.cfg.Executable, args: args, env: env, log: log}.start()
+	p, err := run.start()
 	if err != nil {
-		log.end()
+		run.log.end()
 		return spec, nil, &refusal{reason: reasonStartError, message: err.Error(), passing: true}
 	}
 	c.running(pod, &spec, p)

@@ -7,11 +7,15 @@
 // and an address that other Pods can dial. A process never outlives the node,
 // however the node ends.
 //
-// It refuses every field of a manifest that would execute code. Only built-in
-// images run, and they run by executing the node's own binary again; a
+// It refuses every field of a manifest that would execute code. Only images
+// that its Config resolves run: built-in images by executing the node's own
+// binary again, others as a program that the owner of the machine chose. A
 // container that sets command, an exec probe or an exec hook does not start,
-// and its status carries the reason. There are no containers here: no
-// isolation, no volumes, no resource limits.
+// and its status carries the reason.
+//
+// There are no containers here: no isolation and no resource limits. Only with
+// Namespaces does a Pod have a network of its own, and its programs the files of
+// its volumes.
 //
 // The package is used by the devcluster command, and by nothing that faces a
 // network other than this machine.
@@ -57,9 +61,13 @@ const componentName = "process-node.slipway.dev"
 // retry with backoff after it.
 const apiTimeout = 10 * time.Second
 
-// Image is a built-in image: the arguments and the environment that make the
-// node's executable run as that image.
+// Image is what the node executes for an image: a built-in image is its own
+// executable with certain arguments and environment.
 type Image struct {
+	// Program is the path of a program to execute instead. Its root directory
+	// has nothing but itself and the volumes of the container, so it must not
+	// need shared libraries.
+	Program string
 	// Args are the arguments after the executable; the container's own args
 	// follow them.
 	Args []string
@@ -82,6 +90,10 @@ type Config struct {
 	// free port; the node then writes the EndpointSlices itself, because the
 	// EndpointSlice controller has no access to these ports.
 	PodCIDR netip.Prefix
+	// Namespaces gives each Pod a network namespace. PodCIDR must then be an
+	// IPv4 network that is not local on this machine: the node creates it, with
+	// its first usable address on a bridge. Programs need it.
+	Namespaces bool
 	// Client reaches the API server.
 	Client *rest.Config
 	// ServingCert is the certificate of the logs endpoint.
@@ -119,6 +131,7 @@ func (c *Config) validate() error {
 		"Address must be an address of this machine that is not loopback")
 	require(!c.PodCIDR.IsValid() || c.PodCIDR.Addr().Is4() == c.Address.Is4(),
 		"PodCIDR and Address must be of the same family")
+	require(!c.Namespaces || c.PodCIDR.Addr().Is4(), "Namespaces needs an IPv4 PodCIDR")
 	require(c.Client != nil, "Client is nil; give a way to reach the API server")
 	require(len(c.ServingCert.Certificate) > 0, "ServingCert is empty; the logs endpoint is served over TLS only")
 	require(c.ClientCA != nil, "ClientCA is nil; without it every client would be refused")
@@ -142,6 +155,7 @@ type shared struct {
 	client    kubernetes.Interface
 	events    record.EventRecorder
 	addresses *addressPool // nil in host mode
+	network   *podNetwork  // nil without Namespaces
 	capacity  corev1.ResourceList
 	// changed is called each time the endpoints of a Pod may have changed, so
 	// that the EndpointSlices of its namespace are reconciled. It does nothing
@@ -165,6 +179,15 @@ func Run(ctx context.Context, cfg Config, ready func()) error {
 	if err := os.MkdirAll(filepath.Join(cfg.Dir, "pods"), 0o700); err != nil {
 		return fmt.Errorf("process node: make the directory for logs: %w", err)
 	}
+	// The network is first: it has the address that the logs endpoint listens
+	// on. It is removed last, when all Pods have ended.
+	var bridged *podNetwork
+	if cfg.Namespaces {
+		if bridged, err = newPodNetwork(cfg.PodCIDR); err != nil {
+			return fmt.Errorf("process node: %w", err)
+		}
+		defer bridged.close()
+	}
 	// The kernel chooses the port, and the Node's status publishes it as the
 	// kubelet endpoint: the API server reads the port from there.
 	listener, err := net.Listen("tcp", netip.AddrPortFrom(cfg.Address, 0).String())
@@ -180,7 +203,7 @@ func Run(ctx context.Context, cfg Config, ready func()) error {
 	defer cancel(nil)
 
 	capacity := machineCapacity(cfg.Dir)
-	host := &shared{cfg: cfg, client: client, capacity: capacity, changed: func(string) {}}
+	host := &shared{cfg: cfg, client: client, capacity: capacity, network: bridged, changed: func(string) {}}
 	if !cfg.hostMode() {
 		host.addresses = newAddressPool(cfg.PodCIDR)
 	}

@@ -136,6 +136,8 @@ func (w *worker) newContainer(spec *corev1.Container, kind containerKind, old *c
 	c := &container{
 		host: w.host, kind: kind, pod: w.pod, config: w.host, notify: w.poke,
 		logs: newLogStore(containerLogDir(w.dir, spec.Name)),
+		// No container is called that: names have no dot.
+		root: containerLogDir(w.dir, spec.Name) + ".root",
 		ctx:  ctx, cancel: cancel, done: make(chan struct{}), wake: make(chan struct{}, 1),
 		next: taken.next, spec: *spec.DeepCopy(), status: taken.status,
 	}
@@ -316,7 +318,7 @@ func (w *worker) attach(pod *corev1.Pod) bool {
 			addr, err = w.host.addresses.next()
 		}
 		if err == nil {
-			w.ports = directPorts(addr, pod)
+			w.ports, err = w.host.connect(addr, pod)
 		}
 	}
 	w.problem = ""
@@ -325,6 +327,21 @@ func (w *worker) attach(pod *corev1.Pod) bool {
 		w.event(pod, "FailedCreatePodSandBox", w.problem)
 	}
 	return err == nil
+}
+
+// connect returns the ports of a Pod with an allocated address, in a network
+// namespace of its own if Pods have one. On error the address is free again.
+func (h *shared) connect(addr netip.Addr, pod *corev1.Pod) (*reservedPorts, error) {
+	ports := directPorts(addr, pod)
+	if h.network == nil {
+		return ports, nil
+	}
+	var err error
+	if ports.namespace, err = h.network.attach(addr); err != nil {
+		h.addresses.release(addr)
+		return nil, err
+	}
+	return ports, nil
 }
 
 // detach releases address and ports. It may be called more than once. The

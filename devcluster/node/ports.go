@@ -35,6 +35,8 @@ type portMap struct {
 	// not. Otherwise only the listed ports exist.
 	direct bool
 	list   []listenPort
+	// namespace is where the processes of the Pod run; nil is that of the node.
+	namespace *podNamespace
 }
 
 // declaredPorts lists the TCP ports of a Pod, each mapped to its own number.
@@ -155,9 +157,13 @@ func reservePorts(addr netip.Addr, pod *corev1.Pod) (*reservedPorts, error) {
 	return r, nil
 }
 
-// release closes the sockets, which frees the ports. It may be called more than
-// once.
+// release closes the sockets, which frees the ports, and the Pod's namespace. It
+// may be called more than once.
 func (r *reservedPorts) release() {
+	if r.namespace != nil {
+		r.namespace.close()
+		r.namespace = nil
+	}
 	for _, socket := range r.sockets {
 		unix.Close(socket)
 	}

@@ -22,6 +22,11 @@ type command struct {
 	args       []string
 	env        []string
 	log        *logFile
+	// root is the root directory of a program, which executable is a path in;
+	// empty for a built-in image.
+	root string
+	// namespace is the network namespace of the process; nil is the node's.
+	namespace *podNamespace
 }
 
 // ending describes how and when a process ended. A process that a signal killed
@@ -33,7 +38,7 @@ type ending struct {
 	finished time.Time
 }
 
-// process is a running built-in image.
+// process is a running image.
 type process struct {
 	cmd     *exec.Cmd
 	started time.Time
@@ -66,11 +71,23 @@ func (c command) start() (*process, error) {
 		Stdin:       stdin,
 		Stdout:      c.log.stream("stdout"),
 		Stderr:      c.log.stream("stderr"),
-		SysProcAttr: &syscall.SysProcAttr{Setpgid: true},
+		SysProcAttr: &syscall.SysProcAttr{Setpgid: true, Chroot: c.root},
 		WaitDelay:   outputGrace,
 	}
-	if err := p.cmd.Start(); err != nil {
+	if c.root != "" {
+		// A program does not watch its stdin, so the kernel kills it with the
+		// node.
+		p.cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL
+	}
+	start := p.cmd.Start
+	if c.namespace != nil {
+		start = func() error { return c.namespace.do(p.cmd.Start) }
+	}
+	if err := start(); err != nil {
 		lifeline.Close()
+		if c.root != "" && errors.Is(err, syscall.ENOENT) {
+			err = fmt.Errorf("%w: its root directory has no shared libraries, so it must be linked statically", err)
+		}
 		return nil, fmt.Errorf("start %s: %w", c.executable, err)
 	}
 	p.started = time.Now()

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -25,6 +27,7 @@ type options struct {
 	startTimeout  time.Duration
 	stopWithStdin bool
 	fsync         bool
+	images        map[string]string
 }
 
 // defaultOptions returns the defaults that need no configuration: a process
@@ -44,7 +47,32 @@ func (o *options) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.nodeAddress, "node-address", o.nodeAddress, "address of the node, not loopback; found by itself when empty")
 	f.DurationVar(&o.startTimeout, "start-timeout", o.startTimeout, "give up when the cluster is not ready after this time")
 	f.BoolVar(&o.stopWithStdin, "stop-with-stdin", o.stopWithStdin, "stop when standard input is closed, so that the cluster cannot outlive the process that started it")
+	f.StringToStringVar(&o.images, "image", o.images, "run an image as a program of this machine, linked statically, such as registry.example/echo=/usr/local/bin/echo; without a tag for all of its tags. The volumes of its Pods are files in a root directory of its own. Each Pod then has a network namespace: it needs root or a user namespace, and a --pod-network that is not local to this machine")
 	f.BoolVar(&o.fsync, "fsync", o.fsync, "wait until the disk has each write; without it the state may not outlive a crash of the machine, and a busy disk does not delay the API server")
+}
+
+// programs returns the programs of --image by image, with absolute paths. A
+// program that does not exist fails the start, not each Pod of its image.
+func (o *options) programs() (map[string]string, error) {
+	programs := map[string]string{}
+	for image, program := range o.images {
+		path, err := filepath.Abs(program)
+		if err != nil {
+			return nil, err
+		}
+		info, err := os.Stat(path)
+		if err == nil && info.IsDir() {
+			err = fmt.Errorf("%s is a directory", path)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("--image %s: %w", image, err)
+		}
+		programs[image] = path
+	}
+	if len(programs) > 0 && o.podNetwork == hostNetwork {
+		return nil, errors.New("--image needs a --pod-network such as 10.245.0.0/24: Pods of a program have an address each")
+	}
+	return programs, nil
 }
 
 // processNode reports whether Pods run as local processes.

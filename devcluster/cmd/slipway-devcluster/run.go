@@ -42,6 +42,10 @@ func run(ctx context.Context, o *options, stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
+	programs, err := o.programs()
+	if err != nil {
+		return err
+	}
 	dir, lock, err := statedir.Open(o.dir)
 	if err != nil {
 		return err
@@ -73,7 +77,7 @@ func run(ctx context.Context, o *options, stdout io.Writer) error {
 		return startError(starting, err)
 	}
 	defer cluster.Stop()
-	pods := &podRunner{ready: make(chan struct{}), ended: make(chan struct{})}
+	pods := &podRunner{programs: programs, ready: make(chan struct{}), ended: make(chan struct{})}
 	if o.kubelet {
 		if err := cluster.WriteNodeFiles(nodeName, addresses.node); err != nil {
 			return startError(starting, fmt.Errorf("what a kubelet needs: %w", err))
@@ -127,6 +131,7 @@ func (o *options) controlPlane(dir string, listener net.Listener, addresses netw
 // podRunner is the process node while it runs. err is set before ended is
 // closed, and may be read after that.
 type podRunner struct {
+	programs     map[string]string // by image
 	ready, ended chan struct{}
 	err          error
 }
@@ -140,6 +145,8 @@ func (p *podRunner) start(ctx context.Context, cluster *controlplane.Cluster, di
 		cfg, err := nodeConfig(cluster, dir, addresses)
 		if err == nil {
 			cfg.Log = log.With("part", "node")
+			cfg.Images = node.WithPrograms(p.programs, builtinImage)
+			cfg.Namespaces = len(p.programs) > 0
 			err = node.Run(ctx, cfg, func() { close(p.ready) })
 		}
 		if ctx.Err() != nil {
@@ -194,7 +201,6 @@ func nodeConfig(cluster *controlplane.Cluster, dir string, addresses network) (n
 		ClientName:  controlplane.KubeletClient,
 		Dir:         dir,
 		Executable:  self,
-		Images:      builtinImage,
 	}, nil
 }
 

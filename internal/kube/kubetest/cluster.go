@@ -43,6 +43,7 @@ type startSettings struct {
 	withoutNode bool
 	hostNetwork bool
 	dir         string
+	programs    map[string]string
 }
 
 // WithoutNode leaves out the node: Pods stay Pending. The cluster starts faster
@@ -55,6 +56,13 @@ func WithoutNode() StartOption {
 // of an address of their own.
 func HostNetwork() StartOption {
 	return func(settings *startSettings) { settings.hostNetwork = true }
+}
+
+// Programs runs images as programs of this machine, by reference. Each Pod then
+// has a network namespace, so that two programs can listen on the same port of
+// all addresses.
+func Programs(byImage map[string]string) StartOption {
+	return func(settings *startSettings) { settings.programs = byImage }
 }
 
 // InDir keeps the state in a directory of the caller, who also removes it. A
@@ -139,6 +147,12 @@ func newCluster(options []StartOption) (*Cluster, error) {
 			return nil, err
 		}
 	}
+	if cluster.settings.programs != nil {
+		// All of PodNetwork is local, and a network of namespaces must not be.
+		base := cluster.PodNetwork.Addr().As4()
+		base[1]++
+		cluster.PodNetwork = netip.PrefixFrom(netip.AddrFrom4(base), cluster.PodNetwork.Bits())
+	}
 	cluster.Dir = cluster.settings.dir
 	if cluster.Dir == "" {
 		// Not the test's own directory: its name can make socket paths too long.
@@ -178,10 +192,14 @@ func (c *Cluster) arguments() []string {
 	if c.PodNetwork.IsValid() {
 		podNetwork = c.PodNetwork.String()
 	}
-	return []string{
+	arguments := []string{
 		"--dir=" + c.Dir, "--port=0", "--stop-with-stdin", "--fsync=false",
 		"--pod-network=" + podNetwork, fmt.Sprintf("--node=%t", !c.settings.withoutNode),
 	}
+	for image, program := range c.settings.programs {
+		arguments = append(arguments, "--image="+image+"="+program)
+	}
+	return arguments
 }
 
 // stop closes the connection and ends the process. It does nothing before the

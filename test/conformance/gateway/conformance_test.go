@@ -1,0 +1,106 @@
+// Package gateway runs the conformance suite of the Gateway API against
+// `slipway edge`: the upstream suite as its module has it, with its own flags, on
+// the development cluster, without a network.
+//
+// The backends of its manifests are programs: the suite's own echo server, and
+// CoreDNS. Each Pod has a network namespace, as in a real cluster, and each
+// Gateway an address that is local in the private network of the test.
+//
+// The suite is compiled by make conformance, not by go test; docs/conformance
+// has how to run it and its last report.
+package gateway_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"slipway.dev/slipway/internal/kube/kubetest"
+	"slipway.dev/slipway/internal/must"
+	"slipway.dev/slipway/internal/programs"
+	"slipway.dev/slipway/test/binary"
+)
+
+// Variables of make conformance.
+const (
+	// variablePrograms is the folder with the compiled suite and the programs
+	// of its backends.
+	variablePrograms = "CONFORMANCE_PROGRAMS"
+	// variableFlags are further flags of the suite.
+	variableFlags = "CONFORMANCE_FLAGS"
+	// variableReport is the file for the report.
+	variableReport = "CONFORMANCE_REPORT"
+	// variableVersion is the version of Slipway in the report.
+	variableVersion = "CONFORMANCE_VERSION"
+)
+
+// gatewayClass is the class that the suite uses for its Gateways.
+const gatewayClass = `
+apiVersion: gateway.networking.k8s.io/v1
+kind: GatewayClass
+metadata: {name: slipway}
+spec: {controllerName: slipway.dev/gateway-controller}
+`
+
+func TestMain(m *testing.M) { kubetest.Main(m) }
+
+// TestConformance runs the suite and prints the counts of its report. A test of
+// the suite that fails, fails this one.
+func TestConformance(t *testing.T) {
+	folder := os.Getenv(variablePrograms)
+	if folder == "" {
+		t.Skip("it takes minutes to compile the suite: make conformance")
+	}
+	cluster := kubetest.Start(t, kubetest.Programs(map[string]string{
+		"registry.k8s.io/gateway-api/echo-basic": filepath.Join(folder, "echo-basic"),
+		"registry.k8s.io/coredns/coredns":        filepath.Join(folder, "nameserver"),
+	}))
+	cluster.DefineFiles(t, definitions(t))
+	cluster.Apply(t, "", gatewayClass)
+	startEdge(t, cluster, filepath.Join(folder, "edge.log"))
+	runSuite(t, cluster, filepath.Join(folder, "suite"))
+}
+
+// definitions returns a pattern for the CRDs of the standard channel, of the
+// version that the suite checks for. It leaves out the policy for upgrades.
+func definitions(t *testing.T) string {
+	t.Helper()
+	command := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "sigs.k8s.io/gateway-api")
+	command.Dir = "suite"
+	module := strings.TrimSpace(string(must.Get(command.Output())(t)))
+	return filepath.Join(module, "config", "crd", "standard", "gateway.networking.k8s.io_[^v]*.yaml")
+}
+
+// startEdge starts an edge with the Gateway provider. Its log is kept in a file.
+func startEdge(t *testing.T, cluster *kubetest.Cluster, log string) {
+	t.Helper()
+	edge := programs.Slipway(t, "the edge", binary.Path(t), []string{"KUBECONFIG=" + cluster.Kubeconfig},
+		"edge", "--log.format=json", "--admin.address=127.0.0.1:0", "--health.address=127.0.0.1:0",
+		"--providers.kubernetesGateway.enabled=true")
+	t.Cleanup(func() { must.Do(t, os.WriteFile(log, []byte(edge.Log.String()), 0o644)) })
+	edge.Address(t, "health")
+}
+
+// runSuite runs the suite with the flags that any implementation gives it. Mesh
+// is exempt because it is about sidecars, and its own profiles have it. The
+// second address is of TEST-NET-2, which no machine has.
+func runSuite(t *testing.T, cluster *kubetest.Cluster, suite string) {
+	t.Helper()
+	report := os.Getenv(variableReport)
+	command := exec.CommandContext(t.Context(), suite, append([]string{
+		"-test.v", "-test.run=^TestConformance$", "--gateway-class=slipway",
+		"--conformance-profiles=GATEWAY-HTTP,GATEWAY-GRPC,GATEWAY-TLS,GATEWAY-TCP,GATEWAY-UDP",
+		"--all-features", "--exempt-features=Mesh",
+		"--usable-address=10.244.254.200", "--unusable-address=198.51.100.1",
+		"--report-output=" + report, "--organization=slipway.dev", "--project=slipway", "--url=https://slipway.dev",
+		"--version=" + os.Getenv(variableVersion), "--contact=https://slipway.dev",
+	}, strings.Fields(os.Getenv(variableFlags))...)...)
+	command.Env = append(programs.UserEnvironment(), "KUBECONFIG="+cluster.Kubeconfig)
+	command.Stdout, command.Stderr = os.Stdout, os.Stderr
+	if err := command.Run(); err != nil {
+		t.Errorf("the suite ended with %v", err)
+	}
+	t.Log("\n" + counts(t, must.Get(os.ReadFile(report))(t)))
+}
