@@ -73,12 +73,14 @@ func definitions(t *testing.T) string {
 	return filepath.Join(module, "config", "crd", "standard", "gateway.networking.k8s.io_[^v]*.yaml")
 }
 
-// startEdge starts an edge with the Gateway provider. Its log is kept in a file.
+// startEdge starts an edge with the Gateway provider. The addresses for Gateways
+// are local in the private network. The log is kept in a file.
 func startEdge(t *testing.T, cluster *kubetest.Cluster, log string) {
 	t.Helper()
 	edge := programs.Slipway(t, "the edge", binary.Path(t), []string{"KUBECONFIG=" + cluster.Kubeconfig},
 		"edge", "--log.format=json", "--admin.address=127.0.0.1:0", "--health.address=127.0.0.1:0",
-		"--providers.kubernetesGateway.enabled=true")
+		"--entryPoints.web.address=127.0.0.1:0", "--providers.kubernetesIngress=true",
+		"--providers.kubernetesGateway.addresses=10.244.254.0/24")
 	t.Cleanup(func() { must.Do(t, os.WriteFile(log, []byte(edge.Log.String()), 0o644)) })
 	edge.Address(t, "health")
 }
