@@ -95,7 +95,7 @@ func (r *containerRoot) files(ctx context.Context, volume string) ([]volumeFile,
 			if err != nil {
 				return nil, unlessOptional(err, v.Secret.Optional)
 			}
-			return volumeFiles("Secret", v.Secret.SecretName, secret.Data, v.Secret.Items, v.Secret.DefaultMode, v.Secret.Optional)
+			return projection{"Secret", v.Secret.SecretName, v.Secret.Items, v.Secret.DefaultMode, v.Secret.Optional}.files(secret.Data)
 		case v.ConfigMap != nil:
 			cm, err := r.source.configMap(ctx, r.pod.Namespace, v.ConfigMap.Name)
 			if err != nil {
@@ -108,14 +108,23 @@ func (r *containerRoot) files(ctx context.Context, volume string) ([]volumeFile,
 			for key, value := range cm.BinaryData {
 				data[key] = value
 			}
-			return volumeFiles("ConfigMap", v.ConfigMap.Name, data, v.ConfigMap.Items, v.ConfigMap.DefaultMode, v.ConfigMap.Optional)
+			return projection{"ConfigMap", v.ConfigMap.Name, v.ConfigMap.Items, v.ConfigMap.DefaultMode, v.ConfigMap.Optional}.files(data)
 		}
 	}
 	return nil, nil
 }
 
-// volumeFiles selects the items of a volume, or all keys if it lists none.
-func volumeFiles(kind, name string, data map[string][]byte, items []corev1.KeyToPath, mode *int32, optional *bool) ([]volumeFile, error) {
+// projection is the choice of a volume among the keys of a ConfigMap or Secret.
+type projection struct {
+	kind, name string
+	items      []corev1.KeyToPath
+	mode       *int32
+	optional   *bool
+}
+
+// files returns the items of the volume, or all keys if it lists none.
+func (p projection) files(data map[string][]byte) ([]volumeFile, error) {
+	items := p.items
 	if len(items) == 0 {
 		for key := range data {
 			items = append(items, corev1.KeyToPath{Key: key, Path: key})
@@ -124,7 +133,7 @@ func volumeFiles(kind, name string, data map[string][]byte, items []corev1.KeyTo
 	var files []volumeFile
 	for _, item := range items {
 		content, found := data[item.Key]
-		if err := unlessFound(found, optional, kind, name, item.Key); err != nil {
+		if err := unlessFound(found, p.optional, p.kind, p.name, item.Key); err != nil {
 			return nil, err
 		}
 		if !found {
@@ -132,7 +141,7 @@ func volumeFiles(kind, name string, data map[string][]byte, items []corev1.KeyTo
 		}
 		file := volumeFile{path: item.Path, data: content, mode: 0o644}
 		// The mode of an item overrides that of the volume.
-		for _, set := range []*int32{mode, item.Mode} {
+		for _, set := range []*int32{p.mode, item.Mode} {
 			if set != nil {
 				file.mode = os.FileMode(*set).Perm()
 			}
