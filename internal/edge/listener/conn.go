@@ -57,9 +57,6 @@ func (c *Conn) RemoteAddr() net.Addr { return c.remote }
 // it has one, otherwise the socket's.
 func (c *Conn) LocalAddr() net.Addr { return c.local }
 
-// Accepted is when the connection was accepted.
-func (c *Conn) Accepted() time.Time { return c.accepted }
-
 // Read reads the bytes that were read ahead, then from the socket.
 func (c *Conn) Read(p []byte) (int, error) {
 	if c.hasAhead.Load() {

@@ -197,13 +197,6 @@ func (p *Proxy) ServeHTTP1(connection net.Conn, from Accepted) {
 	c.serve()
 }
 
-// Clients returns the number of connections.
-func (p *Proxy) Clients() int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return len(p.conns)
-}
-
 // Drain closes idle connections now and the others after their current exchange.
 // Connections that come later serve one request.
 func (p *Proxy) Drain() {

@@ -1,0 +1,8 @@
+package proxy
+
+// Clients returns the number of connections, which tests wait for.
+func (p *Proxy) Clients() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.conns)
+}
