@@ -76,9 +76,11 @@ func HouseRules() SourceRules {
 		Wording: []Word{
 			{regexp.MustCompile(`(?i)\bnobody\b`), "name the user, the client or the component"},
 			{regexp.MustCompile(`(?i)\bwhat is\b[^.,:;]{1,60}\bis\b`), "begin with the subject"},
+			{regexp.MustCompile(`[a-z]\(e?s\)`), "write one and many, with finding.Count"},
 		},
-		// A program asks a person. The other phrase is a value of an option.
-		Phrases: []string{"ask for confirmation", "asks for confirmation", "everyone or nobody"},
+		// A program asks a person. The third is a value of an option, and the last
+		// are Helm's words.
+		Phrases: []string{"ask for confirmation", "asks for confirmation", "everyone or nobody", "schema(s)", "chart(s)"},
 	}
 }
 

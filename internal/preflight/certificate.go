@@ -63,7 +63,7 @@ func evaluateChain(chain []*x509.Certificate, host string, roots *x509.CertPool,
 	case leaf.NotAfter.Sub(now) < expirySoon:
 		problems = append(problems, finding.Finding{
 			Severity: finding.Warning, Fix: "renew it soon",
-			Message: fmt.Sprintf("the certificate expires in %d days, on %s", int(leaf.NotAfter.Sub(now).Hours()/24), leaf.NotAfter.UTC().Format(time.RFC3339)),
+			Message: fmt.Sprintf("the certificate expires in %s, on %s", finding.Count(int(leaf.NotAfter.Sub(now).Hours()/24), "day", "days"), leaf.NotAfter.UTC().Format(time.RFC3339)),
 		})
 	}
 	if leaf.VerifyHostname(host) != nil {

@@ -128,7 +128,7 @@ func (in *CheckContext) othersStatus(ctx context.Context, view *controllerView, 
 		empty = named("Ingress", one.Namespace, one.Name)
 	}
 	if seen > 0 {
-		out.warn(empty, fmt.Sprintf("none of the %d Ingresses of the class %s has an address in its status: %s does not report it", seen, class, view.controller.Name),
+		out.warn(empty, fmt.Sprintf("no Ingress of the class %s (of %d) has an address in its status: %s does not report it", class, seen, view.controller.Name),
 			"have the controller report it, see "+view.controller.Page)
 	}
 }

@@ -144,7 +144,7 @@ func TestOtherIngresses(t *testing.T) {
 	s.apply("apiVersion: networking.k8s.io/v1\nkind: Ingress\nmetadata: {name: old}\nspec: {ingressClassName: CLASS, defaultBackend: {service: {name: a, port: {number: 80}}}}\n")
 	clean(t, s.run(preflight.StatusReport))
 	s.world.Now = func() time.Time { return time.Now().Add(time.Hour) }
-	finds(t, s.run(preflight.StatusReport), preflight.StatusReport, preflight.Warned, "none of the 1 Ingresses")
+	finds(t, s.run(preflight.StatusReport), preflight.StatusReport, preflight.Warned, "(of 1) has an address in its status")
 }
 
 // TestOwnClass: our own class and edge come with the chart, so before the install

@@ -31,7 +31,7 @@ type InvalidError struct {
 func (e *InvalidError) Error() string {
 	const shown = 20
 	var text strings.Builder
-	fmt.Fprintf(&text, "the routing table has %d problem(s)", len(e.Problems))
+	fmt.Fprintf(&text, "the routing table has problems (%d)", len(e.Problems))
 	for i, problem := range e.Problems {
 		if i == shown {
 			fmt.Fprintf(&text, "\n  and %d more", len(e.Problems)-shown)

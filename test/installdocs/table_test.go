@@ -346,7 +346,7 @@ func controllerSteps() map[string][]step {
 			{begins: "kubectl -n slipway get ingress", says: []string{balancerAddress().String(), sound}},
 		},
 		"controllers/traefik.md": {
-			{begins: "kubectl get svc -A", before: traefik().has, answers: yes, says: []string{"1 changes were made"}},
+			{begins: "kubectl get svc -A", before: traefik().has, answers: yes, says: []string{"1 change was made"}},
 			{begins: "slipway runtime install prod", answers: yes, says: []string{installed}},
 			{begins: "slipway preflight", says: []string{sound}},
 		},

@@ -69,7 +69,7 @@ func lintExample(t *testing.T, example example) {
 	command := program(t, "lint", "--filename", "-", "--config-file", everythingAllowed(t))
 	command.Stdin = strings.NewReader(example.text)
 	output, err := command.CombinedOutput()
-	if err != nil || !strings.Contains(string(output), ", 0 belong to others, 0 object(s) of other kinds") {
+	if err != nil || !strings.Contains(string(output), ", 0 of other classes; 0 objects of other kinds") {
 		t.Errorf("line %d: %v\n%s", example.line, err, output)
 	}
 }

@@ -81,8 +81,8 @@ func printFindings(w io.Writer, findings []manifest.Finding, judge *controller.O
 	}
 	ours, others := judge.Sites()
 	refused := controller.Refused(ours, findings)
-	_, err := fmt.Fprintf(w, "%d Ingress(es) would be served, %d not as written, %d belong to others, %d object(s) of other kinds were passed over.\n",
-		len(ours)-refused, refused, len(others), judge.Set.Passed)
+	_, err := fmt.Fprintf(w, "%s would be served, %d not as written, %d of other classes; %s skipped.\n",
+		finding.Count(len(ours)-refused, "Ingress", "Ingresses"), refused, len(others), finding.Count(judge.Set.Passed, "object of another kind was", "objects of other kinds were"))
 	return err
 }
 
@@ -98,5 +98,5 @@ func lintOutcome(findings []manifest.Finding) error {
 	if count == 0 {
 		return nil
 	}
-	return fmt.Errorf("%d error(s)", count)
+	return errors.New(finding.Count(count, "error", "errors"))
 }

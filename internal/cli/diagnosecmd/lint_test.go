@@ -92,7 +92,7 @@ func TestLint(t *testing.T) {
 		t.Errorf("exit code %d, %d findings, %s", got.Code, len(severities), got.Stderr)
 	}
 	if got := clitest.Run(t, "lint --strict -f "+dir); got.Code != 1 || !strings.Contains(got.Stderr, "3 error") ||
-		!strings.Contains(got.Stdout, "0 Ingress(es) would be served, 2 not as written, 1 belong to others") {
+		!strings.Contains(got.Stdout, "0 Ingresses would be served, 2 not as written, 1 of other classes") {
 		t.Errorf("strict: %+v", got)
 	}
 }
@@ -109,16 +109,16 @@ func TestLintPitfalls(t *testing.T) {
 		"Ingress default/older Kubernetes has no Ingress of networking.k8s.io/v1beta1",
 		"metadata.annotations[nginx.ingress.kubernetes.io/auth-url]: it is an annotation of ingress-nginx and has no effect here, so the Ingress is served without this protection: set slipway.dev/forward-auth",
 		"Ingress default/second spec.rules[0].http.paths[0]: no request reaches it: spec.rules[0].http.paths[0] of Ingress default/first has the same host and path",
-		"2 Ingress(es) would be served, 1 not as written, 0 belong to others",
+		"2 Ingresses would be served, 1 not as written, 0 of other classes",
 	} {
 		if !strings.Contains(strings.Join(strings.Fields(got.Stdout), " "), want) {
 			t.Errorf("%q is missing: %s", want, got.Stdout)
 		}
 	}
-	if got.Code != 1 || !strings.Contains(got.Stderr, "3 error(s)") || strings.Contains(got.Stdout, "proxy-read-timeout") || strings.Contains(got.Stdout, "ssl-redirect") {
+	if got.Code != 1 || !strings.Contains(got.Stderr, "3 errors") || strings.Contains(got.Stdout, "proxy-read-timeout") || strings.Contains(got.Stdout, "ssl-redirect") {
 		t.Errorf("got %+v", got)
 	}
-	if got := clitest.Run(t, "lint --strict -f "+file); !strings.Contains(got.Stderr, "4 error(s)") {
+	if got := clitest.Run(t, "lint --strict -f "+file); !strings.Contains(got.Stderr, "4 errors") {
 		t.Errorf("strict: %+v", got)
 	}
 }

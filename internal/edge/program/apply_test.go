@@ -20,7 +20,7 @@ func TestCompileRefusesProblems(t *testing.T) {
 	if !ok || len(invalid.Problems) != 2 {
 		t.Fatalf("error %v", err)
 	}
-	if !strings.Contains(err.Error(), "2 problem(s)") || !strings.Contains(err.Error(), "rule b[0][0]: match.path.value") {
+	if !strings.Contains(err.Error(), "problems (2)") || !strings.Contains(err.Error(), "rule b[0][0]: match.path.value") {
 		t.Errorf("error %v", err)
 	}
 }
@@ -68,7 +68,7 @@ func TestApplyRefuses(t *testing.T) {
 		{"rule invalid", func(c *route.Change) { c.Rules.Added = []*route.Rule{simpleRule("x", "X", "/")} }, true, "has capitals"},
 		{"rule without backend", func(c *route.Change) { c.Rules.Added = []*route.Rule{missing} }, true, "the table has no backend gone:0"},
 		{"rule elsewhere", func(c *route.Change) { c.Rules.Added = []*route.Rule{elsewhere} }, true, `there is no entry point "other"`},
-		{"backend in use", func(c *route.Change) { c.Backends.Removed = []route.BackendID{{Name: "used"}} }, true, "still named 2 time(s)"},
+		{"backend in use", func(c *route.Change) { c.Backends.Removed = []route.BackendID{{Name: "used"}} }, true, "rules still name it (2)"},
 		{"backend gone", func(c *route.Change) { c.Backends.Removed = []route.BackendID{{Name: "nobody"}} }, false, "is not there"},
 		{"backend twice", func(c *route.Change) { c.Backends.Added = []*route.Backend{{ID: route.BackendID{Name: "free"}}} }, false, "is added, but it is there"},
 		{"backend changed gone", func(c *route.Change) {
@@ -77,7 +77,7 @@ func TestApplyRefuses(t *testing.T) {
 		{"backend invalid", func(c *route.Change) {
 			c.Backends.Changed = []*route.Backend{{ID: route.BackendID{Name: "free"}, Endpoints: []route.Endpoint{{}}}}
 		}, true, "give an address"},
-		{"entry point in use", func(c *route.Change) { c.NewEntryPoints, c.EntryPoints = true, []string{"tls"} }, true, "web is removed, but still named by 1 rule(s)"},
+		{"entry point in use", func(c *route.Change) { c.NewEntryPoints, c.EntryPoints = true, []string{"tls"} }, true, "web is removed, but rules still name it (1)"},
 		{"entry point invalid", func(c *route.Change) { c.NewEntryPoints, c.EntryPoints = true, []string{"web", "tls", ""} }, true, "entryPoints[2]"},
 		{"TCP twice", func(c *route.Change) { c.TCPRoutes.Added = []*route.TCPRoute{tcp("tcp", "plain")} }, false, "TCP route tcp[0][0] is added"},
 		{"TCP gone", func(c *route.Change) { c.TCPRoutes.Removed = []route.TCPRouteID{{Name: "nobody"}} }, false, "is not there"},
@@ -226,7 +226,7 @@ func TestExplainIsBounded(t *testing.T) {
 	if winner.Decision != program.Wins || winner.Rule.ID.Name != "winner" {
 		t.Errorf("the winner is %+v", winner)
 	}
-	if last.Decision != program.Omitted || last.Why != "50 more rules do not match it either" {
+	if last.Decision != program.Omitted || last.Why != "the other rules do not match it either (50)" {
 		t.Errorf("the last step is %+v", last)
 	}
 	if steps := mustCompile(t, table).Explain(&program.Request{Host: "b.x", Path: "/b"}); len(steps) != 0 {

@@ -64,7 +64,7 @@ func (p *Program) Explain(req *Request) []Step {
 		}
 	}
 	if missing := len(rules) - len(steps); missing > 0 {
-		steps = append(steps, Step{Decision: Omitted, Why: fmt.Sprintf("%d more rules do not match it either", missing)})
+		steps = append(steps, Step{Decision: Omitted, Why: fmt.Sprintf("the other rules do not match it either (%d)", missing)})
 	}
 	return steps
 }
@@ -129,8 +129,11 @@ func (r *compiledRule) mismatch(req *Request, entryPoint uint64) mismatch {
 // whyFits explains a match.
 func (r *compiledRule) whyFits() string {
 	why := hostText(r.source.Host) + " and " + pathText(r.source) + " fit"
-	if count := r.source.Match.Conditions(); count > 0 {
-		why += fmt.Sprintf(", and so do %d condition(s)", count)
+	switch count := r.source.Match.Conditions(); {
+	case count == 1:
+		why += ", and so does its condition"
+	case count > 1:
+		why += fmt.Sprintf(", and so do its %d conditions", count)
 	}
 	return why
 }
@@ -188,7 +191,7 @@ func whyAfter(winner, loser *compiledRule) string {
 	case route.ByPathType:
 		why = fmt.Sprintf("%s comes before %s", pathTypeText(first), pathTypeText(second))
 	case route.ByConditions:
-		why = fmt.Sprintf("it has %d condition(s), and here %d", first.Match.Conditions(), second.Match.Conditions())
+		why = fmt.Sprintf("its number of conditions is %d, and here %d", first.Match.Conditions(), second.Match.Conditions())
 	case route.ByAge:
 		why = "it is older"
 	default:

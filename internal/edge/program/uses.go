@@ -31,7 +31,7 @@ func (e *edit) changeEntryPoints(change *route.Change) error {
 	for name, bit := range e.next.entryPoints {
 		if _, stays := entryPoints[name]; !stays && e.next.entryPointUses[bit] > 0 {
 			e.problem(route.WholeTable{}, "entryPoints", refusal.Unknown,
-				"%s is removed, but still named by %d rule(s); change these too", name, e.next.entryPointUses[bit])
+				"%s is removed, but rules still name it (%d); change these too", name, e.next.entryPointUses[bit])
 		}
 	}
 	for _, name := range change.EntryPoints {
@@ -81,7 +81,7 @@ func (e *edit) changeBackends(change *route.Change) error {
 			return e.changeError("backend %s is removed, but it is not there", id)
 		}
 		if used.uses > 0 {
-			e.problem(id, "", refusal.Unknown, "it is removed, but still named %d time(s); change these rules too", used.uses)
+			e.problem(id, "", refusal.Unknown, "it is removed, but rules still name it (%d); change these too", used.uses)
 		}
 		e.backends.delete(id)
 	}

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 
+	"slipway.dev/slipway/api/finding"
 	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/route"
 )
@@ -53,7 +54,7 @@ func (e Endpoints) String() string {
 	case FromName:
 		return "the external name of the Service"
 	case FromNodes:
-		return fmt.Sprintf("%d nodes ready", e.Ready)
+		return finding.Count(e.Ready, "node", "nodes") + " ready"
 	}
 	text := fmt.Sprintf("%d ready", e.Ready)
 	if e.Elsewhere > 0 {

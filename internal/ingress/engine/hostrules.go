@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"slipway.dev/slipway/api/finding"
 	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/ingress/resolve"
 	"slipway.dev/slipway/internal/route"
@@ -168,9 +169,9 @@ func (d *deniedHost) refusal(u *ingressUnit) refusal.Refusal {
 		what = "traffic without a host of its own"
 	}
 	return refusal.New(fieldOfRule(d.rules[0].ID), refusal.HostNotGranted,
-		"%s belongs to namespace %s, which has the oldest Ingress for it, so %d rule(s) of this Ingress are not served: "+
+		"%s belongs to namespace %s, which has the oldest Ingress for it, so %s not served: "+
 			"use a host of your own, or let the owner grant it with the annotation slipway.dev/host-grants: %q on its Ingress",
-		what, d.owner, len(d.rules), d.wanted(u.ref.Namespace)).Of(u.ref.Object())
+		what, d.owner, finding.Count(len(d.rules), "rule of this Ingress is", "rules of this Ingress are"), d.wanted(u.ref.Namespace)).Of(u.ref.Object())
 }
 
 // wanted returns the grant that would cover the rules: their paths if these are few and

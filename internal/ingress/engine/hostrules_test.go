@@ -156,13 +156,13 @@ func TestHostRefusal(t *testing.T) {
 	w.put(tenant("shop", "path", 20, "bank.example/login/", "bank.example=/exact", "bank.example/login"), tenant("shop", "whole", 20, "bank.example/"),
 		tenant("shop", "wild", 20, "*.example/w"), tenant("shop", "any", 20, "/.well-known/acme-challenge/"), expression, fallback, many)
 	for name, want := range map[string][]string{
-		"path":       {"spec.rules[0].http.paths[0]", "the host bank.example belongs to namespace bank", "3 rule(s)", `slipway.dev/host-grants: "shop=/login,/exact"`},
+		"path":       {"spec.rules[0].http.paths[0]", "the host bank.example belongs to namespace bank", "3 rules of this Ingress are", `slipway.dev/host-grants: "shop=/login,/exact"`},
 		"whole":      {`slipway.dev/host-grants: "shop"`},
 		"wild":       {"the host *.example belongs to namespace bank", `"shop=/w"`},
 		"any":        {"traffic without a host of its own belongs to namespace bank", `"shop=/.well-known/acme-challenge"`},
 		"expression": {`"shop"`},
 		"fallback":   {"spec.defaultBackend", `"shop"`},
-		"many":       {"5 rule(s)", `"shop"`},
+		"many":       {"5 rules of this Ingress are", `"shop"`},
 	} {
 		got := w.refused(snapshot.Ingress, "shop", name)
 		for _, part := range want {

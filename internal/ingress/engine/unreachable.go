@@ -1,9 +1,9 @@
 package engine
 
 import (
-	"fmt"
 	"slices"
 
+	"slipway.dev/slipway/api/finding"
 	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/route"
 )
@@ -120,7 +120,7 @@ func unreachable(u *ingressUnit, host string, byPath map[samePath][]placedRule) 
 	}
 	more := ""
 	if count > 1 {
-		more = fmt.Sprintf("; so it is with %d more rule(s) of this host", count-1)
+		more = "; so it is with " + finding.Count(count-1, "more rule", "more rules") + " of this host"
 	}
 	return []refusal.Refusal{refusal.New(fieldOfRule(first.ID), refusal.Conflict,
 		"no request reaches it: %s of Ingress %s/%s has the same host and path, and comes before it by %s: remove one of the two%s",

@@ -50,7 +50,7 @@ func TestUnreachable(t *testing.T) {
 	// Both are for the same requests, or the second for fewer.
 	w.put(withAnnotation(tenant("shop", "old", 10, "a.example/x", "a.example/y"), "slipway.dev/entry-points", "web,side"),
 		withAnnotation(young(), "slipway.dev/entry-points", "side"))
-	want("young", "1 more rule(s) of this host")
+	want("young", "1 more rule of this host")
 	w.put(withAnnotation(young(), "slipway.dev/entry-points", "side,other"))
 	want("young", "")
 	w.put(withAnnotation(young(), "slipway.dev/entry-points", "web"))

@@ -4,13 +4,13 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"slipway.dev/slipway/api/finding"
 	"slipway.dev/slipway/internal/platform/store"
 	"slipway.dev/slipway/internal/wire"
 	"slipway.dev/slipway/internal/wire/platformv1"
@@ -105,7 +105,7 @@ func lifetimeText(life time.Duration) string {
 	if life%day != 0 {
 		return life.String()
 	}
-	return fmt.Sprintf("%d days", life/day)
+	return finding.Count(int(life/day), "day", "days")
 }
 
 // ListKeys lists the caller's keys, or all keys of the account for an admin.

@@ -53,7 +53,7 @@ const (
 
 // String returns the name of the permission for logs and tables.
 func (p Permission) String() string {
-	names := [...]string{"nobody", "public", "self", "session", "signed-in", "view", "operate", "admin", "register-runtime", "runtime-only", "replica-only"}
+	names := [...]string{"no one", "public", "self", "session", "signed-in", "view", "operate", "admin", "register-runtime", "runtime-only", "replica-only"}
 	if p < 0 || int(p) >= len(names) {
 		return names[None]
 	}

@@ -40,7 +40,7 @@ func TestEachProcedureHasARow(t *testing.T) {
 		if !slices.Contains(declared, procedure) {
 			t.Errorf("%s has a row and is in no .proto file", procedure)
 		}
-		if rule, _ := permission.Of(procedure); rule.Permission.String() == "nobody" {
+		if rule, _ := permission.Of(procedure); rule.Permission == permission.None {
 			t.Errorf("%s is for nobody", procedure)
 		}
 	}

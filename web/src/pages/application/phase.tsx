@@ -2,6 +2,7 @@ import { timestampDate } from "@bufbuild/protobuf/wkt";
 import { useState } from "react";
 import type { Application } from "../../api/gen/slipway/platform/v1/fleet_pb";
 import { Button } from "../../ui/button";
+import { counted } from "../../ui/count";
 import { Panel } from "../../ui/page";
 import { Status, type Tone } from "../../ui/status";
 import { type Column, Table } from "../../ui/table";
@@ -113,7 +114,7 @@ export function OperationPanel({ state }: { state: OperationState }) {
       actions={
         rows.length > 0 && (
           <Button small variant="ghost" onPress={() => setChosen(!open)}>
-            {open ? "Hide the resources" : `Show the ${rows.length} resources`}
+            {open ? "Hide the resources" : `Show ${counted(rows.length, "resource", "resources")}`}
           </Button>
         )
       }

@@ -1,6 +1,7 @@
 // All routes of the edges, with what is behind them and how many requests they get.
 
 import { useMemo, useState } from "react";
+import { counted } from "../../ui/count";
 import { SearchField } from "../../ui/field";
 import { useNarrow } from "../../ui/narrow";
 import { Empty, Note } from "../../ui/page";
@@ -58,13 +59,13 @@ export function Routes({ runtime, state, query, onQuery, onOpen }: RoutesProps) 
         </div>
         <span className="muted" role="status">
           {rows.length === state.rows.length
-            ? `${rows.length} routes`
+            ? counted(rows.length, "route", "routes")
             : `${rows.length} of ${state.rows.length} routes`}
         </span>
       </div>
       {more > 0 && (
         <Note tone="warn">
-          The edges serve {more} more routes. Only the {state.rows.length} with the most requests are listed; the totals
+          The edges serve {counted(more, "more route", "more routes")}. Only the {state.rows.length} with the most requests are listed; the totals
           include all.
         </Note>
       )}
