@@ -4,6 +4,8 @@ import (
 	"context"
 	"io"
 
+	"github.com/spf13/cobra"
+
 	"slipway.dev/slipway/internal/config"
 	"slipway.dev/slipway/internal/controller"
 	"slipway.dev/slipway/internal/observe"
@@ -25,3 +27,12 @@ func ExecuteEdge(ctx context.Context, f EdgeFunc, args []string, stdout, stderr 
 
 // MainEdge is Main with another data plane.
 func MainEdge(f EdgeFunc) int { return runProcess(f.program().execute) }
+
+// Tree returns a new command tree with the commands that cobra adds when it
+// runs: help and completion.
+func Tree() *cobra.Command {
+	root := program{runEdge: controller.Run}.root()
+	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd("completion")
+	return root
+}

@@ -37,7 +37,7 @@ func checkHelmVersion(_ context.Context, in *CheckContext, out *Report) {
 		out.fail(whose, fmt.Sprintf("its version %q cannot be read", reported), "give what helm version --template '{{.Version}}' prints")
 	case found.LessThan(version.MustParseGeneric(minHelm)):
 		out.fail(whose, fmt.Sprintf("it is Helm %s, and %s or newer is needed: older ones read no charts from registries", reported, minHelm),
-			"upgrade helm, or install with slipway runtime install")
+			"upgrade helm, or install with slipway runtime install NAME")
 	}
 }
 

@@ -2,7 +2,8 @@ package preflight
 
 import (
 	"context"
-	"fmt"
+
+	"slipway.dev/slipway/api/finding"
 )
 
 // checkGitExpiry is P24: the token is valid for more than two weeks (R16).
@@ -19,6 +20,6 @@ func checkGitExpiry(_ context.Context, in *CheckContext, out *Report) {
 	case ends && !report.ExpiresAt.After(now):
 		out.fail("Git token", "it has expired", "create a new one")
 	case ends && report.ExpiresAt.Sub(now) < expirySoon:
-		out.warn("Git token", fmt.Sprintf("it expires in %d days", days), "create one with a longer lifetime, and set it before then: slipway integration git set-runtime-token")
+		out.warn("Git token", "it expires in "+finding.Count(days, "day", "days"), "create one with a longer lifetime, and set it before then: slipway integration git set-runtime-token --token-file FILE")
 	}
 }

@@ -87,7 +87,7 @@ func (in *CheckContext) reachRegistry(ctx context.Context, registry string, out 
 	client := in.verifyingClient(in.Roots)
 	defer client.CloseIdleConnections()
 	if _, err := get(ctx, client, target.String(), nil); err != nil {
-		out.warn(registry, "the image registry is unreachable: "+describeError(err), in.firewall(registry)+"; or mirror the images: slipway images mirror")
+		out.warn(registry, "the image registry is unreachable: "+describeError(err), in.firewall(registry)+"; or mirror the images: slipway images mirror --to REGISTRY")
 	}
 }
 

@@ -163,7 +163,7 @@ func (s *Service) Diff(ctx context.Context, request *connect.Request[runtimev1.D
 			return nil, s.toConnectError(err, app.ID())
 		}
 		if size += len(message.GetLive()) + len(message.GetPredicted()) + len(message.GetText()); size > maxDiffBytes {
-			return nil, connect.NewError(connect.CodeResourceExhausted, errors.New("the difference is too large for one response: use slipway app diff with a kubeconfig"))
+			return nil, connect.NewError(connect.CodeResourceExhausted, errors.New("the difference is too large for one response: use slipway app diff APP --direct"))
 		}
 		response.Objects = append(response.Objects, message)
 	}

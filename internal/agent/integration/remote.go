@@ -18,7 +18,7 @@ import (
 
 // errNoCredentials is the error before the first step after the installation.
 func errNoCredentials() error {
-	return sharedrepo.NotReady("the runtime has no Git credentials: set them first, with slipway integration git or in the console")
+	return sharedrepo.NotReady("the runtime has no Git credentials: set them first, with slipway integration git set-runtime-token or in the console")
 }
 
 // RuntimeAccess is Access for repositories that need the runtime's own

@@ -78,7 +78,7 @@ func cleanKey(text, where string) (secret.Text, error) {
 	text = strings.TrimSpace(text)
 	switch {
 	case text == "":
-		return secret.Text{}, fmt.Errorf("%s has no API key in it: make one with slipway api-key create, and write it there", where)
+		return secret.Text{}, fmt.Errorf("%s has no API key in it: make one with slipway api-key create NAME --scope runtime-register, and write it there", where)
 	case len(text) > keyLimit:
 		return secret.Text{}, fmt.Errorf("%s is too long for an API key", where)
 	case strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r > '~' }):

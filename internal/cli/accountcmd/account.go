@@ -123,7 +123,7 @@ active runtimes.`,
 func accountGitSetCommand(choice *apiclient.Choice) *cobra.Command {
 	settings := &platformv1.GitSettings{}
 	command := &cobra.Command{
-		Use:   "set",
+		Use:   "set --shared-repository URL",
 		Short: "Set the Git provider and the Shared Configuration Repository",
 		Long: `Sets them once for the account. For cloud providers, the provider and its API are
 inferred from the URL of the repository; a self-hosted server requires both.`,

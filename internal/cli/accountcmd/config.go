@@ -120,7 +120,7 @@ expires; slipway logout revokes it first.`,
 				// The ID lets the user revoke the key later, when the context
 				// is gone.
 				if found.KeyID != "" {
-					printer.Note(command, "The key %s stays good until it expires: slipway api-key revoke ends it.", found.KeyID)
+					printer.Note(command, "The key %s stays good until it expires: slipway api-key revoke %[1]s ends it.", found.KeyID)
 				}
 				book.Remove(args[0])
 				return nil

@@ -94,7 +94,7 @@ func (c *Client) explainUnreached(connectErr *connect.Error, message string) err
 	var verification *tls.CertificateVerificationError
 	switch {
 	case errors.As(connectErr, &unknown):
-		return fmt.Errorf("the certificate of %s is of an authority that this machine does not know: name its file with slipway login --ca-file", c.BaseURL())
+		return fmt.Errorf("the certificate of %s is of an authority that this machine does not know: name its file with slipway login %[1]s --ca-file FILE", c.BaseURL())
 	case errors.As(connectErr, &wrong), errors.As(connectErr, &verification):
 		return fmt.Errorf("the certificate of %s is not good for it: %s", c.BaseURL(), message)
 	case errors.Is(connectErr, context.DeadlineExceeded):

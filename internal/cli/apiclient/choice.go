@@ -86,7 +86,7 @@ func GroupCommand(use, short string, choice *Choice, withRuntime bool) *cobra.Co
 // ErrNoPlatform is returned when no context is current and neither a flag nor
 // the environment names a platform. Commands that also work without a platform
 // test for it.
-var ErrNoPlatform = errors.New("no platform is chosen: run slipway login URL, choose a context with slipway config use, or set " + UrlVariable + " and " + KeyVariable)
+var ErrNoPlatform = errors.New("no platform is chosen: run slipway login URL, choose a context with slipway config use NAME, or set " + UrlVariable + " and " + KeyVariable)
 
 // resolve finds the platform and the key: a flag wins over the environment, and
 // the environment over the current context. SLIPWAY_API_KEY replaces the key of

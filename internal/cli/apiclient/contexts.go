@@ -201,7 +201,7 @@ func parseContexts(text []byte) (*Contexts, error) {
 	}
 	var given fileForm
 	if err := yaml.UnmarshalStrict(text, &given); err != nil {
-		return nil, errors.New("it is not a list of contexts in YAML, or was written by a newer program: correct it, or delete it and run slipway login")
+		return nil, errors.New("it is not a list of contexts in YAML, or was written by a newer program: correct it, or delete it and run slipway login URL")
 	}
 	book := &Contexts{Current: given.Current}
 	for i, entry := range given.Contexts {

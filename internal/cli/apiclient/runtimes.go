@@ -43,7 +43,7 @@ func (c *Client) chosenRuntime(ctx context.Context) (string, error) {
 	case err != nil:
 		return "", err
 	case len(all) == 0:
-		return "", errors.New("the account has no runtime yet: create one with slipway runtime install")
+		return "", errors.New("the account has no runtime yet: create one with slipway runtime install NAME --create-key")
 	case len(all) == 1:
 		return all[0].GetName(), nil
 	}

@@ -99,7 +99,7 @@ well. Automated sync would undo the rollback, so it must be disabled first.`,
 		Example: `  slipway app rollback shop 3`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 2 {
-				return errors.New("slipway app rollback takes an Application and the ID of a past sync: slipway app history lists them")
+				return errors.New("write it as slipway app rollback APP ID, with the ID of a past sync: slipway app history APP lists them")
 			}
 			return nil
 		},
@@ -108,7 +108,7 @@ well. Automated sync would undo the rollback, so it must be disabled first.`,
 			// The form of the ID is checked here; whether the history has it,
 			// the backend checks.
 			if given.id, err = strconv.ParseInt(args[1], 10, 64); err != nil {
-				return exit.UsageError{Err: fmt.Errorf("%q is no ID of a past sync: slipway app history lists them", args[1])}
+				return exit.UsageError{Err: fmt.Errorf("%q is no ID of a past sync: slipway app history %s lists them", args[1], args[0])}
 			}
 			request := func(ctx context.Context, backend appBackend, app *application) (v1alpha1.Info, error) {
 				return backend.rollback(ctx, app, given)

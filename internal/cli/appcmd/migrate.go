@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"slipway.dev/slipway/api/finding"
 	"slipway.dev/slipway/internal/cli/exit"
 	"slipway.dev/slipway/internal/cli/kubeflags"
 	"slipway.dev/slipway/internal/cli/printer"
@@ -175,7 +176,7 @@ func (f *migrateFlags) run(command *cobra.Command, cluster *kube.Cluster, namesp
 	if !f.agree {
 		f.printWrites(command, planned)
 	}
-	if err := prompt.New(command).Confirm(fmt.Sprintf("Make these changes to %d resources and the Applications?", len(report.Resources)), f.agree); err != nil {
+	if err := prompt.New(command).Confirm("Make these changes to "+finding.Count(len(report.Resources), "resource", "resources")+" and the Applications?", f.agree); err != nil {
 		return err
 	}
 	options.DryRun, options.Report = false, func(write migrate.Write) {
@@ -251,9 +252,9 @@ func (f *migrateFlags) finish(command *cobra.Command, report migrate.Report) err
 	if f.back {
 		where = report.From
 	}
-	printer.Note(command, "%s", fmt.Sprintf("The Application is %s now. %d of %d resources are untouched.", where, len(report.Resources)-changed, len(report.Resources)))
+	printer.Note(command, "The Application is %s now. Untouched resources: %d of %d.", where, len(report.Resources)-changed, len(report.Resources))
 	if changed > 0 {
-		return exit.Status{Code: exit.Failure, Err: fmt.Errorf("%d resources changed while the Application was moved: another tool writes them", changed)}
+		return exit.Status{Code: exit.Failure, Err: errors.New(finding.Count(changed, "resource", "resources") + " changed while the Application was moved: another tool writes to the cluster")}
 	}
 	return nil
 }

@@ -214,7 +214,7 @@ func awaitOperation(ctx context.Context, backend appBackend, app *application, m
 	// not taken up within AgentTimeout gets a hint.
 	hint := time.AfterFunc(inspect.AgentTimeout, func() {
 		if !begun.Load() {
-			printed.print("the sync has not begun yet: is an agent running (slipway agent), and does it watch the namespace " + app.Namespace + "?")
+			printed.print("the sync has not begun yet: is the agent running, and does it watch the namespace " + app.Namespace + "?")
 		}
 	})
 	defer hint.Stop()
@@ -222,7 +222,7 @@ func awaitOperation(ctx context.Context, backend appBackend, app *application, m
 		found := inspect.ProgressOf(app, mark, before)
 		switch {
 		case found.Lost:
-			return "", errors.New("another operation took the place of this one: see slipway app get")
+			return "", fmt.Errorf("another operation took the place of this one: see slipway app get %s", app.ID())
 		case found.State == nil:
 			return "the sync has not begun", nil
 		}
@@ -239,7 +239,7 @@ func awaitOperation(ctx context.Context, backend appBackend, app *application, m
 	// The request stays in the Application, so ending the wait does not end the
 	// operation.
 	if errors.Is(err, errTimeout) {
-		return nil, fmt.Errorf("%w; the operation goes on, and slipway app terminate ends it", err)
+		return nil, fmt.Errorf("%w; the operation goes on, and slipway app terminate %s ends it", err, app.ID())
 	}
 	if err != nil {
 		return nil, err

@@ -21,6 +21,7 @@ import (
 	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/proto"
 
+	"slipway.dev/slipway/api/finding"
 	"slipway.dev/slipway/internal/cli/apiclient"
 	"slipway.dev/slipway/internal/cli/buildinfo"
 	"slipway.dev/slipway/internal/cli/exit"
@@ -168,7 +169,7 @@ func (e *diagnosis) contexts() {
 		e.hide.know(one.Key.Reveal())
 	}
 	e.parts["contexts"] = apiclient.ShownContexts(book)
-	e.add("contexts", checkOK, "%d contexts, current is %s", len(book.Entries), printer.OrDash(book.Current))
+	e.add("contexts", checkOK, "%s, current is %s", finding.Count(len(book.Entries), "context", "contexts"), printer.OrDash(book.Current))
 }
 
 // platform checks the chosen platform, if there is one: reachability, key,
@@ -259,7 +260,7 @@ func (e *diagnosis) runtimes(ctx context.Context, client *apiclient.Client) {
 		return
 	}
 	e.keep("runtimes", &platformv1.ListRuntimesResponse{Runtimes: all})
-	e.add("runtimes", checkOK, "%d runtimes", len(all))
+	e.add("runtimes", checkOK, "%s", finding.Count(len(all), "runtime", "runtimes"))
 	for _, one := range all {
 		state, message := runtimeState(one)
 		e.add("runtime "+one.GetName(), state, "%s", message)
@@ -278,7 +279,7 @@ func runtimeState(one *platformv1.Runtime) (state, message string) {
 	case one.GetHealth() == platformv1.HealthStatus_HEALTH_STATUS_DEGRADED:
 		return checkFailed, printer.WithMessage(health, one.GetHealthMessage())
 	case expires != nil && time.Now().After(expires.AsTime()):
-		return checkFailed, "its Git token has expired: run slipway integration git set-runtime-token --runtime " + one.GetName()
+		return checkFailed, "its Git token has expired: run slipway integration git set-runtime-token --runtime " + one.GetName() + " --token-file FILE"
 	case len(one.GetPendingSteps()) > 0:
 		var steps []string
 		for _, step := range one.GetPendingSteps() {

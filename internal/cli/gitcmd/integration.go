@@ -2,7 +2,6 @@ package gitcmd
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -330,7 +329,7 @@ func integrationStatusCommand(choice *apiclient.Choice) *cobra.Command {
 			return fmt.Errorf("the runtime %s has no Git token: run slipway integration git set-runtime-token --runtime %s --token-file FILE", runtime, runtime)
 		// Other states, such as one that is not checked yet, are no failure.
 		case state == "expired" || state == "revoked" || state == "insufficient":
-			return exit.Status{Code: exit.Failure, Err: errors.New("the runtime's Git token is " + state + ": give it another with slipway integration git set-runtime-token")}
+			return exit.Status{Code: exit.Failure, Err: fmt.Errorf("the runtime's Git token is %s: give it another with slipway integration git set-runtime-token --runtime %s --token-file FILE", state, runtime)}
 		}
 		return nil
 	})

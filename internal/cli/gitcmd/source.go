@@ -71,7 +71,7 @@ func addGitSourceFlags(flags *pflag.FlagSet, source *runtimev1.GitSource) {
 func gitSourceCreateCommand(choice *apiclient.Choice) *cobra.Command {
 	wanted := &runtimev1.CreateGitSourceRequest{GitSource: &runtimev1.GitSource{}}
 	command := &cobra.Command{
-		Use: "create NAME", Short: "Create a Git Source", Args: cobra.ExactArgs(1),
+		Use: "create NAME --repo-url URL", Short: "Create a Git Source", Args: cobra.ExactArgs(1),
 		Example: `  slipway git-source create apps --runtime prod --repo-url https://github.com/acme/apps.git --path prod --register-webhook`,
 	}
 	addGitSourceFlags(command.Flags(), wanted.GitSource)

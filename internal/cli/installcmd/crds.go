@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"slipway.dev/slipway/api/finding"
 	"slipway.dev/slipway/internal/cli/exit"
 	"slipway.dev/slipway/internal/cli/kubeflags"
 	"slipway.dev/slipway/internal/cli/printer"
@@ -220,7 +221,7 @@ func (f *crdsFlags) change(ctx context.Context, command *cobra.Command, options 
 	// A dry run reports refusals as the real run would, with the same exit
 	// code.
 	if f.dryRun {
-		printer.Note(command, "%s", fmt.Sprintf("Nothing was changed: %d definitions would be.", pending))
+		printer.Note(command, "Nothing was changed: %s would be.", finding.Count(pending, "definition", "definitions"))
 		return f.refused(entries)
 	}
 	// Refusals come before the prompt: the user must not confirm a run that
@@ -232,7 +233,7 @@ func (f *crdsFlags) change(ctx context.Context, command *cobra.Command, options 
 		printer.Note(command, "There is nothing to do.")
 		return nil
 	}
-	if err := prompt.New(command).Confirm(fmt.Sprintf("Change these %d definitions?", pending), f.accept); err != nil {
+	if err := prompt.New(command).Confirm("Change "+finding.Count(pending, "definition", "definitions")+"?", f.accept); err != nil {
 		return err
 	}
 	// A new timeout: the user may have taken long to confirm.

@@ -9,12 +9,14 @@ import (
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/yaml"
 
+	"slipway.dev/slipway/api/finding"
 	"slipway.dev/slipway/charts"
 	"slipway.dev/slipway/internal/cli/buildinfo"
 	"slipway.dev/slipway/internal/cli/exit"
 	"slipway.dev/slipway/internal/cli/files"
 	"slipway.dev/slipway/internal/cli/printer"
 	"slipway.dev/slipway/internal/install/chart"
+	"slipway.dev/slipway/internal/install/handover"
 	"slipway.dev/slipway/internal/install/images"
 	"slipway.dev/slipway/internal/install/values"
 )
@@ -94,7 +96,7 @@ func readValuesFile(place string) (map[string]any, error) {
 	read := map[string]any{}
 	if err := yaml.Unmarshal(text, &read); err != nil {
 		// The decoder's message may quote a secret of the file.
-		return nil, fmt.Errorf("the values file %s is not YAML: slipway helm validate --offline shows the error", place)
+		return nil, fmt.Errorf("the values file %s is not YAML: slipway helm validate --values %s --offline shows the error", place, handover.ShellWord(place))
 	}
 	return read, nil
 }
@@ -323,7 +325,7 @@ func copyImages(command *cobra.Command, mirror images.Mirror, found []images.Ima
 	copied := []images.Copied{}
 	err := mirror.Copy(command.Context(), found, func(one images.Copied) {
 		copied = append(copied, one)
-		what := fmt.Sprintf("copied, %d blobs with %d bytes", one.Blobs, one.Bytes)
+		what := fmt.Sprintf("copied, %s with %d bytes", finding.Count(int(one.Blobs), "blob", "blobs"), one.Bytes)
 		switch {
 		// Present wins over DryRun: an image that exists would not be copied.
 		case one.Present:

@@ -20,7 +20,7 @@ func Inputs(sources []v1alpha1.ApplicationSource, store tree.Store) ([]render.In
 	var inputs []render.Input
 	for _, source := range sources {
 		if source.Chart != "" {
-			return nil, fmt.Errorf("the chart %s is not in a folder of this machine: slipway app diff fetches charts", source.Chart)
+			return nil, fmt.Errorf("the chart %s is not in a folder of this machine: slipway app diff APP fetches charts", source.Chart)
 		}
 		folder, err := CleanPath(source.Path)
 		if err != nil {

@@ -64,7 +64,7 @@ func platformTasks() []*cobra.Command {
 			long: `Writes a consistent backup of all persistent data to a file that must not exist yet,
 also while the platform runs. The database is selected with the options of the
 platform. The backup does not contain the key file: keep it elsewhere.`,
-			example: "  slipway platform backup platform.backup\n  slipway platform backup platform.backup --database.url=postgres://…",
+			example: "  slipway platform backup platform.backup\n  slipway platform backup platform.backup --database.url=postgres://… --database.secretKeyFile=platform.key",
 		},
 		{
 			use: "restore FILE [options]", short: "Restore a backup into an empty database", words: 1, run: restoreTask,

@@ -88,7 +88,7 @@ path.`,
   slipway render . -f apps/shop.yaml`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return errors.New("slipway render takes one folder: the root of the repository")
+				return errors.New("write it as slipway render DIR, with the root of the repository")
 			}
 			return nil
 		},

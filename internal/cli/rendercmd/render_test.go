@@ -111,7 +111,7 @@ func TestRenderRefusals(t *testing.T) {
 		{"malformed", dir + " --path broken", 1, "broken/bad.yaml"},
 		{"no such path", dir + " --path nowhere", 1, "nowhere"},
 		{"no such folder", dir + "/nowhere", 1, "read the folder"},
-		{"no folder", "", 2, "slipway render takes one folder"},
+		{"no folder", "", 2, "slipway render DIR"},
 		{"options of two kinds", dir + " --path chart --helm-set a=b --kustomize-name-prefix x", 2, "do not go together"},
 		{"no value", dir + " --helm-set a", 2, `--helm-set "a" is not of the form name=value`},
 		{"application and path", dir + " --path chart -f " + dir + "/apps/shop.yaml", 2, "leave out --path"},

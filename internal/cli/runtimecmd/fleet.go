@@ -39,7 +39,7 @@ func runtimeListCommand(choice *apiclient.Choice) *cobra.Command {
 		if len(all) == 0 {
 			// The note is on standard error: the list on standard output stays
 			// empty.
-			printer.Note(command, "The account has no runtime yet: create one with slipway runtime install.")
+			printer.Note(command, "The account has no runtime yet: create one with slipway runtime install NAME --create-key.")
 		}
 		return printer.Show(command, output, &platformv1.ListRuntimesResponse{Runtimes: all}, func(w io.Writer) error { return printRuntimes(w, all) })
 	})

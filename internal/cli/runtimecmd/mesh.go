@@ -149,7 +149,7 @@ type meshTarget struct {
 // It needs no cluster, so that pipelines can run it.
 func meshGenerateCommand(given *meshFlags) *cobra.Command {
 	return &cobra.Command{
-		Use:     "generate",
+		Use:     "generate --runtime NAME --gateway GATEWAY",
 		Short:   "Print the VirtualServices of a runtime",
 		Example: `  slipway runtime mesh generate --runtime prod --gateway istio-system/public --host prod.example.com | kubectl apply -f -`,
 		Args:    cobra.NoArgs,
@@ -173,7 +173,7 @@ func meshGenerateCommand(given *meshFlags) *cobra.Command {
 func meshApplyCommand(given *meshFlags) *cobra.Command {
 	var force bool
 	command := &cobra.Command{
-		Use:   "apply",
+		Use:   "apply --runtime NAME --gateway GATEWAY",
 		Short: "Write the VirtualServices of a runtime to the cluster",
 		Long: `Writes the VirtualServices of a runtime to the cluster, and then checks them. A
 VirtualService with the same name that another tool created is not changed without
@@ -229,7 +229,7 @@ func refuseStrangers(ctx context.Context, services dynamic.ResourceInterface, ob
 			return explainMesh(err, "")
 		}
 		if found.GetLabels()[mode.ManagedLabel] != "slipway" {
-			problems = append(problems, fmt.Errorf("the VirtualService %s/%s was made by another tool: look at it with slipway runtime mesh verify, and replace it with --force",
+			problems = append(problems, fmt.Errorf("the VirtualService %s/%s was made by another tool: look at it with slipway runtime mesh verify --runtime NAME, and replace it with --force",
 				found.GetNamespace(), found.GetName()))
 		}
 	}
@@ -241,7 +241,7 @@ func refuseStrangers(ctx context.Context, services dynamic.ResourceInterface, ob
 // valid.
 func meshVerifyCommand(given *meshFlags) *cobra.Command {
 	command := &cobra.Command{
-		Use:   "verify",
+		Use:   "verify --runtime NAME",
 		Short: "Check every path of the mesh to a runtime",
 		Long: `Reads the VirtualServices in the namespace of a runtime and shows the destination of
 each path of each host. The exit code is 1 when a path does not lead to the runtime.
@@ -296,7 +296,7 @@ func (t meshTarget) verify(ctx context.Context, command *cobra.Command, output *
 		}
 	}
 	if missing > 0 {
-		return exit.Status{Code: exit.Failure, Err: fmt.Errorf("%d of %d paths do not lead to the runtime %s: slipway runtime mesh generate prints the missing VirtualServices", missing, len(states), t.Runtime)}
+		return exit.Status{Code: exit.Failure, Err: fmt.Errorf("%d of %d paths do not lead to the runtime %s: slipway runtime mesh generate --runtime %[3]s --gateway GATEWAY prints the missing VirtualServices", missing, len(states), t.Runtime)}
 	}
 	return nil
 }

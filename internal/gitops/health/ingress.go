@@ -13,7 +13,7 @@ const (
 	edgeRefused              = edgePrefix + "Refused"
 	edgeCertificateNotReady  = edgePrefix + "CertificateNotReady"
 	edgeNoEndpoints          = edgePrefix + "NoEndpoints"
-	refusedMessage           = "The edge refuses a part of it: its Events have the reason, and so does slipway lint"
+	refusedMessage           = "The edge refuses a part of it: its Events have the reason, and so does slipway lint -f FILE"
 	certificateNeededMessage = "Waiting for a certificate: one is missing, invalid, expired or being issued; its Events have the details"
 	endpointsNeededMessage   = "Waiting for endpoints: a Service that it names is missing, or has none that is ready"
 )

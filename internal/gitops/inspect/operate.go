@@ -43,10 +43,10 @@ func Idle(app *Application) error {
 	// The status comes first: the agent removes the request of an operation
 	// after it has written that it runs.
 	if state := app.Status.OperationState; state != nil && !state.Phase.Completed() {
-		return &BusyError{fmt.Sprintf("another operation of %s runs: wait for it with slipway app wait --operation, or end it with slipway app terminate", app.ID())}
+		return &BusyError{fmt.Sprintf("another operation of %[1]s runs: wait for it with slipway app wait %[1]s --operation, or end it with slipway app terminate %[1]s", app.ID())}
 	}
 	if app.Operation != nil {
-		return &BusyError{fmt.Sprintf("another operation of %s was requested and has not started: wait for it with slipway app wait --operation", app.ID())}
+		return &BusyError{fmt.Sprintf("another operation of %[1]s was requested and has not started: wait for it with slipway app wait %[1]s --operation", app.ID())}
 	}
 	return nil
 }

@@ -46,7 +46,7 @@ func Check(app *inspect.Application) []finding.Finding {
 	}
 	if destination := project.Complete(app.Spec.Destination); destination.Server != project.LocalServer {
 		found = append(found, obstacle(CodeElsewhere, "it is for the cluster "+cmp.Or(destination.Server, destination.Name),
-			"run a runtime in that cluster, or add the cluster with slipway cluster add, make the Application by hand and delete Argo CD's without its resources"))
+			"run a runtime in that cluster, or add the cluster with slipway cluster add NAME, make the Application by hand and delete Argo CD's without its resources"))
 	}
 	if app.DeletionTimestamp != nil {
 		found = append(found, obstacle(CodeDeleted, "it is being deleted", "see what it waits for in Argo CD"))

@@ -88,7 +88,7 @@ func (c *Controller) locate(app *v1alpha1.Application) (*Destination, *refusal.R
 		others = "one of " + strings.Join(names, ", ")
 	}
 	return c.local(), refusal.New("spec.destination", refusal.Invalid,
-		"there is no cluster %s: add it with slipway cluster add, or name %s", wanted.Server+wanted.Name, others)
+		"there is no cluster %s: add it with slipway cluster add NAME, or name %s", wanted.Server+wanted.Name, others)
 }
 
 // DestinationsChanged enqueues the Applications of other clusters.

@@ -284,7 +284,7 @@ func (o *operation) apply(ctx context.Context, plan *release.Plan) error {
 	if o.joins() {
 		wait.Healthy = func(ctx context.Context) error { return o.online(ctx, plan) }
 	} else if o.document.Flag(values.KeyPlatformEnabled) {
-		o.ui.Note("No platform is chosen here, so it is not checked whether the runtime is online: slipway login chooses one.")
+		o.ui.Note("No platform is chosen here, so it is not checked whether the runtime is online: slipway login URL chooses one.")
 	}
 	err := o.client.Apply(ctx, plan, wait)
 	// The cleanup runs after an interrupt as well: a key or a registration that
@@ -426,7 +426,7 @@ func (o *operation) check(ctx context.Context, stage preflight.Stage) error {
 	wrong := preflight.Errors(results)
 	switch {
 	case wrong == 0:
-		o.ui.Note("%s", fmt.Sprintf("Checked %s: %d checks, none failed.", stage, len(results)))
+		o.ui.Note("Checked %s: %s, none failed.", stage, finding.Count(len(results), "check", "checks"))
 		return nil
 	case stage == preflight.Before:
 		return fmt.Errorf("%d of %d checks failed: nothing was changed; --skip-preflight goes on all the same", wrong, len(results))

@@ -194,7 +194,7 @@ func (g *RestoreOptions) resume(ctx context.Context, o *operation) error {
 		return o.platform.SetRuntimeCredentials(ctx, name, g.Credentials)
 	})
 	if err != nil {
-		return fmt.Errorf("the runtime runs, and does not take its Git token: %w; give it with slipway integration git set-runtime-token --runtime %s", err, name)
+		return fmt.Errorf("the runtime runs, and does not take its Git token: %w; give it with slipway integration git set-runtime-token --runtime %s --token-file FILE", err, name)
 	}
 	o.ui.Note("waiting until the runtime follows the Shared Configuration Repository")
 	// The agent creates this Application once it has read the repository.

@@ -179,7 +179,7 @@ func printGitUpgrade(ctx context.Context, o *operation, runtime, version string)
 #   %[2]s
 # set version and dependencies[0].version to %[3]s in
 #   resources/%[1]s/chart/Chart.yaml
-# and push. slipway app wait shows when it is done.
+# and push. slipway runtime get %[1]s shows when it is done.
 `, runtime, repository, version)
 	return err
 }

@@ -157,7 +157,7 @@ func (c *Client) planOver(plan *Plan, all []*helmrelease.Release) error {
 	// that was deployed.
 	plan.before = deployed(all)
 	if plan.before == nil {
-		return fmt.Errorf("the release %s is %s, and no revision of it was ever in order: uninstall it first with slipway runtime uninstall, or helm uninstall %s --namespace %s",
+		return fmt.Errorf("the release %s is %s, and no revision of it was ever in order: uninstall it first with slipway runtime uninstall NAME, or helm uninstall %s --namespace %s",
 			c.place, last.Info.Status, c.place.Release, c.place.Namespace)
 	}
 	plan.Revision = last.Version + 1

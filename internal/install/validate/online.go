@@ -161,7 +161,7 @@ func (i *inspection) probePlatform(ctx context.Context) *GitSettings {
 		i.note(CodeTokenRefused, tokenKey, "the platform does not know the API key any more; the runtime has a credential of its own")
 		return nil
 	case errors.Is(err, ErrRefused):
-		i.wrong(CodeTokenRefused, tokenKey, "the platform does not know the API key", "make one: slipway runtime install --create-key, or slipway api-key create")
+		i.wrong(CodeTokenRefused, tokenKey, "the platform does not know the API key", "make one: slipway runtime install NAME --create-key, or slipway api-key create NAME --scope runtime-register")
 		return nil
 	case err != nil:
 		i.wrong(CodePlatformDown, values.KeyPlatformURL, "the platform does not respond: "+err.Error(), "check the URL, the network, proxies and "+values.KeyCARefName)

@@ -13,7 +13,7 @@ func Page(charts ...Catalogue) ([]byte, error) {
 	var page declare.Page
 	page.WriteString("# Values of the charts\n\n")
 	page.WriteString("<!-- Written by make generate from internal/install/values. -->\n\n")
-	page.WriteString("Helm checks values against the schema of a chart before it renders anything. `slipway helm validate` checks a file\n" +
+	page.WriteString("Helm checks values against the schema of a chart before it renders anything. `slipway helm validate --values FILE` checks a file\n" +
 		"without an installation, and reports all errors at once.\n")
 	for _, chart := range charts {
 		page.Printf("\n## %s\n\n%s\n\n", chart.Chart, chart.About)

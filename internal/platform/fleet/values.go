@@ -43,7 +43,7 @@ func (r runtimeService) ValidateValues(ctx context.Context, request *connect.Req
 		return nil, err
 	}
 	if r.options.Values == nil {
-		return nil, connect.NewError(connect.CodeUnimplemented, errors.New("this platform cannot check values: use slipway helm validate"))
+		return nil, connect.NewError(connect.CodeUnimplemented, errors.New("this platform cannot check values: use slipway helm validate --values FILE"))
 	}
 	if len(request.Msg.GetValues()) > maxValues {
 		return nil, connect.NewError(connect.CodeInvalidArgument, fmt.Errorf("the values have more than %d bytes", maxValues))

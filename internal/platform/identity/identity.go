@@ -62,7 +62,7 @@ type SignInPolicy struct {
 
 // NoPasswordsAdvice is for an operator who would reset a password that no user
 // can sign in with.
-const NoPasswordsAdvice = "identity.passwords is disabled, so no password can be used: slipway platform create-key creates an API key without a sign-in"
+const NoPasswordsAdvice = "identity.passwords is disabled, so no password can be used: slipway platform create-key EMAIL NAME creates an API key without a sign-in"
 
 // Identity authenticates and authorizes callers. It is safe for concurrent
 // use.

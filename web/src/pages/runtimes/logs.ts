@@ -33,7 +33,7 @@ export async function downloadLogs(name: string, component: string, signal: Abor
     parts.push(message.data.slice());
     if (component) parts.push("\n");
     size += message.data.length;
-    if (size > mostBytes) throw new Error("The logs are too large for a browser. Use slipway runtime logs.");
+    if (size > mostBytes) throw new Error(`The logs are too large for a browser. Use slipway runtime logs ${name}.`);
   }
   save(fileName(name, component, new Date()), parts, component ? "text/plain" : "application/gzip");
 }

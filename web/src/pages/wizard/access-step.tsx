@@ -90,7 +90,7 @@ export function AccessStep({ draft, change }: AccessStepProps) {
           onChange={(ingressURL) => change({ ingressURL: ingressURL.trim() })}
           autoComplete="off"
           placeholder="https://prod.example.com"
-          description="The mesh routes its paths /app-proxy, /webhooks and /workflows to the Service internal-router, port 80. slipway runtime mesh generate prints the VirtualService."
+          description="The mesh routes its paths /app-proxy, /webhooks and /workflows to the Service internal-router, port 80. slipway runtime mesh generate --runtime NAME --gateway GATEWAY prints the VirtualService."
           error={shown(draft.ingressURL, problems.url)}
           isRequired
         />
