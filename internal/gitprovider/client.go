@@ -311,11 +311,11 @@ func (c *client) request(ctx context.Context, call call) (*http.Request, error) 
 	return request, nil
 }
 
-// basic reports whether the token is sent with Basic authentication. Only
-// Bitbucket Cloud has such tokens; x-token-auth is the user name that Git
-// uses with its access tokens.
+// basic reports whether the token is sent with Basic authentication. Of the
+// APIs only Bitbucket Cloud's has such tokens; x-token-auth is the user name
+// that Git uses with its access tokens.
 func (c *client) basic() bool {
-	return c.kind == Bitbucket && c.username != "" && c.username != "x-token-auth"
+	return c.kind == PlainGit || c.kind == Bitbucket && c.username != "" && c.username != "x-token-auth"
 }
 
 // sameOrigin reports whether two URLs have the same scheme and host.

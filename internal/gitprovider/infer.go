@@ -90,7 +90,7 @@ func kindByName(address Address) Kind {
 
 // DefaultAPI returns the API URL of a server (R59): <server>/api/v3 for
 // GitHub Enterprise, <server>/api/v4 for GitLab, and <server> itself for
-// Bitbucket Server. Without a server it is the cloud's. An API URL is
+// Bitbucket Server and for servers without an API. Without a server it is the cloud's. An API URL is
 // accepted too and returned unchanged.
 func DefaultAPI(kind Kind, server string) (string, error) {
 	if server == "" {
@@ -138,10 +138,13 @@ func DefaultAPI(kind Kind, server string) (string, error) {
 			base.Path = base.Path[:i]
 		}
 		base.Path = strings.TrimSuffix(base.Path, "/rest")
+	// There is no API: the server itself decides which repositories the token
+	// is for.
+	case PlainGit:
 	case Bitbucket:
 		return "", invalid(kind, "Bitbucket Cloud is at bitbucket.org only: for a self-hosted server use bitbucket-server")
 	default:
-		return "", invalid(kind, "%q is not a Git provider: use github, gitlab, bitbucket or bitbucket-server", kind)
+		return "", invalid(kind, "%q is not a Git provider: use %s", kind, kindWords)
 	}
 	return base.String(), nil
 }

@@ -22,20 +22,25 @@ const (
 	GitLab          Kind = "gitlab"
 	Bitbucket       Kind = "bitbucket"
 	BitbucketServer Kind = "bitbucket-server"
+	// PlainGit is any other server: Git alone, without an API.
+	PlainGit Kind = "git"
 )
 
-// Kinds returns all kinds, in the order of the user interface.
+// kindWords lists the names of the kinds for messages.
+const kindWords = "github, gitlab, bitbucket, bitbucket-server, or git for another server"
+
+// Kinds returns the kinds that have an API, in the order of the user interface.
 func Kinds() []Kind { return []Kind{GitHub, GitLab, Bitbucket, BitbucketServer} }
 
 // ParseKind parses the name of a kind.
 func ParseKind(name string) (Kind, error) {
 	// Names are case-insensitive, because users type them.
-	for _, kind := range Kinds() {
+	for _, kind := range append(Kinds(), PlainGit) {
 		if strings.EqualFold(name, string(kind)) {
 			return kind, nil
 		}
 	}
-	return "", invalid("", "%q is not a Git provider: use github, gitlab, bitbucket or bitbucket-server", name)
+	return "", invalid("", "%q is not a Git provider: use %s", name, kindWords)
 }
 
 // Title returns the product name.
@@ -49,6 +54,8 @@ func (k Kind) Title() string {
 		return "Bitbucket Cloud"
 	case BitbucketServer:
 		return "Bitbucket Server"
+	case PlainGit:
+		return "the Git server"
 	}
 	return "the Git provider"
 }
@@ -241,6 +248,8 @@ func New(options Options) (Provider, error) {
 		return &gitLab{client: client}, nil
 	case Bitbucket:
 		return &bitbucketCloud{client: client}, nil
+	case PlainGit:
+		return newPlainGit(client, options.Repository), nil
 	// newClient has rejected unknown kinds.
 	default:
 		return &bitbucketServer{client: client}, nil

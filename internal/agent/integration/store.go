@@ -158,7 +158,7 @@ func (s *Service) target(provider, apiURL string) (gitprovider.Kind, string, err
 		provider = settings.GetProvider()
 	}
 	if provider == "" {
-		return "", "", invalid("name the Git provider: github, gitlab, bitbucket or bitbucket-server")
+		return "", "", invalid("name the Git provider: github, gitlab, bitbucket, bitbucket-server, or git for another server")
 	}
 	kind, err := gitprovider.ParseKind(provider)
 	if err != nil {

@@ -133,7 +133,7 @@ inferred from the URL of the repository; a self-hosted server requires both.`,
 	}
 	flags := command.Flags()
 	flags.StringVar(&settings.SharedRepository, "shared-repository", "", "Shared Configuration Repository: <repo>.git[/<path>][?ref=<branch>]")
-	flags.StringVar(&settings.Provider, "provider", "", "github, gitlab, bitbucket or bitbucket-server (default inferred)")
+	flags.StringVar(&settings.Provider, "provider", "", "github, gitlab, bitbucket, bitbucket-server, or git for another server (default inferred)")
 	flags.StringVar(&settings.ApiUrl, "api-url", "", "API of the provider (default inferred)")
 	output := printer.NewOutput(command, printer.FormJSON, printer.FormYAML)
 	command.RunE = apiclient.WithClient(choice, func(command *cobra.Command, client *apiclient.Client, _ []string) error {

@@ -96,7 +96,7 @@ func (f *preflightFlags) addGit(command *cobra.Command) {
 	flags.StringVar(&f.gitToken, "git-token-file", "", "file with the Git token of the runtime; - is standard input")
 	flags.StringVar(&f.gitUser, "git-username", "", "user name for the Git token, if the provider requires one")
 	flags.StringVar(&f.gitCA, "git-ca-file", "", "PEM file with CA certificates that verify the Git server")
-	flags.StringVar(&f.gitKind, "git-provider", "", "Git provider: github, gitlab, bitbucket or bitbucket-server (default: inferred from the repository)")
+	flags.StringVar(&f.gitKind, "git-provider", "", "Git provider: github, gitlab, bitbucket, bitbucket-server, or git for another server (default: inferred from the repository)")
 	flags.StringVar(&f.gitAPI, "git-api-url", "", "URL of the API of the Git provider (default: inferred from the repository)")
 }
 

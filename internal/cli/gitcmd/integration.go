@@ -97,7 +97,7 @@ func tokenMessage(status *runtimev1.TokenStatus) string {
 // field means the default of the account; the runtime resolves it.
 func integrationFlags(command *cobra.Command, integration *runtimev1.Integration) {
 	flags := command.Flags()
-	flags.StringVar(&integration.Provider, "provider", "", "github, gitlab, bitbucket or bitbucket-server (default that of the account)")
+	flags.StringVar(&integration.Provider, "provider", "", "github, gitlab, bitbucket, bitbucket-server, or git for another server (default that of the account)")
 	flags.StringVar(&integration.ApiUrl, "api-url", "", "API of the provider (default that of the account, or the provider's own)")
 	flags.StringVar(&integration.Sharing, "sharing", "", "who may register a token: all-users or admins")
 }

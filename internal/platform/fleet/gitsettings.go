@@ -114,7 +114,7 @@ func completeSettings(given *platformv1.GitSettings) (store.GitSettings, error) 
 		}
 		api = ""
 	} else if !known {
-		return store.GitSettings{}, invalid("the Git provider cannot be inferred from the repository URL: set it to github, gitlab, bitbucket or bitbucket-server")
+		return store.GitSettings{}, invalid("the Git provider cannot be inferred from the repository URL: set it to github, gitlab, bitbucket, bitbucket-server, or git for another server")
 	}
 	if len(given.GetApiUrl()) > maxField {
 		return store.GitSettings{}, invalid("the API URL has %d characters; at most %d are possible", len(given.GetApiUrl()), maxField)

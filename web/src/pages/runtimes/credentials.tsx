@@ -21,6 +21,7 @@ const scopes: Record<string, string> = {
   bitbucket:
     "It needs permission to read the account and workspaces, and to write and administer repositories and webhooks.",
   "bitbucket-server": "It needs permission to administer the project.",
+  git: "It is the password of Git over HTTP, and needs permission to push. Create repositories and webhooks at the server yourself.",
 };
 
 export interface CredentialsProps {
@@ -118,7 +119,7 @@ export function CredentialsDialog({ name, back, onClose, onDone }: CredentialsPr
           scopes[provider] ?? "A token of a service account with permission to change repositories and webhooks."
         }
       />
-      {(needsName || provider === "bitbucket-server") && (
+      {(needsName || provider === "bitbucket-server" || provider === "git") && (
         <TextField label="User name" value={username} onChange={setUsername} autoComplete="off" />
       )}
       <details className="more">

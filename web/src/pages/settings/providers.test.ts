@@ -18,5 +18,6 @@ test.each([
 
 test("providers have names, and unknown ones are shown as they are", () => {
   expect(providerName("bitbucket-server")).toBe("Bitbucket Server");
+  expect(providerName("git")).toBe("Other Git server");
   expect(providerName("gitea")).toBe("gitea");
 });

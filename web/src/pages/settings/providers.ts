@@ -7,6 +7,7 @@ export const providers = [
   { value: "gitlab", label: "GitLab" },
   { value: "bitbucket", label: "Bitbucket Cloud" },
   { value: "bitbucket-server", label: "Bitbucket Server" },
+  { value: "git", label: "Other Git server" },
 ];
 
 /** providerName is how people call a provider. */
