@@ -149,7 +149,11 @@ func (a *agent) newRuntime(given RuntimeOptions) (*platformRuntime, error) {
 	}
 	r.integrations = integration.New(integration.Options{
 		Cluster: a.options.Cluster, Namespace: namespace, Runtime: given.Name, Settings: r.membership.GitSettings,
-		Changed: func() { r.sharedRepository.Changed() }, Outbound: a.options.Outbound, Log: a.log,
+		Changed: func() {
+			r.sharedRepository.Changed()
+			r.membership.ReportSoon()
+		},
+		Outbound: a.options.Outbound, Log: a.log,
 	})
 	r.sharedRepository = sharedrepo.NewController(sharedrepo.ControllerOptions{
 		Cluster: a.options.Cluster, Runtime: given.Name, Namespace: namespace, Settings: r.membership.GitSettings,

@@ -65,7 +65,8 @@ func (r *platformRuntime) Heartbeat(ctx context.Context) (*platformv1.HeartbeatR
 	return message, nil
 }
 
-// components returns the Deployments of the runtime.
+// components returns the Deployments of the runtime, or else this process and
+// the edges that it reads traffic from: then no chart has installed the runtime.
 func (r *platformRuntime) components(ctx context.Context) ([]*platformv1.Component, error) {
 	deployments := r.agent.options.Cluster.Client.AppsV1().Deployments(r.agent.options.Cluster.Namespace)
 	list, err := deployments.List(ctx, metav1.ListOptions{LabelSelector: appproxy.ComponentSelector})
@@ -76,7 +77,26 @@ func (r *platformRuntime) components(ctx context.Context) ([]*platformv1.Compone
 	for i := range list.Items {
 		components = append(components, component(&list.Items[i]))
 	}
+	if len(components) == 0 {
+		components = r.processes(ctx)
+	}
 	return components, nil
+}
+
+// processes returns the components of a runtime that runs as processes, such as
+// that of slipway up.
+func (r *platformRuntime) processes(ctx context.Context) []*platformv1.Component {
+	components := []*platformv1.Component{{
+		Name: "slipway-agent", Version: r.runtimeOptions.Version, Health: platformv1.HealthStatus_HEALTH_STATUS_HEALTHY,
+	}}
+	for _, edge := range r.traffic.Edges(ctx) {
+		one := &platformv1.Component{Name: "slipway-edge", Version: edge.GetVersion(), Health: platformv1.HealthStatus_HEALTH_STATUS_HEALTHY}
+		if !edge.GetReady() {
+			one.Health, one.HealthMessage = platformv1.HealthStatus_HEALTH_STATUS_PROGRESSING, edge.GetAddress()+": "+edge.GetProblem()
+		}
+		components = append(components, one)
+	}
+	return components
 }
 
 // component converts a Deployment. It is Progressing until all wanted replicas
@@ -177,6 +197,10 @@ func (r *platformRuntime) reportChanges(seen map[types.UID]*unstructured.Unstruc
 			continue
 		}
 		seen[object.GetUID()] = object
+		// Heartbeats have the state of the runtime's own Applications.
+		if object.GetLabels()[sharedrepo.EntityLabel] != "" {
+			r.membership.ReportSoon()
+		}
 		if app := r.decodeApplication(object); app != nil {
 			r.reporter.Changed(app)
 		}

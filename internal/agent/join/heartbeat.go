@@ -17,6 +17,8 @@ const (
 	// The platform may ask for heartbeats between these.
 	fastestHeartbeat = time.Second
 	slowestHeartbeat = 5 * time.Minute
+	// soonDelay collects changes of the state before a heartbeat reports them.
+	soonDelay = 500 * time.Millisecond
 )
 
 // stay sends heartbeats and renews the credential until a new registration is
@@ -29,10 +31,18 @@ func (m *Membership) stay(ctx context.Context) {
 	defer beat.Stop()
 	renew := time.NewTimer(time.Until(m.renewAt))
 	defer renew.Stop()
+	// soon is set while the next heartbeat was brought forward: further changes
+	// must not put it off.
+	soon := false
 	for {
 		select {
 		case <-ctx.Done():
 			return
+		case <-m.beatSoon:
+			if !soon {
+				soon = true
+				beat.Reset(soonDelay)
+			}
 		case <-m.renewNow:
 			// A rejected token requests a renewal. One that was just renewed
 			// cannot be fixed by another.
@@ -60,6 +70,7 @@ func (m *Membership) stay(ctx context.Context) {
 				return
 			}
 			beat.Reset(next)
+			soon = false
 		}
 	}
 }

@@ -91,6 +91,24 @@ func TestHeartbeats(t *testing.T) {
 	})
 }
 
+// TestReportSoon: a change of the state is told before the next turn, once for
+// many changes.
+func TestReportSoon(t *testing.T) {
+	w := newWorld(t)
+	w.platform.change(func(p *platform) { p.next = time.Hour })
+	leader := w.start(t, true)
+	for beats := 1; beats <= 3; beats++ {
+		w.platform.await(t, func(p *platform) string {
+			if len(p.beats) < beats {
+				return fmt.Sprintf("%d heartbeats of %d", len(p.beats), beats)
+			}
+			return ""
+		})
+		leader.ReportSoon()
+		leader.ReportSoon()
+	}
+}
+
 // TestLostAnswers: what was stored and not answered is asked again, and nothing is
 // used twice.
 func TestLostAnswers(t *testing.T) {

@@ -29,8 +29,8 @@ type Membership struct {
 	agent    platformv1connect.AgentServiceClient
 
 	// renewNow triggers a renewal after a token was rejected. wake is signalled
-	// when the Secret changes.
-	renewNow, wake chan struct{}
+	// when the Secret changes, and beatSoon when the state does.
+	renewNow, wake, beatSoon chan struct{}
 
 	mu      sync.Mutex
 	current *credential
@@ -65,7 +65,7 @@ func New(options Options) (*Membership, error) {
 	}
 	m := &Membership{
 		options: options, http: client,
-		renewNow: make(chan struct{}, 1), wake: make(chan struct{}, 1), changed: make(chan struct{}),
+		renewNow: make(chan struct{}, 1), wake: make(chan struct{}, 1), beatSoon: make(chan struct{}, 1), changed: make(chan struct{}),
 		status: Status{Phase: Joining, Message: "the platform has not been contacted yet", Since: time.Now()},
 	}
 	limits := []connect.ClientOption{connect.WithReadMaxBytes(readLimit), connect.WithSendMaxBytes(sendLimit), connect.WithSendGzip(), connect.WithCompressMinBytes(1 << 10)}
@@ -97,6 +97,10 @@ func (m *Membership) authenticate() connect.UnaryInterceptorFunc {
 		}
 	}
 }
+
+// ReportSoon requests a heartbeat before its turn: the state of the runtime has
+// changed, and a user may be waiting to see it.
+func (m *Membership) ReportSoon() { signal(m.beatSoon) }
 
 // signal sends on a channel without blocking: one pending signal is enough.
 func signal(signal chan struct{}) {

@@ -38,6 +38,7 @@ type platform struct {
 
 	keys       map[string]bool
 	life       time.Duration // of access tokens
+	next       time.Duration // until the next heartbeat; 0 leaves it to the agent
 	skew       time.Duration // of the clock
 	refuse     error         // of registrations
 	cut        func(procedure string) (before, after bool)
@@ -168,7 +169,7 @@ func (p *platform) Heartbeat(_ context.Context, request *connect.Request[platfor
 	all := p.sendAll
 	p.sendAll = false
 	return connect.NewResponse(&platformv1.HeartbeatResponse{
-		Next: durationpb.New(0), GitSettings: p.git, Uninstall: p.uninstall, CleanSharedRepository: p.uninstall, SendAll: all, ConfigurationRuntime: true,
+		Next: durationpb.New(p.next), GitSettings: p.git, Uninstall: p.uninstall, CleanSharedRepository: p.uninstall, SendAll: all, ConfigurationRuntime: true,
 	}), nil
 }
 

@@ -95,11 +95,36 @@ func New(options Options) *Service {
 	ended := make(chan struct{})
 	close(ended)
 	return &Service{
-		options: options, commits: newCommitCache(options.Commit), watchers: map[*watcher]struct{}{}, ended: ended,
-		finder: &edgeFinder{
-			cluster: options.Cluster, namespace: options.Namespace, fixed: options.Edges, port: options.Port, secret: options.Secret,
-		},
+		options: options, commits: newCommitCache(options.Commit), watchers: map[*watcher]struct{}{}, ended: ended, finder: options.finder(),
 	}
+}
+
+// finder returns a finder, which is for one goroutine.
+func (o Options) finder() *edgeFinder {
+	return &edgeFinder{cluster: o.Cluster, namespace: o.Namespace, fixed: o.Edges, port: o.Port, secret: o.Secret}
+}
+
+// Edges polls the edges with fixed addresses once, and returns their state.
+// Those of the cluster are Deployments, whose state is there.
+func (s *Service) Edges(ctx context.Context) []*runtimev1.EdgeState {
+	if len(s.options.Edges) == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, pollTimeout)
+	defer cancel()
+	now, finder := time.Now(), s.options.finder()
+	defer finder.close()
+	client, err := finder.authenticatedClient(ctx, now)
+	places, _ := finder.edges(ctx, now) // fixed ones are found without a request
+	views := make([]*edgeView, len(places))
+	for i, at := range places {
+		if err != nil {
+			views[i] = failedPoll(at, nil, err)
+			continue
+		}
+		views[i] = pollEdge(ctx, client, at, nil)
+	}
+	return states(views)
 }
 
 // Handlers returns the service by path, without the prefix /app-proxy.
