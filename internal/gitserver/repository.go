@@ -38,7 +38,7 @@ func (g Git) Create(ctx context.Context, dir string, files map[string][]byte) er
 	if _, err := g.run(ctx, parent, nil, "init", "--quiet", "--bare", "--template=", "--initial-branch="+Branch, draft); err != nil {
 		return fmt.Errorf("create repository: %w", err)
 	}
-	if _, err := g.run(ctx, draft, firstCommit(files, time.Now()), "fast-import", "--quiet"); err != nil {
+	if _, err := g.run(ctx, draft, commitStream("First files", "", files, time.Now()), "fast-import", "--quiet"); err != nil {
 		return fmt.Errorf("import first commit: %w", err)
 	}
 	if err := os.Rename(draft, dir); err != nil {
@@ -47,11 +47,35 @@ func (g Git) Create(ctx context.Context, dir string, files map[string][]byte) er
 	return nil
 }
 
-// firstCommit returns the commit in the format of git fast-import.
-func firstCommit(files map[string][]byte, at time.Time) *bytes.Buffer {
-	const message = "The demo\n"
+// Update commits these files to the default branch, unless it has them already.
+// Other files stay. A branch that does not exist is not created: its owner has
+// removed it.
+func (g Git) Update(ctx context.Context, dir, message string, files map[string][]byte) error {
+	tip, err := g.run(ctx, dir, nil, "for-each-ref", "--format=%(objectname)", "refs/heads/"+Branch)
+	if err != nil || strings.TrimSpace(tip) == "" {
+		return err
+	}
+	same := true
+	for path, content := range files {
+		// A path that does not exist fails, and is written too.
+		found, err := g.run(ctx, dir, nil, "cat-file", "blob", strings.TrimSpace(tip)+":"+path)
+		same = same && err == nil && found == string(content)
+	}
+	if same {
+		return nil
+	}
+	_, err = g.run(ctx, dir, commitStream(message, strings.TrimSpace(tip), files, time.Now()), "fast-import", "--quiet")
+	return err
+}
+
+// commitStream returns a commit in the format of git fast-import. Its parent is
+// empty for the first one of a repository.
+func commitStream(message, parent string, files map[string][]byte, at time.Time) *bytes.Buffer {
 	var stream bytes.Buffer
-	fmt.Fprintf(&stream, "commit refs/heads/%s\ncommitter slipway <slipway@localhost> %d +0000\ndata %d\n%s", Branch, at.Unix(), len(message), message)
+	fmt.Fprintf(&stream, "commit refs/heads/%s\ncommitter slipway <slipway@localhost> %d +0000\ndata %d\n%s\n", Branch, at.Unix(), len(message), message)
+	if parent != "" {
+		fmt.Fprintf(&stream, "from %s\n", parent)
+	}
 	// The sorted order makes the commit reproducible.
 	for _, path := range slices.Sorted(maps.Keys(files)) {
 		fmt.Fprintf(&stream, "M 100644 inline %s\ndata %d\n", path, len(files[path]))

@@ -2,6 +2,7 @@ package gitserver
 
 import (
 	"context"
+	"crypto/subtle"
 	"errors"
 	"fmt"
 	"io"
@@ -13,6 +14,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -31,16 +33,20 @@ const (
 
 // Options configures a server.
 type Options struct {
-	// Dir is the bare repository. Its base name is its path in the URL:
+	// Dir has the bare repositories. Their names are their paths in the URL:
 	// /demo.git.
 	Dir string
-	// Pushed is called with the changes of a push. It must not block.
-	Pushed func([]Change)
+	// Repositories are the passwords by name of a repository. An empty one
+	// makes it open to every user of the machine; others are not served.
+	Repositories map[string]string
+	// Pushed is called with the changes of a push to a repository. It must not
+	// block.
+	Pushed func(repository string, changes []Change)
 	// Log receives errors of git and the server.
 	Log io.Writer
 }
 
-// Server serves a repository until it is closed.
+// Server serves repositories until it is closed.
 type Server struct {
 	git     Git
 	options Options
@@ -48,33 +54,33 @@ type Server struct {
 	// running is a semaphore of git processes; pushing serializes pushes.
 	running, pushing chan struct{}
 	web              *http.Server
-	ended            chan struct{}
+	serving          sync.WaitGroup
 }
 
-// Serve starts serving a repository and returns immediately. It closes the
-// listener at the end.
-func (g Git) Serve(listener net.Listener, options Options) *Server {
+// Serve starts serving repositories and returns immediately. It closes the
+// listeners at the end.
+func (g Git) Serve(options Options, listeners ...net.Listener) *Server {
 	s := &Server{
 		git: g, options: options,
 		backend: &cgi.Handler{
 			Path:   g.backend,
-			Env:    append(environment(options.Dir), "GIT_PROJECT_ROOT="+filepath.Dir(options.Dir), "GIT_HTTP_EXPORT_ALL=1"),
+			Env:    append(environment(options.Dir), "GIT_PROJECT_ROOT="+options.Dir, "GIT_HTTP_EXPORT_ALL=1"),
 			Stderr: options.Log, Logger: log.New(options.Log, "", log.LstdFlags),
 		},
 		running: make(chan struct{}, maxConcurrent), pushing: make(chan struct{}, 1),
-		ended: make(chan struct{}),
 	}
 	s.web = &http.Server{
 		Handler:           http.NewCrossOriginProtection().Handler(http.HandlerFunc(s.serve)),
 		ReadHeaderTimeout: headerTimeout, ReadTimeout: requestTimeout, WriteTimeout: requestTimeout,
 		IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes, ErrorLog: log.New(options.Log, "", log.LstdFlags),
 	}
-	go func() {
-		defer close(s.ended)
-		if err := s.web.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-			fmt.Fprintf(options.Log, "git server stopped: %v\n", err)
-		}
-	}()
+	for _, listener := range listeners {
+		s.serving.Go(func() {
+			if err := s.web.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+				fmt.Fprintf(options.Log, "git server stopped: %v\n", err)
+			}
+		})
+	}
 	return s
 }
 
@@ -87,21 +93,26 @@ func (s *Server) Close() error {
 	if err != nil {
 		err = s.web.Close()
 	}
-	<-s.ended
+	s.serving.Wait()
 	return err
 }
 
 // serve passes fetches and pushes to git and rejects everything else.
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	if !isLoopback(r.Host) {
-		http.Error(w, "this repository is for programs on this machine, by the address 127.0.0.1", http.StatusForbidden)
+		http.Error(w, "these repositories are for programs on this machine, by the address 127.0.0.1", http.StatusForbidden)
 		return
 	}
 	// Everything but the smart protocol is hidden: the dumb protocol would
 	// expose all files of the repository.
-	service, ok := serviceOf(r, "/"+filepath.Base(s.options.Dir))
-	if !ok {
-		http.Error(w, fmt.Sprintf("there is only a Git repository here: git clone http://%s/%s", r.Host, filepath.Base(s.options.Dir)), http.StatusNotFound)
+	repository, service := s.find(r)
+	if service == "" {
+		http.Error(w, "there are only Git repositories here: git clone http://"+r.Host+"/NAME.git", http.StatusNotFound)
+		return
+	}
+	if !s.admits(r, repository) {
+		w.Header().Set("WWW-Authenticate", `Basic realm="slipway"`)
+		http.Error(w, "this repository needs a password", http.StatusUnauthorized)
 		return
 	}
 	// The context ends the wait when the client disconnects.
@@ -117,10 +128,29 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	defer cleanup()
 	if service == receivePack && r.Method == http.MethodPost {
-		s.push(w, r)
+		s.push(w, r, repository)
 		return
 	}
 	s.backend.ServeHTTP(w, r)
+}
+
+// find returns the repository and the Git service of a request; both are empty
+// for any other request.
+func (s *Server) find(r *http.Request) (repository, service string) {
+	for name := range s.options.Repositories {
+		if service, ok := serviceOf(r, "/"+name); ok {
+			return name, service
+		}
+	}
+	return "", ""
+}
+
+// admits compares the password of a request. The user name does not matter: a
+// repository has one password.
+func (s *Server) admits(r *http.Request, repository string) bool {
+	want := s.options.Repositories[repository]
+	_, given, _ := r.BasicAuth()
+	return want == "" || subtle.ConstantTimeCompare([]byte(given), []byte(want)) == 1
 }
 
 // serviceOf returns the Git service of a request (gitprotocol-http). Paths
@@ -175,7 +205,7 @@ func (s *Server) measure(w http.ResponseWriter, r *http.Request) (func(), error)
 	if r.ContentLength >= 0 {
 		return func() {}, nil
 	}
-	spool, err := os.CreateTemp(filepath.Dir(s.options.Dir), "push-")
+	spool, err := os.CreateTemp(s.options.Dir, "push-")
 	if err != nil {
 		return nil, err
 	}
@@ -195,7 +225,8 @@ func (s *Server) measure(w http.ResponseWriter, r *http.Request) (func(), error)
 // push passes a push to git and reports its changes. The references are
 // compared before and after, because git is authoritative, even if the
 // response was lost.
-func (s *Server) push(w http.ResponseWriter, r *http.Request) {
+func (s *Server) push(w http.ResponseWriter, r *http.Request, repository string) {
+	dir := filepath.Join(s.options.Dir, repository)
 	release, err := acquire(r.Context(), s.pushing)
 	if err != nil {
 		return
@@ -204,18 +235,18 @@ func (s *Server) push(w http.ResponseWriter, r *http.Request) {
 	detached := context.WithoutCancel(r.Context())
 	// The comparison must complete even if the client disconnects, so the
 	// context is detached.
-	before, err := s.git.references(detached, s.options.Dir)
+	before, err := s.git.references(detached, dir)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
 	s.backend.ServeHTTP(w, r)
-	after, err := s.git.references(detached, s.options.Dir)
+	after, err := s.git.references(detached, dir)
 	if err != nil {
 		fmt.Fprintf(s.options.Log, "reporting a push failed: %v\n", err)
 		return
 	}
 	if changed := changes(before, after); len(changed) > 0 && s.options.Pushed != nil {
-		s.options.Pushed(changed)
+		s.options.Pushed(repository, changed)
 	}
 }

@@ -25,8 +25,12 @@ const patience = 30 * time.Second
 // served is a repository that is served to a test.
 type served struct {
 	address, url, dir string
+	second            string // another address of the same server
 	pushed            chan []gitserver.Change
 }
+
+// password is that of the repository that needs one.
+const password = "correct horse"
 
 func serve(t *testing.T) *served {
 	t.Helper()
@@ -35,7 +39,18 @@ func serve(t *testing.T) *served {
 	must.Do(t, git.Create(t.Context(), s.dir, map[string][]byte{"README.md": []byte("hello\n"), "deploy/a.yaml": []byte("a: 1")}))
 	listener := programs.Listen(t, "")
 	var log bytes.Buffer
-	server := git.Serve(listener, gitserver.Options{Dir: s.dir, Pushed: func(changes []gitserver.Change) { s.pushed <- changes }, Log: &log})
+	second := programs.Listen(t, "")
+	must.Do(t, git.Create(t.Context(), filepath.Join(filepath.Dir(s.dir), "closed.git"), map[string][]byte{"a": []byte("1")}))
+	server := git.Serve(gitserver.Options{
+		Dir: filepath.Dir(s.dir), Repositories: map[string]string{"demo.git": "", "closed.git": password},
+		Pushed: func(repository string, changes []gitserver.Change) {
+			if repository != "demo.git" {
+				t.Errorf("a push to %s", repository)
+			}
+			s.pushed <- changes
+		},
+		Log: &log,
+	}, listener, second)
 	t.Cleanup(func() {
 		if err := server.Close(); err != nil {
 			t.Error(err)
@@ -44,7 +59,7 @@ func serve(t *testing.T) *served {
 			t.Log(log.String())
 		}
 	})
-	s.address = listener.Addr().String()
+	s.address, s.second = listener.Addr().String(), second.Addr().String()
 	s.url = "http://" + s.address + "/demo.git"
 	return s
 }
@@ -118,6 +133,53 @@ func TestCloneAndPush(t *testing.T) {
 	mustGit(t, dir, "push", "--quiet", "origin", ":refs/heads/other")
 	if got := s.told(t); len(got) != 1 || got[0] != (gitserver.Change{Ref: "refs/heads/other", Before: after}) {
 		t.Errorf("told %+v of a deleted branch", got)
+	}
+}
+
+// A repository with a password is for those who have it, whatever their name,
+// and the server is the same at each of its addresses.
+func TestPassword(t *testing.T) {
+	s := serve(t)
+	for _, address := range []string{s.address, s.second} {
+		for userinfo, allowed := range map[string]bool{
+			"": false, "slipway:wrong@": false, "slipway:@": false, "slipway:correct%20horse@": true, "other:correct%20horse@": true,
+		} {
+			output, err := git(t, "", "clone", "--quiet", "http://"+userinfo+address+"/closed.git", filepath.Join(t.TempDir(), "closed"))
+			if allowed != (err == nil) {
+				t.Errorf("clone as %q: %v\n%s", userinfo, err, output)
+			}
+		}
+		mustGit(t, "", "clone", "--quiet", "http://"+address+"/demo.git", filepath.Join(t.TempDir(), "open"))
+	}
+	dir := s.clone(t)
+	mustGit(t, dir, "remote", "set-url", "origin", "http://slipway:wrong@"+s.address+"/closed.git")
+	if output, err := git(t, dir, "push", "--force"); err == nil {
+		t.Errorf("pushed without the password: %s", output)
+	}
+}
+
+// Files of the program are brought up to date by a commit, others stay, and
+// nothing is committed without a change.
+func TestUpdate(t *testing.T) {
+	found := must.Get(gitserver.Find(t.Context()))(t)
+	dir := filepath.Join(t.TempDir(), "config.git")
+	must.Do(t, found.Create(t.Context(), dir, map[string][]byte{"mine": []byte("1"), "a/ours": []byte("old")}))
+	for _, step := range []struct{ content, commits string }{{"old", "1"}, {"new", "2"}, {"new", "2"}} {
+		must.Do(t, found.Update(t.Context(), dir, "new version", map[string][]byte{"a/ours": []byte(step.content)}))
+		if got := mustGit(t, dir, "rev-list", "--count", "main"); got != step.commits {
+			t.Errorf("%s commits, want %s", got, step.commits)
+		}
+		if got := mustGit(t, dir, "show", "main:a/ours"); got != step.content {
+			t.Errorf("the file is %q", got)
+		}
+		if got := mustGit(t, dir, "show", "main:mine"); got != "1" {
+			t.Errorf("the other file is %q", got)
+		}
+	}
+	mustGit(t, dir, "update-ref", "-d", "refs/heads/main")
+	must.Do(t, found.Update(t.Context(), dir, "new version", map[string][]byte{"a/ours": []byte("newer")}))
+	if got := mustGit(t, dir, "for-each-ref"); got != "" {
+		t.Errorf("a branch that was removed is back: %s", got)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"path"
 	"strings"
 	"sync"
 	"time"
@@ -33,21 +34,27 @@ const (
 // announcer notifies the agent of pushes as a Git host would: by a signed
 // webhook, in the format of Gitea. One goroutine sends them in order.
 type announcer struct {
-	target, repository string
-	log                io.Writer
-	queue              chan gitserver.Change
-	stop               context.CancelFunc
-	running            sync.WaitGroup
+	target  string
+	log     io.Writer
+	queue   chan push
+	stop    context.CancelFunc
+	running sync.WaitGroup
 
 	// mu guards key, which is set while the goroutine runs.
 	mu  sync.Mutex
 	key secret.Text
 }
 
+// push is a change of the repository at a URL.
+type push struct {
+	repository string
+	gitserver.Change
+}
+
 // newAnnouncer returns an announcer that runs until close.
-func newAnnouncer(target, repository string, log io.Writer) *announcer {
+func newAnnouncer(target string, log io.Writer) *announcer {
 	ctx, stop := context.WithCancel(context.Background())
-	a := &announcer{target: target, repository: repository, log: log, queue: make(chan gitserver.Change, announceQueue), stop: stop}
+	a := &announcer{target: target, log: log, queue: make(chan push, announceQueue), stop: stop}
 	a.running.Go(func() { a.run(ctx) })
 	return a
 }
@@ -59,12 +66,12 @@ func (a *announcer) sign(key secret.Text) {
 	a.key = key
 }
 
-// announce queues changes. It never blocks: the Git server calls it while a
-// push waits.
-func (a *announcer) announce(changes []gitserver.Change) {
+// announce queues changes of a repository. It never blocks: the Git server calls
+// it while a push waits.
+func (a *announcer) announce(repository string, changes []gitserver.Change) {
 	for _, change := range changes {
 		select {
-		case a.queue <- change:
+		case a.queue <- push{repository, change}:
 		default:
 			// The push succeeds all the same, and the agent's next poll finds
 			// it.
@@ -94,7 +101,7 @@ func (a *announcer) run(ctx context.Context) {
 
 // report sends one change and retries for a while, because the agent may be
 // starting. After the last attempt the agent's poll finds the push.
-func (a *announcer) report(ctx context.Context, change gitserver.Change) {
+func (a *announcer) report(ctx context.Context, change push) {
 	var err error
 	for range announceAttempts {
 		if err = a.post(ctx, change); err == nil {
@@ -108,7 +115,7 @@ func (a *announcer) report(ctx context.Context, change gitserver.Change) {
 }
 
 // post sends one webhook.
-func (a *announcer) post(ctx context.Context, change gitserver.Change) error {
+func (a *announcer) post(ctx context.Context, change push) error {
 	a.mu.Lock()
 	key := a.key
 	a.mu.Unlock()
@@ -116,7 +123,7 @@ func (a *announcer) post(ctx context.Context, change gitserver.Change) error {
 	if key.IsZero() {
 		return errors.New("there is nothing to sign with yet")
 	}
-	body, err := pushEvent(a.repository, change)
+	body, err := pushEvent(change)
 	if err != nil {
 		return err
 	}
@@ -147,12 +154,12 @@ func (a *announcer) post(ctx context.Context, change gitserver.Change) error {
 
 // pushEvent returns the body of the webhook. It lists no changed paths: the
 // agent finds them in Git.
-func pushEvent(repository string, change gitserver.Change) ([]byte, error) {
+func pushEvent(change push) ([]byte, error) {
 	commit := func(id string) string {
 		return cmp.Or(id, strings.Repeat("0", 40)) // as Git writes that there is none
 	}
 	return json.Marshal(map[string]any{
 		"ref": change.Ref, "before": commit(change.Before), "after": commit(change.After),
-		"repository": map[string]string{"full_name": "slipway/demo", "clone_url": repository},
+		"repository": map[string]string{"full_name": "slipway/" + strings.TrimSuffix(path.Base(change.repository), ".git"), "clone_url": change.repository},
 	})
 }

@@ -79,7 +79,7 @@ func moveApplication(ctx context.Context, cluster *kube.Cluster, repository stri
 // port.
 func isSample(address string) bool {
 	parsed, err := url.Parse(address)
-	return err == nil && parsed.Scheme == "http" && parsed.Hostname() == "127.0.0.1" && parsed.Path == "/"+repositoryName
+	return err == nil && parsed.Scheme == "http" && parsed.Hostname() == "127.0.0.1" && parsed.Path == "/"+demoRepository
 }
 
 // awaitApplication waits until the Application is Synced and Healthy.

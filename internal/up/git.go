@@ -2,10 +2,8 @@ package up
 
 import (
 	"context"
-	"embed"
 	"fmt"
 	"io"
-	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
@@ -18,17 +16,9 @@ import (
 const (
 	gitName = "git"
 	gitPort = 8085
-	// repositoryName is the folder of the sample below that of the part, and
-	// the path of its URL.
-	repositoryName = "demo.git"
 	// maxGitLog bounds the log of the Git server, which has failures only.
 	maxGitLog = 1 << 20
 )
-
-// sample is what the sample repository has in the beginning.
-//
-//go:embed sample
-var sample embed.FS
 
 // gitStatus is the Git server's part of a scene.
 type gitStatus struct {
@@ -38,50 +28,74 @@ type gitStatus struct {
 	log     *boundedLog
 	// pushes notifies the agent of pushes.
 	pushes *announcer
+	// token is the password of all repositories but the demo.
+	token string
+	// unreached is the reason why the Shared Configuration Repository is not
+	// served at the address that the account has, empty if it is.
+	unreached string
 }
 
-// startGit serves the sample repository, which is created if it is missing. On
-// a machine without git everything else runs.
+// startGit serves the repositories, which are created if they are missing. On a
+// machine without git everything else runs.
 func startGit(ctx context.Context, s *scene) (*child, error) {
 	git, err := gitserver.Find(ctx)
 	if err != nil {
 		s.git.missing = err.Error()
 		return nil, nil
 	}
-	files, err := sampleFiles()
-	if err != nil {
+	if err := s.state.root.MkdirAll(gitName, 0o700); err != nil {
 		return nil, err
 	}
-	dir := filepath.Join(s.state.path(gitName), repositoryName)
-	if err := git.Create(ctx, dir, files); err != nil {
+	if err := s.state.recordGitPort(gitPort + s.options.PortOffset); err != nil {
+		return nil, err
+	}
+	if s.git.token, err = s.provideGitToken(); err != nil {
+		return nil, err
+	}
+	if err := s.createRepositories(ctx, git); err != nil {
 		return nil, err
 	}
 	if s.git.log, err = openBoundedLog(filepath.Join(s.state.path(gitName), "git.log")); err != nil {
 		return nil, err
 	}
-	// The listener is opened here, so that a port in use fails the start.
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", s.local(gitPort))
+	listeners, err := s.listenForGit(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("serve the sample repository: %w", err)
+		return nil, err
 	}
 	// The announcer exists before the server, which calls it for each push.
-	s.git.pushes = newAnnouncer("http://"+s.local(agentHookPort)+"/webhooks", s.repositoryURL(), s.git.log)
-	s.git.server = git.Serve(listener, gitserver.Options{Dir: dir, Pushed: s.git.pushes.announce, Log: s.git.log})
+	s.git.pushes = newAnnouncer("http://"+s.local(agentHookPort)+"/webhooks", s.git.log)
+	s.git.server = git.Serve(gitserver.Options{
+		Dir:          s.state.path(gitName),
+		Repositories: map[string]string{demoRepository: "", sharedRepository: s.git.token, appsRepository: s.git.token},
+		Pushed: func(repository string, changes []gitserver.Change) {
+			s.git.pushes.announce(s.urlOf(repository), changes)
+		},
+		Log: s.git.log,
+	}, listeners...)
 	return nil, nil
 }
 
-// sampleFiles are the files of the sample by their paths.
-func sampleFiles() (map[string][]byte, error) {
-	files := map[string][]byte{}
-	err := fs.WalkDir(sample, "sample", func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() {
-			return err
-		}
-		content, err := sample.ReadFile(path)
-		files[strings.TrimPrefix(path, "sample/")] = content
-		return err
-	})
-	return files, err
+// listenForGit opens the port of this start, which must be free, and that of the
+// first start. Where another program has the latter, all but the Shared
+// Configuration Repository and the Git Source work.
+func (s *scene) listenForGit(ctx context.Context) ([]net.Listener, error) {
+	listen := func(address string) (net.Listener, error) {
+		return (&net.ListenConfig{}).Listen(ctx, "tcp", address)
+	}
+	listener, err := listen(s.local(gitPort))
+	if err != nil {
+		return nil, fmt.Errorf("serve the repositories: %w", err)
+	}
+	lasting := strings.TrimPrefix(s.lastingAddress(), "http://")
+	if lasting == s.local(gitPort) {
+		return []net.Listener{listener}, nil
+	}
+	first, err := listen(lasting)
+	if err != nil {
+		s.git.unreached = fmt.Sprintf("%s is in use by another program", lasting)
+		return []net.Listener{listener}, nil
+	}
+	return []net.Listener{listener, first}, nil
 }
 
 // gitReady reports how the repository is served: it listens when startGit
@@ -93,9 +107,6 @@ func gitReady(_ context.Context, s *scene, _ func(string)) (string, error) {
 	return "ready", nil
 }
 
-// repositoryURL returns the URL of the sample, for clients and the agent.
-func (s *scene) repositoryURL() string { return "http://" + s.local(gitPort) + "/" + repositoryName }
-
 // showGit returns the Git server's row and hints.
 func showGit(s *scene) (Row, []Hint) {
 	row := Row{Part: gitName}
@@ -104,7 +115,7 @@ func showGit(s *scene) (Row, []Hint) {
 		return row, nil
 	}
 	row.Address = s.repositoryURL()
-	row.Detail = "the repository of the demo: pushes to " + gitserver.Branch + " goes live"
+	row.Detail = "the repository of the demo: pushes to " + gitserver.Branch + " go live; beside it " + sharedRepository + " and " + appsRepository
 	return row, nil
 }
 

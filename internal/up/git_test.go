@@ -34,10 +34,16 @@ func TestWithoutGit(t *testing.T) {
 	if note, err := demoReady(t.Context(), s, nil); err != nil || !strings.Contains(note, "left out") {
 		t.Errorf("the demo is %q: %v", note, err)
 	}
+	if note, err := runtimeReady(t.Context(), s, nil); err != nil || !strings.Contains(note, "comes from Git") {
+		t.Errorf("the runtime is %q: %v", note, err)
+	}
+	if row, hints := showRuntime(s); row.Address != "" || hints != nil {
+		t.Errorf("the row of the runtime is %+v, %v", row, hints)
+	}
 }
 
 func TestSampleFiles(t *testing.T) {
-	files := must.Get(sampleFiles())(t)
+	files := must.Get(sampleFiles("sample", sampleAddress))(t)
 	for _, name := range []string{"README.md", "deploy/kustomization.yaml", "deploy/deployment.yaml", "deploy/service.yaml", "deploy/ingress.yaml"} {
 		if len(files[name]) == 0 {
 			t.Errorf("%s is missing", name)
@@ -45,6 +51,20 @@ func TestSampleFiles(t *testing.T) {
 	}
 	if version := "newTag: v1\n"; strings.Count(string(files["deploy/kustomization.yaml"]), "newTag: v1\n") != 1 {
 		t.Errorf("%q is not there once", version)
+	}
+}
+
+// The addresses in the repositories are those of the Git server, and no other
+// port is left.
+func TestSampleAddresses(t *testing.T) {
+	for folder, count := range map[string]int{"sample": 0, "shared": 2, "apps": 1} {
+		all := ""
+		for _, content := range must.Get(sampleFiles(folder, "http://127.0.0.1:9999"))(t) {
+			all += string(content)
+		}
+		if strings.Contains(all, ":8085") || strings.Count(all, "repoURL: http://127.0.0.1:9999/") != count {
+			t.Errorf("the addresses of %s:\n%s", folder, all)
+		}
 	}
 }
 
@@ -66,11 +86,11 @@ func TestAnnouncer(t *testing.T) {
 		hooks.ServeHTTP(w, r)
 	}))
 	defer server.Close()
-	a := newAnnouncer(server.URL, repository, io.Discard)
+	a := newAnnouncer(server.URL, io.Discard)
 	defer a.close()
 	a.sign(secret.New("signed with this"))
 	first, second := strings.Repeat("a", 40), strings.Repeat("b", 40)
-	a.announce([]gitserver.Change{
+	a.announce(repository, []gitserver.Change{
 		{Ref: "refs/heads/main", Before: first, After: second}, {Ref: "refs/heads/new", After: second}, {Ref: "refs/heads/old", Before: first},
 	})
 	for _, want := range []webhook.Push{

@@ -107,6 +107,9 @@ func platformReady(ctx context.Context, s *scene, report func(string)) (string, 
 			return "", err
 		}
 	}
+	if err := s.provideGitSettings(ctx); err != nil {
+		return "", err
+	}
 	return "ready", s.providePassword(ctx)
 }
 
@@ -190,13 +193,11 @@ func (s *scene) platformURL() string { return "http://" + s.local(platformPort) 
 // awaitRuntime waits until the runtime has registered and is reached through
 // its tunnel.
 func (s *scene) awaitRuntime(ctx context.Context, report func(string)) error {
-	// The platform shows a key only once, so later runs read it from the file.
-	key, err := os.ReadFile(s.platformFile(adminKeyFile))
+	client, err := s.adminClient()
 	if err != nil {
 		return err
 	}
-	client := &http.Client{Timeout: commandTimeout, Transport: bearer("Bearer " + strings.TrimSpace(string(key)))}
-	runtime := runtimev1connect.NewRuntimeServiceClient(client, s.platformURL()+wire.RuntimesPath+runtimeName+strings.TrimSuffix(wire.AppProxyPath, "/"))
+	runtime := runtimev1connect.NewRuntimeServiceClient(client, s.runtimeURL())
 	return poll(ctx, func() bool {
 		_, err := runtime.GetInfo(ctx, connect.NewRequest(&runtimev1.GetInfoRequest{}))
 		if err != nil {
@@ -204,6 +205,19 @@ func (s *scene) awaitRuntime(ctx context.Context, report func(string)) error {
 		}
 		return err == nil
 	})
+}
+
+// adminClient returns a client with the key of the admin.
+func (s *scene) adminClient() (*http.Client, error) {
+	// The platform shows a key only once, so later runs read it from the file.
+	key, err := os.ReadFile(s.platformFile(adminKeyFile))
+	return &http.Client{Timeout: commandTimeout, Transport: bearer("Bearer " + strings.TrimSpace(string(key)))}, err
+}
+
+// runtimeURL returns the address of the runtime's API, through the platform and
+// the tunnel.
+func (s *scene) runtimeURL() string {
+	return s.platformURL() + wire.RuntimesPath + runtimeName + strings.TrimSuffix(wire.AppProxyPath, "/")
 }
 
 // bearer is a transport that adds an API key to requests.

@@ -44,6 +44,11 @@ type marker struct {
 	// ApplicationMade keeps later starts from creating an Application again
 	// that the user has deleted.
 	ApplicationMade bool `json:"applicationMade,omitempty"`
+	// GitPort is the port of the Git server at the first start.
+	GitPort int `json:"gitPort,omitempty"`
+	// RuntimeComplete keeps later starts from repeating steps that the user
+	// may have undone.
+	RuntimeComplete bool `json:"runtimeComplete,omitempty"`
 }
 
 // state is the directory of one slipway up. A file lock holds it, which the
@@ -304,6 +309,21 @@ func (s *state) deleteDoomed() error {
 // applicationIsMade records that the demo was created once.
 func (s *state) applicationIsMade() error {
 	s.marker.DemoApplied, s.marker.ApplicationMade = true, true
+	return s.save()
+}
+
+// runtimeIsComplete records that the installation of the runtime was completed.
+func (s *state) runtimeIsComplete() error {
+	s.marker.RuntimeComplete = true
+	return s.save()
+}
+
+// recordGitPort records the port of the Git server, unless an earlier run has.
+func (s *state) recordGitPort(port int) error {
+	if s.marker.GitPort != 0 {
+		return nil
+	}
+	s.marker.GitPort = port
 	return s.save()
 }
 

@@ -43,7 +43,7 @@ func parts() []part {
 		},
 		{
 			name:  gitName,
-			ports: []fixedPort{{gitPort, "the Git repository of the demo"}},
+			ports: []fixedPort{{gitPort, "the Git repositories"}},
 			start: startGit,
 			ready: gitReady,
 			show:  showGit,
@@ -74,6 +74,12 @@ func parts() []part {
 			start: startDemo,
 			ready: demoReady,
 			show:  showDemo,
+		},
+		{
+			name:  runtimePart,
+			start: func(context.Context, *scene) (*child, error) { return nil, nil },
+			ready: runtimeReady,
+			show:  showRuntime,
 		},
 	}
 }
@@ -132,6 +138,7 @@ type scene struct {
 	agent      agentStatus
 	edge       edgeStatus
 	demo       demoStatus
+	runtime    runtimeStatus
 }
 
 // Run brings everything up, prints the facts, and returns when everything has

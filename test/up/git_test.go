@@ -61,6 +61,9 @@ func delivers(t *testing.T, dir, kubeconfig string) {
 		t.Errorf("version %q answers after the push", version)
 	}
 	requireBrokenPushesHarmless(t, cluster, clone, facts)
+	// The shared repository has the port of the first start.
+	requireComplete(t, facts)
+	requireGitSource(t, cluster, facts)
 	for version, count := range load.stop() {
 		switch version {
 		case "v1", "v2":
@@ -246,6 +249,10 @@ func adopts(t *testing.T, dir, kubeconfig string) {
 	}
 	found := must.Get(cluster.Client.AppsV1().Deployments("demo").Get(t.Context(), "demo", metav1.GetOptions{}))(t)
 	requireAdopted(t, found)
+	requireComplete(t, facts)
+	if !hasConfigMap(t, cluster) {
+		t.Error("the ConfigMap is gone")
+	}
 	// A start right after a kill waits for what the killed one has left.
 	s.signal(t, syscall.SIGKILL)
 	s.Wait(t)

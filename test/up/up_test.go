@@ -1,6 +1,7 @@
 package up
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -19,6 +20,7 @@ import (
 	"slipway.dev/slipway/internal/kube"
 	"slipway.dev/slipway/internal/kube/kubetest"
 	"slipway.dev/slipway/internal/must"
+	"slipway.dev/slipway/internal/programs"
 	"slipway.dev/slipway/internal/up"
 )
 
@@ -86,6 +88,7 @@ func firstStart(t *testing.T, dir, kubeconfig string) {
 		"devcluster: waiting for the API server\n", "slipway is up.", "https://127.0.0.1:6443", kubeconfig,
 		"2 of 2 replicas ready", "slipway.dev/demo:v1", "git clone http://127.0.0.1:8085/demo.git", "change it to v2", fmt.Sprintf("kill %d", s.PID()),
 		"edge: waiting for", "http://127.0.0.1:8080", "https://127.0.0.1:8443", "curl http://demo.localhost:8080/api",
+		"http://127.0.0.1:8085/config.git", "installation complete, with Git Source apps",
 	} {
 		if !strings.Contains(shown, text) {
 			t.Errorf("%q is missing in:\n%s", text, shown)
@@ -95,9 +98,14 @@ func firstStart(t *testing.T, dir, kubeconfig string) {
 	if !strings.Contains(shown, "sign in as admin@localhost with ") {
 		t.Errorf("the password of the admin is missing in:\n%s", shown)
 	}
-	if running := clusterProcesses(t); len(running) != 7 {
-		t.Errorf("slipway, the cluster, the platform, the agent, the edge and two Pods should run, but there are: %s", strings.Join(running, ", "))
-	}
+	requireHello(t, connect(t, kubeconfig), "slipway.dev/demo:v1")
+	// Renders are processes too, and end.
+	programs.Eventually(t, func(context.Context) error {
+		if running := clusterProcesses(t); len(running) != 8 {
+			return fmt.Errorf("slipway, the cluster, the platform, the agent, the edge and three Pods should run, but there are: %s", strings.Join(running, ", "))
+		}
+		return nil
+	})
 
 	said := fails(t, 1, "--dir", dir, "--reset")
 	if !strings.Contains(said, fmt.Sprintf("pid %d", s.PID())) || !strings.Contains(said, dir) {
@@ -132,6 +140,8 @@ func thirdStart(t *testing.T, dir, kubeconfig string) {
 		t.Error("the ConfigMap is gone")
 	}
 	requireJoined(t, facts)
+	requireComplete(t, facts)
+	requireHello(t, cluster, "slipway.dev/demo:v4")
 	requireReadyDemo(t, cluster, "slipway.dev/demo:v2")
 	if version := askedVersion(t, hint(t, facts, "send a request to one Pod")); version != "v2" {
 		t.Errorf("after a restart a Pod answers version %q", version)

@@ -27,14 +27,16 @@ func Command() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "up",
 		Short: "Run everything on this machine: a Kubernetes cluster, a Git repository, the agent, the edge and a demo",
-		Long: `Starts a development cluster, a Git repository with a demo, an agent that deploys
-the demo, and an edge that serves its Ingress; waits until they are ready,
-prints their addresses, and runs until Ctrl-C. It needs neither Docker nor
-root. A second Ctrl-C kills what does not stop.
+		Long: `Starts a development cluster, a Git server with a demo, the platform, an agent
+that deploys the demo as a runtime of the platform, and an edge that serves its
+Ingress; waits until they are ready, prints their addresses, and runs until
+Ctrl-C. It needs neither Docker nor root. A second Ctrl-C kills what does not
+stop.
 
 The state is kept from one run to the next. The demo follows its Git
-repository: clone it, change it and push. The repository and the Application are
-created at the first start only; --reset creates them again.`,
+repository: clone it, change it and push. The runtime has a Shared Configuration
+Repository, Git credentials and a Git Source. The repositories and the
+Application are created at the first start only; --reset creates them again.`,
 		Example: `  slipway up
   slipway up --reset
   slipway up --dir ~/slipway-second --port-offset 100
