@@ -214,6 +214,29 @@ spec:
 	}
 }
 
+// TestSealedSecrets: R20: a controller of sealed-secrets is no obstacle, and
+// the check says so.
+func TestSealedSecrets(t *testing.T) {
+	cluster := kubetest.Shared(t)
+	options := tunnel(t, cluster)
+	options.Only = []preflight.Code{preflight.SealedSecrets}
+	world := preflight.World{Cluster: cluster.Cluster}
+	clean(t, preflight.Run(t.Context(), world, options))
+	t.Cleanup(func() { removeCRD(t, cluster, "sealedsecrets.bitnami.com") })
+	cluster.Apply(t, "", `
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: sealedsecrets.bitnami.com}
+spec:
+  group: bitnami.com
+  scope: Namespaced
+  names: {kind: SealedSecret, plural: sealedsecrets, singular: sealedsecret}
+  versions:
+  - {name: v1alpha1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}
+`)
+	finds(t, preflight.Run(t.Context(), world, options), preflight.SealedSecrets, preflight.Passed, "decrypts SealedSecrets in Git")
+}
+
 // removeCRD deletes a kind and waits until it is gone.
 func removeCRD(t testing.TB, cluster *kubetest.Cluster, name string) {
 	t.Helper()

@@ -35,13 +35,16 @@ const (
 type row struct {
 	number                int
 	asked, meaning, state string
+	see                   string // the command by which a stranger sees it
 	tests                 []string
 }
 
 // TestRequirements: every requirement has a row with a state; what is done names
-// tests that exist, and every test that names a requirement is in its row.
+// a command of the program and tests that exist, and every test that names a
+// requirement is in its row.
 func TestRequirements(t *testing.T) {
 	text := must.Get(os.ReadFile(requirementsPage))(t)
+	commands := readCommands(t)
 	rows, declared, named := readRows(t, string(text)), map[string]bool{}, map[int][]string{}
 	readTests(t, declared, named)
 	if *update {
@@ -55,7 +58,7 @@ func TestRequirements(t *testing.T) {
 			t.Errorf("R%d has no row", number)
 			continue
 		}
-		for _, problem := range found.problems(declared, named[number]) {
+		for _, problem := range found.problems(declared, named[number], commands) {
 			t.Errorf("R%d: %s", number, problem)
 		}
 	}
@@ -67,17 +70,24 @@ func TestRequirements(t *testing.T) {
 }
 
 // problems are what is wrong with a row.
-func (r row) problems(declared map[string]bool, named []string) (problems []string) {
+func (r row) problems(declared map[string]bool, named []string, commands commandList) (problems []string) {
 	state, why, _ := strings.Cut(r.state, ":")
+	if r.see != "" {
+		if problem := commands.problem(r.see); problem != "" {
+			problems = append(problems, problem)
+		}
+	}
 	switch {
 	case r.asked == "" || r.meaning == "":
 		problems = append(problems, "it does not say what is asked, or what it means here")
 	case state == "done" && len(r.tests) == 0:
 		problems = append(problems, "it is done, and no test shows it")
-	case (state == "other issue" || state == "not planned") && strings.TrimSpace(why) == "":
-		problems = append(problems, fmt.Sprintf("its state %q does not say which, or why", r.state))
-	case state != "done" && state != "other issue" && state != "not planned":
-		problems = append(problems, fmt.Sprintf("its state is %q: write done, other issue: which, or not planned: why", r.state))
+	case state == "done" && r.see == "":
+		problems = append(problems, "it is done, and no command shows it")
+	case (state == "open" || state == "not planned") && strings.TrimSpace(why) == "":
+		problems = append(problems, fmt.Sprintf("its state %q has no reason", r.state))
+	case state != "done" && state != "open" && state != "not planned":
+		problems = append(problems, fmt.Sprintf("its state is %q: write done, open: why, or not planned: why", r.state))
 	}
 	for _, test := range r.tests {
 		if !declared[test] {
@@ -109,11 +119,11 @@ func readRows(t *testing.T, text string) map[int]row {
 	return rows
 }
 
-// parseRow reads | R1 | asked | meaning | state | `a.TestA` `b.TestB` |.
+// parseRow reads | R1 | asked | meaning | state | `command` | `a.TestA` `b.TestB` |.
 func parseRow(line string) (found row, is bool) {
-	cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), " | ")
+	cells := strings.Split(strings.TrimSuffix(strings.TrimPrefix(strings.TrimSpace(line), "|"), "|"), "|")
 	number, isNumber := strings.CutPrefix(strings.TrimSpace(cells[0]), "R")
-	if !strings.HasPrefix(line, "| R") || !isNumber || len(cells) != 5 {
+	if !strings.HasPrefix(line, "| R") || !isNumber || len(cells) != 6 {
 		return row{}, false
 	}
 	n, err := strconv.Atoi(number)
@@ -121,7 +131,8 @@ func parseRow(line string) (found row, is bool) {
 		return row{}, false
 	}
 	found = row{number: n, asked: strings.TrimSpace(cells[1]), meaning: strings.TrimSpace(cells[2]), state: strings.TrimSpace(cells[3])}
-	for _, word := range strings.Fields(cells[4]) {
+	found.see = strings.Trim(strings.TrimSpace(cells[4]), "`")
+	for _, word := range strings.Fields(cells[5]) {
 		found.tests = append(found.tests, strings.Trim(word, "`"))
 	}
 	return found, true
@@ -139,11 +150,14 @@ func updated(text string, rows map[int]row, declared map[string]bool, named map[
 		}
 		tests := slices.DeleteFunc(append(slices.Clone(rows[found.number].tests), named[found.number]...), func(test string) bool { return !declared[test] })
 		slices.Sort(tests)
-		cell := ""
+		see, cell := "", ""
+		if found.see != "" {
+			see = " `" + found.see + "`"
+		}
 		for _, test := range slices.Compact(tests) {
 			cell += " `" + test + "`"
 		}
-		fmt.Fprintf(&out, "| R%d | %s | %s | %s |%s |\n", found.number, found.asked, found.meaning, found.state, cell)
+		fmt.Fprintf(&out, "| R%d | %s | %s | %s |%s |%s |\n", found.number, found.asked, found.meaning, found.state, see, cell)
 	}
 	return out.String()
 }
@@ -229,20 +243,27 @@ func TestRequirementsOfAComment(t *testing.T) {
 // TestRows: what a row can have wrong.
 func TestRows(t *testing.T) {
 	declared := map[string]bool{"a.TestA": true}
+	commands := commandList{"slipway": {"--quiet": true}, "slipway app": {"--direct": true}, "slipway app get": {"--output": true}, "make up": {}}
 	for line, want := range map[string]string{
-		"| R1 | asked | meaning | done | `a.TestA` |":                 "[]",
-		"| R1 | asked | meaning | done | |":                           "[it is done, and no test shows it]",
-		"| R1 | asked | meaning | done | `a.TestB` |":                 "[there is no test a.TestB a.TestA names it and is not in the row: run go test ./test/runtime -run TestRequirements -update]",
-		"| R1 | asked | meaning | other issue: console | `a.TestA` |": "[]",
-		"| R1 | asked | meaning | not planned | `a.TestA` |":          `[its state "not planned" does not say which, or why]`,
-		"| R1 | asked | meaning | soon | `a.TestA` |":                 `[its state is "soon": write done, other issue: which, or not planned: why]`,
+		"| R1 | asked | meaning | done | `make up` | `a.TestA` |":                                        "[]",
+		"| R1 | asked | meaning | done | `slipway app get shop --direct --output=json -q` | `a.TestA` |": "[]",
+		"| R1 | asked | meaning | done | `make up` | |":                                                  "[it is done, and no test shows it]",
+		"| R1 | asked | meaning | done | | `a.TestA` |":                                                  "[it is done, and no command shows it]",
+		"| R1 | asked | meaning | done | `make up` | `a.TestB` |":                                        "[there is no test a.TestB a.TestA names it and is not in the row: run go test ./test/runtime -run TestRequirements -update]",
+		"| R1 | asked | meaning | open: console | | `a.TestA` |":                                         "[]",
+		"| R1 | asked | meaning | not planned | | `a.TestA` |":                                           `[its state "not planned" has no reason]`,
+		"| R1 | asked | meaning | soon | | `a.TestA` |":                                                  `[its state is "soon": write done, open: why, or not planned: why]`,
+		"| R1 | asked | meaning | open: no | `make down` | `a.TestA` |":                                  "[make down is no target of the Makefile]",
+		"| R1 | asked | meaning | open: no | `kubectl get pods` | `a.TestA` |":                           "[kubectl get pods is no command of the program]",
+		"| R1 | asked | meaning | open: no | `slipway app gte shop` | `a.TestA` |":                       "[slipway app gte shop is no command of the program]",
+		"| R1 | asked | meaning | open: no | `slipway app get shop --put json` | `a.TestA` |":            "[slipway app get has no flag --put]",
 	} {
 		found, is := parseRow(line)
 		named := []string{"a.TestA"}
 		if len(found.tests) == 0 {
 			named = nil
 		}
-		if got := fmt.Sprint(found.problems(declared, named)); !is || got != want {
+		if got := fmt.Sprint(found.problems(declared, named, commands)); !is || got != want {
 			t.Errorf("%s: %s, not %s", line, got, want)
 		}
 	}
