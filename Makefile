@@ -93,6 +93,16 @@ sbom: image build-devcluster ## Write the software bills of materials of both pr
 sign: sbom ## Sign programs, bills of materials and image with KEY, a private key, for cosign and openssl to verify
 	go run ./internal/tools/sign --key "$(KEY)" bin/slipway bin/slipway-devcluster bin/*.cdx.json bin/slipway-image.tar
 
+# A release has the version of the charts, whose image has that tag.
+RELEASE       ?= dist
+CHART_VERSION := $(shell sed -n 's/^appVersion: //p' charts/gitops-runtime/Chart.yaml)
+
+.PHONY: release
+release: ## Write program, image, charts, bills of materials and checksums to RELEASE (dist without it); signed if KEY is given
+	$(MAKE) image VERSION=$(CHART_VERSION)
+	$(COMMIT_TIME) scripts/release.sh bin $(RELEASE)
+	$(if $(KEY),go run ./internal/tools/sign --key "$(KEY)" $(RELEASE)/slipway-image.tar $(RELEASE)/SHA256SUMS)
+
 .PHONY: reproducible
 reproducible: ## Build program and image of the last commit twice, and compare them (about 5 minutes on two cores)
 	scripts/reproducible.sh
