@@ -97,6 +97,9 @@ func (s *Service) components(ctx context.Context, component string) ([]corev1.Po
 	if err != nil {
 		return nil, s.toConnectError(err, tracking.App{Namespace: s.options.ComponentNamespace})
 	}
+	if len(found.Items) == 0 {
+		return nil, connect.NewError(connect.CodeNotFound, errors.New("the runtime has no Pods: it runs as processes, and their logs are where they were started"))
+	}
 	var pods []corev1.Pod
 	var known []string
 	for _, pod := range found.Items {
