@@ -2071,7 +2071,7 @@ func (x *WatchRuntimesResponse) GetSynced() bool {
 
 type GitSettings struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// github, gitlab, bitbucket, bitbucket-server; empty when nothing is set.
+	// github, gitlab, bitbucket, bitbucket-server, git; empty when nothing is set.
 	Provider string `protobuf:"bytes,1,opt,name=provider,proto3" json:"provider,omitempty"`
 	ApiUrl   string `protobuf:"bytes,2,opt,name=api_url,json=apiUrl,proto3" json:"api_url,omitempty"`
 	// <repo>.git[/<path>][?ref=<branch>]

@@ -1531,7 +1531,7 @@ func (*RemoveClusterResponse) Descriptor() ([]byte, []int) {
 type Integration struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// github, gitlab, bitbucket, bitbucket-server.
+	// github, gitlab, bitbucket, bitbucket-server, git.
 	Provider string `protobuf:"bytes,2,opt,name=provider,proto3" json:"provider,omitempty"`
 	ApiUrl   string `protobuf:"bytes,3,opt,name=api_url,json=apiUrl,proto3" json:"api_url,omitempty"`
 	// all-users or admins.

@@ -890,7 +890,7 @@ export const WatchRuntimesResponseSchema: GenMessage<WatchRuntimesResponse> = /*
  */
 export type GitSettings = Message<"slipway.platform.v1.GitSettings"> & {
   /**
-   * github, gitlab, bitbucket, bitbucket-server; empty when nothing is set.
+   * github, gitlab, bitbucket, bitbucket-server, git; empty when nothing is set.
    *
    * @generated from field: string provider = 1;
    */

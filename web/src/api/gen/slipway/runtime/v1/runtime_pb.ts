@@ -738,7 +738,7 @@ export type Integration = Message<"slipway.runtime.v1.Integration"> & {
   name: string;
 
   /**
-   * github, gitlab, bitbucket, bitbucket-server.
+   * github, gitlab, bitbucket, bitbucket-server, git.
    *
    * @generated from field: string provider = 2;
    */
