@@ -117,18 +117,16 @@ e2e: build build-node ## Install, upgrade under traffic and uninstall Slipway on
 	$(OCI_IMAGE) --out bin/e2e/web.tar --binary bin/slipway-e2e --authorities= --name slipway.dev/e2e-web:v1 web
 	scripts/e2e.sh $(E2E_FLAGS)
 
-# The programs of the conformance suite, from a Go module of their own. A report of a part of the suite does not replace
-# the one of all of it.
-CONFORMANCE        := $(CURDIR)/bin/conformance
-CONFORMANCE_REPORT := $(if $(CONFORMANCE_FLAGS),$(CONFORMANCE)/report.yaml,$(CURDIR)/docs/conformance/gateway-api-v1.6.3.yaml)
+# The programs of the conformance suite, from a Go module of their own.
+CONFORMANCE := $(CURDIR)/bin/conformance
 
 .PHONY: conformance
 conformance: build ## Run the upstream conformance suite of the Gateway API against the edge (see CONFORMANCE_FLAGS and docs/conformance)
 	@mkdir -p $(CONFORMANCE)
 	cd test/conformance/gateway/suite && $(GO_BUILD) go test -c -vet=off -ldflags '-s -w' -o $(CONFORMANCE)/suite sigs.k8s.io/gateway-api/conformance
 	cd test/conformance/gateway/suite && $(GO_BUILD) go build -ldflags '-s -w' -o $(CONFORMANCE)/ sigs.k8s.io/gateway-api/conformance/echo-basic ./nameserver
-	SLIPWAY_UNDER_TEST=$(CURDIR)/bin/slipway CONFORMANCE_PROGRAMS=$(CONFORMANCE) CONFORMANCE_REPORT=$(CONFORMANCE_REPORT) \
-		CONFORMANCE_VERSION=$(VERSION) CONFORMANCE_FLAGS="$(CONFORMANCE_FLAGS)" \
+	SLIPWAY_UNDER_TEST=$(CURDIR)/bin/slipway CONFORMANCE_PROGRAMS=$(CONFORMANCE) CONFORMANCE_VERSION=$(VERSION) \
+		CONFORMANCE_FLAGS="$(CONFORMANCE_FLAGS)" \
 		$(GO_STATIC) go test -v -count=1 $(TEST_FLAGS) -run TestConformance ./test/conformance/gateway
 
 .PHONY: up

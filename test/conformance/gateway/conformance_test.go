@@ -30,11 +30,12 @@ const (
 	variablePrograms = "CONFORMANCE_PROGRAMS"
 	// variableFlags are further flags of the suite.
 	variableFlags = "CONFORMANCE_FLAGS"
-	// variableReport is the file for the report.
-	variableReport = "CONFORMANCE_REPORT"
 	// variableVersion is the version of Slipway in the report.
 	variableVersion = "CONFORMANCE_VERSION"
 )
+
+// keptReport is the report of the last run of all tests.
+const keptReport = "../../../docs/conformance/gateway-api-v1.6.3.yaml"
 
 // gatewayClass is the class that the suite uses for its Gateways.
 const gatewayClass = `
@@ -60,7 +61,14 @@ func TestConformance(t *testing.T) {
 	cluster.DefineFiles(t, definitions(t))
 	cluster.Apply(t, "", gatewayClass)
 	startEdge(t, cluster, filepath.Join(folder, "edge.log"))
-	runSuite(t, cluster, filepath.Join(folder, "suite"))
+	report := runSuite(t, cluster, folder)
+	sums, all := counts(t, report)
+	t.Log("\n" + sums)
+	// The report of a part, or of a suite that could not begin, does not replace
+	// the one of all tests.
+	if os.Getenv(variableFlags) == "" && all > 0 {
+		must.Do(t, os.WriteFile(keptReport, report, 0o644))
+	}
 }
 
 // definitions returns a pattern for the CRDs of the standard channel, of the
@@ -85,13 +93,15 @@ func startEdge(t *testing.T, cluster *kubetest.Cluster, log string) {
 	edge.Address(t, "health")
 }
 
-// runSuite runs the suite with the flags that any implementation gives it. Mesh
-// is exempt because it is about sidecars, and its own profiles have it. The
-// second address is of TEST-NET-2, which no machine has.
-func runSuite(t *testing.T, cluster *kubetest.Cluster, suite string) {
+// runSuite runs the suite of a folder and returns its report. The flags are
+// those that any implementation gives it. Mesh is exempt because it is about
+// sidecars and has profiles of its own. The second address is of TEST-NET-2,
+// which no machine has.
+func runSuite(t *testing.T, cluster *kubetest.Cluster, folder string) []byte {
 	t.Helper()
-	report := os.Getenv(variableReport)
-	command := exec.CommandContext(t.Context(), suite, append([]string{
+	report := filepath.Join(folder, "report.yaml")
+	must.Do(t, os.RemoveAll(report)) // of an earlier run
+	command := exec.CommandContext(t.Context(), filepath.Join(folder, "suite"), append([]string{
 		"-test.v", "-test.run=^TestConformance$", "--gateway-class=slipway",
 		"--conformance-profiles=GATEWAY-HTTP,GATEWAY-GRPC,GATEWAY-TLS,GATEWAY-TCP,GATEWAY-UDP",
 		"--all-features", "--exempt-features=Mesh",
@@ -104,5 +114,5 @@ func runSuite(t *testing.T, cluster *kubetest.Cluster, suite string) {
 	if err := command.Run(); err != nil {
 		t.Errorf("the suite ended with %v", err)
 	}
-	t.Log("\n" + counts(t, must.Get(os.ReadFile(report))(t)))
+	return must.Get(os.ReadFile(report))(t)
 }
