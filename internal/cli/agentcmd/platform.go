@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"os"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
 	"slipway.dev/slipway/charts"
@@ -103,9 +104,25 @@ func RuntimeChart(self config.RuntimeSelf) func(context.Context) (sharedrepo.Cha
 			// secrets.
 			return chart, fmt.Errorf("%s is not YAML", self.ValuesFile)
 		}
+		for _, group := range []string{"platform", "codefresh"} {
+			referToToken(chart.Values, "global", group, "userToken")
+		}
 		chart.Archive, err = charts.Archive(charts.Runtime)
 		return chart, err
 	}
+}
+
+// referToToken replaces an API key in the values by a reference to the Secret that
+// the chart has made of it. In Git there is no key, and an agent without either
+// does not start.
+func referToToken(values map[string]any, path ...string) {
+	token, found, err := unstructured.NestedString(values, append(path, release.TokenKey)...)
+	if err != nil || !found || token == "" {
+		return
+	}
+	unstructured.RemoveNestedField(values, append(path, release.TokenKey)...)
+	// The groups above exist, so that the field can be set.
+	_ = unstructured.SetNestedMap(values, map[string]any{"name": release.TokenSecret, "key": release.TokenKey}, append(path, "secretKeyRef")...)
 }
 
 // accessMode converts the validated mode. An empty word is the tunnel, which is
