@@ -84,7 +84,7 @@ func Start(t testing.TB, cluster *kubetest.Cluster, options Options) *Node {
 			n.ShowLogs(t)
 		}
 	})
-	must.Do(t, n.register(ctx))
+	must.Do(t, n.register(ctx, n.serveLogs(t)))
 	n.running.Go(func() { n.keepAlive(ctx) })
 	factory := informers.NewSharedInformerFactoryWithOptions(cluster.Client, 0, informers.WithTweakListOptions(func(o *metav1.ListOptions) {
 		o.FieldSelector = fields.OneTermEqualSelector("spec.nodeName", options.Name).String()
@@ -106,8 +106,11 @@ func Start(t testing.TB, cluster *kubetest.Cluster, options Options) *Node {
 	return n
 }
 
-// register creates the Node and its Lease.
-func (n *Node) register(ctx context.Context) error {
+// ip returns the address of the node, for which the API server has a certificate.
+func (n *Node) ip() netip.Addr { return n.cluster.PodNetwork.Addr().Next() }
+
+// register creates the Node, with the port of its logs, and its Lease.
+func (n *Node) register(ctx context.Context, logs int32) error {
 	capacity := corev1.ResourceList{
 		corev1.ResourceCPU: resource.MustParse("8"), corev1.ResourceMemory: resource.MustParse("32Gi"), corev1.ResourcePods: resource.MustParse("50"),
 		corev1.ResourceEphemeralStorage: resource.MustParse("100Gi"),
@@ -116,9 +119,10 @@ func (n *Node) register(ctx context.Context) error {
 	made := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{corev1.LabelHostname: name, corev1.LabelOSStable: "linux"}}}
 	made.Status = corev1.NodeStatus{
 		Capacity: capacity, Allocatable: capacity,
-		Addresses:  []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: kubetest.HostAddress().String()}},
+		Addresses:  []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: n.ip().String()}},
 		Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: "Ready", LastHeartbeatTime: metav1.Now(), LastTransitionTime: metav1.Now()}},
 	}
+	made.Status.DaemonEndpoints.KubeletEndpoint.Port = logs
 	_, err := n.cluster.Client.CoreV1().Nodes().Create(ctx, made, metav1.CreateOptions{})
 	now, seconds := metav1.NowMicro(), int32(leaseDuration/time.Second)
 	lease := &coordinationv1.Lease{

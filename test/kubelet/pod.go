@@ -19,7 +19,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"slipway.dev/slipway/internal/kube/kubetest"
 	"slipway.dev/slipway/internal/programs"
 )
 
@@ -290,7 +289,7 @@ func (p *pod) report(ctx context.Context, phase corev1.PodPhase, ready bool) {
 	}
 	now := metav1.Now()
 	status := corev1.PodStatus{
-		Phase: phase, HostIP: kubetest.HostAddress().String(), PodIP: p.address.String(), PodIPs: []corev1.PodIP{{IP: p.address.String()}}, StartTime: &p.started,
+		Phase: phase, HostIP: p.node.ip().String(), PodIP: p.address.String(), PodIPs: []corev1.PodIP{{IP: p.address.String()}}, StartTime: &p.started,
 		ContainerStatuses: []corev1.ContainerStatus{p.status},
 	}
 	for kind, state := range map[corev1.PodConditionType]corev1.ConditionStatus{
