@@ -145,7 +145,11 @@ test: deps build vet ## Check and test everything: formatting, vet; tests of pac
 
 .PHONY: install-pages
 install-pages: deps build ## Follow every page of docs/install, command by command, on a cluster (about 8 minutes)
-	INSTALL_PAGES=all $(GO_STATIC) go test -v -count=1 $(HANG_GUARD) ./test/installdocs
+	INSTALL_PAGES=all $(GO_STATIC) go test -v -count=1 $(HANG_GUARD) -run 'TestInstallPages|TestTable' ./test/documents
+
+.PHONY: documents
+documents: deps build ## Follow the documents of a runtime in every access mode and with six controllers, on a cluster (about 8 minutes)
+	DOCUMENTS=all $(GO_STATIC) go test -v -count=1 $(HANG_GUARD) -run 'TestDocuments|TestScripts' ./test/documents
 
 .PHONY: race
 race: deps build ## Test all packages with the race detector (about 25 minutes)

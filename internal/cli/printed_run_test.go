@@ -31,7 +31,7 @@ type runRule struct {
 }
 
 // runRules lists the commands that run here. Commands of a cluster are run by
-// test/installdocs, test/up and test/runtime.
+// test/documents, test/up and test/runtime.
 func runRules() []runRule {
 	const create, read, change, remove, leave = 0, 1, 2, 3, 4
 	return []runRule{

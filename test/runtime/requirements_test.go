@@ -206,6 +206,27 @@ func readTests(t *testing.T, declared map[string]bool, named map[int][]string) {
 	if err != nil || len(declared) < 500 {
 		t.Fatalf("%d tests were found: %v", len(declared), err)
 	}
+	readScripts(t, named)
+}
+
+// readScripts finds the requirements that the scripts of test/documents name, which
+// one test follows.
+func readScripts(t *testing.T, named map[int][]string) {
+	t.Helper()
+	const follower = "test/documents.TestDocuments"
+	text := ""
+	for _, pattern := range []string{"*.md", "included/*.md"} {
+		for _, file := range must.Get(filepath.Glob(filepath.Join(root, "test/documents/testdata", pattern)))(t) {
+			text += string(must.Get(os.ReadFile(file))(t))
+		}
+	}
+	numbers := requirements(text)
+	if len(numbers) < 50 {
+		t.Errorf("the scripts name %v only", numbers)
+	}
+	for _, number := range numbers {
+		named[number] = append(named[number], follower)
+	}
 }
 
 // requirements are the numbers that a comment names: R1, and R1 to R3.

@@ -1,4 +1,4 @@
-package installdocs
+package documents
 
 import (
 	"maps"
@@ -126,15 +126,7 @@ func readPages(t *testing.T) map[string][]block {
 // follow does what a page says, block by block.
 func (w *world) follow(t *testing.T, blocks []block, steps []step) {
 	t.Helper()
-	dir, signedIn := t.TempDir(), w.home
-	w.home = filepath.Join(t.TempDir(), "home") // what a page keeps there is its own
-	if out, err := exec.CommandContext(t.Context(), "cp", "-a", signedIn, w.home).CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out) // with who may read what
-	}
-	t.Cleanup(func() {
-		w.home = signedIn
-		w.takeAway(t)
-	})
+	dir := w.begin(t)
 	last := ""
 	for i, one := range blocks {
 		wanted := steps[i]
@@ -150,6 +142,25 @@ func (w *world) follow(t *testing.T, blocks []block, steps []step) {
 			wanted.after(t, w, dir)
 		}
 	}
+}
+
+// begin gives a test a directory, and a home that is signed in. What it installs,
+// commits and writes to either is gone when it ends.
+func (w *world) begin(t *testing.T) (dir string) {
+	t.Helper()
+	dir, signedIn := t.TempDir(), w.home
+	w.home = filepath.Join(t.TempDir(), "home")
+	if out, err := exec.CommandContext(t.Context(), "cp", "-a", signedIn, w.home).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out) // with who may read what
+	}
+	hosts, commit := must.Get(os.ReadFile(w.hosts))(t), w.git.repository.Head(t)
+	t.Cleanup(func() {
+		w.home = signedIn
+		w.takeAway(t)
+		w.git.repository.Reset(t, commit)
+		writeFile(t, w.hosts, string(hosts))
+	})
+	return dir
 }
 
 // try does what a block says, and gives what was shown.

@@ -1,4 +1,4 @@
-package installdocs
+package documents
 
 import (
 	"bytes"
@@ -23,6 +23,8 @@ type shellCall struct {
 	text, dir string
 	// answers are typed by the person.
 	answers string
+	// quiet leaves the time of the text out of the log.
+	quiet bool
 }
 
 // shell runs a text and gives its exit code and what is shown.
@@ -33,6 +35,7 @@ func (w *world) shell(t *testing.T, call shellCall) (code int, shown string) {
 	words := w.named("bash", "-e", "-o", "pipefail", "-c", call.text)
 	command := exec.CommandContext(ctx, words[0], words[1:]...)
 	command.Env = append(w.trusting(), "HOME="+w.home, "KUBECONFIG="+w.cluster.Kubeconfig, "PATH="+w.programs+":/usr/sbin:/usr/bin:/sbin:/bin", "TERM=dumb")
+	command.Env = append(command.Env, w.variables...)
 	command.Dir = cmp.Or(call.dir, w.home)
 	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	var output bytes.Buffer
@@ -44,7 +47,9 @@ func (w *world) shell(t *testing.T, call shellCall) (code int, shown string) {
 	began := time.Now()
 	err := command.Run()
 	first, _, _ := strings.Cut(call.text, "\n")
-	t.Logf("%.1f s: %s", time.Since(began).Seconds(), first)
+	if !call.quiet {
+		t.Logf("%.1f s: %s", time.Since(began).Seconds(), first)
+	}
 	if failed := (*exec.ExitError)(nil); err != nil && !errors.As(err, &failed) {
 		t.Fatalf("%v\n%s", err, output.String())
 	}

@@ -1,4 +1,4 @@
-package installdocs
+package documents
 
 import (
 	"bytes"

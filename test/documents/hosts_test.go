@@ -1,4 +1,4 @@
-package installdocs
+package documents
 
 import (
 	"context"
@@ -28,8 +28,10 @@ import (
 )
 
 const (
-	// gitToken is the token of the runtime at the Git provider.
-	gitToken = "ghp_canary0installdocs000000000000000000"
+	// gitToken is the token of the runtime at the Git provider, and userToken that of
+	// a user, who may not add webhooks.
+	gitToken  = "ghp_canary0installdocs000000000000000000"
+	userToken = "ghp_canary0documents00000000000000000000"
 	// manifestPath is where the manifests of ingress-nginx are.
 	manifestPath = "/kubernetes/ingress-nginx/"
 )
@@ -42,17 +44,44 @@ type gitHost struct {
 
 func newGitHost(t *testing.T) *gitHost {
 	t.Helper()
-	git := gittest.Serve(t, gittest.BasicAuth("x-access-token", gitToken))
+	git, everything := gittest.Serve(t), map[string]string{"acme": "admin"}
 	g := &gitHost{repository: git.Repository(t, "acme/config", map[string]string{"README.md": "ours\n"})}
+	git.Repository(t, "acme/apps", map[string]string{"apps/shop.yaml": shopApplication, "shop/settings.yaml": shopSettings})
 	g.provider = providertest.Start(t, gitprovider.GitHub, providertest.World{
 		Owners:       map[string]string{"acme": "Organization"},
-		Repositories: []providertest.Repository{{Path: "acme/config", Private: true}},
-		Tokens:       []providertest.Token{{Value: gitToken, Login: "robot", UserID: 1, Scopes: []string{"repo", "admin:repo_hook"}, Roles: map[string]string{"acme": "admin"}}},
+		Repositories: []providertest.Repository{{Path: "acme/config", Private: true}, {Path: "acme/apps", Private: true}},
+		Tokens: []providertest.Token{
+			{Value: gitToken, Login: "robot", UserID: 1, Scopes: []string{"repo", "admin:repo_hook"}, Roles: everything},
+			{Value: userToken, Login: "ada", UserID: 2, Scopes: []string{"repo"}, Roles: everything},
+		},
 	})
 	target := must.Get(url.Parse(strings.TrimSuffix(g.repository.URL(), "/acme/config.git")))(t)
-	g.provider.Git = httputil.NewSingleHostReverseProxy(target)
+	repositories := httputil.NewSingleHostReverseProxy(target)
+	g.provider.Git = http.HandlerFunc(func(out http.ResponseWriter, in *http.Request) {
+		if _, password, _ := in.BasicAuth(); password != gitToken && password != userToken {
+			out.Header().Set("WWW-Authenticate", `Basic realm="git"`)
+			http.Error(out, "a token is needed", http.StatusUnauthorized)
+			return
+		}
+		repositories.ServeHTTP(out, in)
+	})
 	return g
 }
+
+// shopApplication is what the Git Source of the scripts brings, and shopSettings what
+// that delivers.
+const (
+	shopApplication = `apiVersion: argoproj.io/v1alpha1
+kind: Application
+metadata: {name: shop}
+spec:
+  project: default
+  source: {repoURL: "https://github.com/acme/apps.git", path: shop, targetRevision: HEAD}
+  destination: {server: "https://kubernetes.default.svc", namespace: shop}
+  syncPolicy: {automated: {}, syncOptions: [CreateNamespace=true]}
+`
+	shopSettings = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings}\ndata: {colour: green}\n"
+)
 
 // passOn leads requests of github.com and api.github.com to the provider.
 func (g *gitHost) passOn(t *testing.T) http.Handler {
@@ -157,7 +186,13 @@ func startBalancer(t *testing.T, w *world, certificate tls.Certificate) *balance
 		r.SetXForwarded()
 	}}
 	router.ErrorLog = log.New(io.Discard, "", 0) // there is no runtime most of the time
-	b := &balancer{certificate: certificate, router: router}
+	b := &balancer{certificate: certificate, router: http.HandlerFunc(func(out http.ResponseWriter, in *http.Request) {
+		if !w.routed(in.Context(), in.Host, in.URL.Path) {
+			http.NotFound(out, in)
+			return
+		}
+		router.ServeHTTP(out, in)
+	})}
 	listener := must.Get(net.Listen("tcp", netip.AddrPortFrom(balancerAddress(), 443).String()))(t)
 	ended := &connections{ends: make(chan struct{}), next: make(chan net.Conn)}
 	server := &http.Server{Handler: b.router, ErrorLog: log.New(io.Discard, "", 0), ReadHeaderTimeout: 10 * time.Second}

@@ -1,4 +1,4 @@
-package installdocs
+package documents
 
 import (
 	"context"
@@ -31,20 +31,8 @@ type node struct {
 // startNode runs the node until the test ends.
 func startNode(t *testing.T, w *world) *node {
 	t.Helper()
-	hosts := must.Get(os.ReadFile(w.hosts))(t)
 	n := &node{w: w}
-	n.Node = kubelet.Start(t, w.cluster, kubelet.Options{
-		Name: "worker", Program: w.binary, Pretend: true, Hosts: string(hosts),
-		Image: func(image string) bool {
-			return strings.Contains(image, "slipway:") || strings.Contains(image, "slipway@")
-		},
-		Trusted: func() []byte {
-			if n.untrusting.Load() {
-				return nil
-			}
-			return w.authority.Cert
-		},
-	})
+	n.Node = kubelet.Start(t, w.cluster, n.options(t))
 	ctx, stop := context.WithCancel(context.Background())
 	programs.Background(t, func() {
 		ticks := time.NewTicker(cloudTick)
@@ -64,6 +52,25 @@ func startNode(t *testing.T, w *world) *node {
 		}
 	}, stop)
 	return n
+}
+
+// options are those of every node: the image is ours, and has the authority of the
+// hosts.
+func (n *node) options(t *testing.T) kubelet.Options {
+	t.Helper()
+	hosts := must.Get(os.ReadFile(n.w.hosts))(t)
+	return kubelet.Options{
+		Name: "worker", Program: n.w.binary, Pretend: true, Hosts: string(hosts),
+		Image: func(image string) bool {
+			return strings.Contains(image, "slipway:") || strings.Contains(image, "slipway@")
+		},
+		Trusted: func() []byte {
+			if n.untrusting.Load() {
+				return nil
+			}
+			return n.w.authority.Cert
+		},
+	}
 }
 
 // patch writes a status.

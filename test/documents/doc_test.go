@@ -1,5 +1,6 @@
-// Package installdocs follows the pages of docs/install as a person does: every block
-// of a page runs as it stands there, in order, in a shell, with the built slipway, a
+// Package documents follows the pages of docs/install, and the scripts of testdata that
+// have the documents of a runtime, as a person does: every block
+// runs as it stands there, in order, in a shell, with the built slipway, a
 // kubectl, Helm's library as helm, and a cluster of its own.
 //
 // The hosts that the pages name are real here: a platform, a Git provider, registries
@@ -11,4 +12,4 @@
 // A block that the table does not know fails the test, and so does an entry without a
 // block. What cannot run here is in the table with the reason, and the page says to a
 // reader where it runs.
-package installdocs
+package documents

@@ -1,4 +1,4 @@
-package installdocs
+package documents
 
 import (
 	"crypto/tls"
@@ -31,6 +31,8 @@ const (
 	platformURL  = "https://slipway.example.com"
 	platformHost = "slipway.example.com"
 	runtimeHost  = "prod.example.com"
+	// tunnelDomain is what the hosts of tunnels end with.
+	tunnelDomain = "tunnels.example.com"
 	adminEmail   = "admin@localhost"
 	password     = "correct horse battery staple"
 	// balancerName is what AWS calls the load balancer of an Ingress.
@@ -59,12 +61,13 @@ type world struct {
 	programs, hosts string
 	// registry is the address of the registry behind the hosts, without TLS.
 	registry string
-	// home is that of the person at the shell.
-	home     string
-	platform *programs.Process
-	balancer *balancer
-	git      *gitHost
-	node     *node
+	// home is that of the person at the shell, and variables are more of its environment.
+	home      string
+	variables []string
+	platform  *programs.Process
+	balancer  *balancer
+	git       *gitHost
+	node      *node
 }
 
 // newWorld starts everything once for all pages.
@@ -72,7 +75,7 @@ func newWorld(t *testing.T) *world {
 	t.Helper()
 	w := &world{
 		binary:    binary.Path(t),
-		authority: pkitest.NewFiles(t, "*.example.com", "github.com", "api.github.com", "raw.githubusercontent.com", "slipway.dev", "*.slipway.dev"),
+		authority: pkitest.NewFiles(t, "*.example.com", "*."+tunnelDomain, "github.com", "api.github.com", "raw.githubusercontent.com", "slipway.dev", "*.slipway.dev"),
 		hosts:     filepath.Join(t.TempDir(), "hosts"), home: t.TempDir(), programs: t.TempDir(),
 	}
 	writeFile(t, w.hosts, fmt.Sprintf(`127.0.0.1 localhost
@@ -125,7 +128,7 @@ func (w *world) startPlatform(t *testing.T) {
 	t.Helper()
 	words := w.named(w.binary, "platform", "--server.address="+netip.AddrPortFrom(platformAddress(), 443).String(), "--server.publicURL="+platformURL,
 		"--tls.certFile="+w.authority.CertFile, "--tls.keyFile="+w.authority.KeyFile, "--health.address=127.0.0.1:0", "--admin.address=127.0.0.1:0",
-		"--state.dir="+filepath.Join(t.TempDir(), "state"), "--log.format=json")
+		"--tunnel.domain="+tunnelDomain, "--state.dir="+filepath.Join(t.TempDir(), "state"), "--log.format=json")
 	w.platform = programs.Slipway(t, "the platform", words[0], w.trusting(), words[1:]...)
 	w.platform.Address(t, "platform")
 	oneTime := w.platform.Password(t)
