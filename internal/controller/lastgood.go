@@ -26,6 +26,7 @@ func newLastGoodTable(all *route.Table) *lastGoodTable {
 func partOf(all *route.Table, cluster bool) *route.Table {
 	own := func(namespace string) bool { return (namespace != "") == cluster }
 	return &route.Table{
+		Listeners:    only(all.Listeners, func(v *route.Listener) bool { return own(v.ID.Namespace) }),
 		Rules:        only(all.Rules, func(v *route.Rule) bool { return own(v.ID.Namespace) && (v.ID.Kind != "") == cluster }),
 		TCPRoutes:    only(all.TCPRoutes, func(v *route.TCPRoute) bool { return own(v.ID.Namespace) }),
 		Backends:     only(all.Backends, func(v *route.Backend) bool { return own(v.ID.Namespace) }),
@@ -50,6 +51,7 @@ func (i *lastGoodTable) change() *route.Change {
 // note records the identities in a change of the cluster: from now on the
 // cluster decides about them, also by removing them.
 func (i *lastGoodTable) note(change *route.Change) {
+	markDelta(i.named, &change.Listeners, func(v *route.Listener) route.ListenerID { return v.ID })
 	markDelta(i.named, &change.Rules, func(v *route.Rule) route.ID { return v.ID })
 	markDelta(i.named, &change.TCPRoutes, func(v *route.TCPRoute) route.TCPRouteID { return v.ID })
 	markDelta(i.named, &change.Backends.Delta, func(v *route.Backend) route.BackendID { return v.ID })
@@ -77,6 +79,7 @@ func markDelta[K interface {
 func (i *lastGoodTable) rest() *route.Change {
 	all := i.change()
 	change := &route.Change{}
+	change.Listeners.Removed = unnamed(i.named, all.Listeners.Added, func(v *route.Listener) route.ListenerID { return v.ID })
 	change.Rules.Removed = unnamed(i.named, all.Rules.Added, func(v *route.Rule) route.ID { return v.ID })
 	change.TCPRoutes.Removed = unnamed(i.named, all.TCPRoutes.Added, func(v *route.TCPRoute) route.TCPRouteID { return v.ID })
 	change.Backends.Removed = unnamed(i.named, all.Backends.Added, func(v *route.Backend) route.BackendID { return v.ID })

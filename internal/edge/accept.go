@@ -28,9 +28,14 @@ type point struct {
 	EntryPoint
 	server   *Server
 	listener *listener.Listener
-	h2       *h2.Server
-	h3       *h3.Server // nil without HTTP/3
-	trust    *proxy.Trust
+	// id is the listener of the table that it is; zero for an entry point.
+	id program.Listener
+	// certificates chooses those of handshakes, and tls is its form for servers.
+	certificates *tlsstore.Store
+	tls          *tls.Config
+	h2           *h2.Server
+	h3           *h3.Server // nil without HTTP/3
+	trust        *proxy.Trust
 	// floods tracks the clients that flooded this entry point.
 	floods *floodtracker.Tracker
 	edits  []h1.Edit     // of the headers of every response
@@ -40,7 +45,24 @@ type point struct {
 // open opens the listeners of an entry point. Connections wait in their queues
 // until Run.
 func (s *Server) open(options EntryPoint) error {
-	p := &point{EntryPoint: options, server: s, trust: proxy.NewTrust(options.ForwardTrusted, false)}
+	p, err := s.newPoint(options, s.certificates)
+	if err != nil {
+		return fmt.Errorf("entry point %s: %w: choose another address with --entryPoints.%s.address", options.Name, err, options.Name)
+	}
+	s.points = append(s.points, p)
+	if p.HTTP3 {
+		return p.openHTTP3()
+	}
+	return nil
+}
+
+// newPoint opens the TCP listener of an entry point, or of a listener of the table:
+// both have the same limits, timeouts and protocols.
+func (s *Server) newPoint(options EntryPoint, certificates *tlsstore.Store) (*point, error) {
+	p := &point{EntryPoint: options, server: s, trust: proxy.NewTrust(options.ForwardTrusted, false), certificates: certificates}
+	if certificates != nil {
+		p.tls = certificates.ServerConfig()
+	}
 	p.floods = p.newFloodTracker()
 	// HTTP/2 gets the limits of the entry point. The flood tracker is shared
 	// with the listener, so that a ban by one is enforced by the other.
@@ -55,16 +77,10 @@ func (s *Server) open(options EntryPoint) error {
 	config.Log = s.options.Log
 	var err error
 	if p.h2, err = h2.New(config); err != nil {
-		return fmt.Errorf("entry point %s: %w", options.Name, err)
+		return nil, err
 	}
-	if p.listener, err = p.listen(s.lifetime, s.options.Metrics.hooks(options.Name)); err != nil {
-		return err
-	}
-	s.points = append(s.points, p)
-	if p.HTTP3 {
-		return p.openHTTP3()
-	}
-	return nil
+	p.listener, err = p.listen(s.lifetime, s.options.Metrics.hooks(options.Name))
+	return p, err
 }
 
 // drainGrace is how long a client that connected before a drain may take to
@@ -221,7 +237,7 @@ var errChallenge = errors.New("the connection was for an ACME challenge only")
 func (p *point) handshake(conn *listener.Conn, from *proxy.Accepted) (*tls.Conn, error) {
 	ctx, cancel := context.WithTimeout(tlsstore.WithHandshake(p.server.lifetime), p.Timeouts.Head)
 	defer cancel()
-	encrypted := tls.Server(conn, p.server.tls)
+	encrypted := tls.Server(conn, p.tls)
 	if err := encrypted.HandshakeContext(ctx); err != nil {
 		p.server.options.Metrics.handshakeFailed(p.Name)
 		return nil, err
@@ -254,6 +270,9 @@ var (
 // served only on connections that were made with them. SNI and Host may differ,
 // and options may have changed since the handshake.
 func (s *Server) admit(from *proxy.Accepted, host string, rule *route.Rule) *filter.LocalResponse {
+	if from.Listener != (program.Listener{}) {
+		return nil // all handshakes of a listener have the same options
+	}
 	if from.Handshake == nil {
 		if !s.certificates.PlaintextAllowed(host) {
 			return misdirected
@@ -306,7 +325,7 @@ func addrPort(a net.Addr) netip.AddrPort {
 func (p *point) accepted(remote, local net.Addr) proxy.Accepted {
 	client := addrPort(remote)
 	return proxy.Accepted{
-		EntryPoint: p.Name, Client: client, Local: addrPort(local),
+		EntryPoint: p.Name, Listener: p.id, Client: client, Local: addrPort(local),
 		Trusted: p.trust.Trusts(client.Addr()), Trust: p.trust,
 		Limits: &p.Limits, Timeouts: &p.Timeouts, Edits: p.edits,
 	}

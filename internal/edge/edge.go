@@ -15,7 +15,6 @@ package edge
 
 import (
 	"context"
-	"crypto/tls"
 	"fmt"
 	"iter"
 	"log/slog"
@@ -43,6 +42,9 @@ const sweepPeriod = time.Minute
 // Options configure a Server.
 type Options struct {
 	EntryPoints []EntryPoint
+	// Listener has the limits and timeouts of the listeners of the table, and its
+	// name is theirs in metrics and logs.
+	Listener EntryPoint
 	// MemoryLimit is the memory limit of the process, at which load is shed; 0
 	// is no limit. See [overload.Limit].
 	MemoryLimit uint64
@@ -68,11 +70,11 @@ type Server struct {
 	upstreams    *upstream.Set
 	counters     *filter.Counters
 	certificates *tlsstore.Store
-	tls          *tls.Config
 	monitor      *overload.Monitor
 	// lifetime is the context of connections. It ends with the Server.
 	lifetime context.Context
 	end      context.CancelFunc
+	serving  sync.WaitGroup // what Run waits for
 
 	mu sync.Mutex // serializes changes and guards what follows
 	// book is the table that is served, with the rules of entry points.
@@ -87,6 +89,12 @@ type Server struct {
 	// refused are the rules whose policies could not be compiled in the current
 	// change.
 	refused []route.Problem
+	// listeners are the open listeners of the table. They take connections while
+	// running is set; once draining is set none is opened.
+	listeners         map[route.ListenerID]*openListener
+	running, draining bool
+	// unopened are the listeners of the current change that could not be opened.
+	unopened []route.Problem
 }
 
 // New opens the entry points. Connections wait in their queues until Run.
@@ -108,7 +116,7 @@ func New(ctx context.Context, options Options) (*Server, error) {
 	config.Log = options.Log
 	s := &Server{
 		options: options, upstreams: upstream.NewSet(config), counters: filter.NewCounters(time.Now()),
-		certificates: certificates, tls: certificates.ServerConfig(),
+		certificates: certificates, listeners: map[route.ListenerID]*openListener{},
 		book: route.NewIndex(), parked: map[route.ID]*route.Rule{},
 	}
 	if err := s.setTicketKeys(time.Now()); err != nil {
@@ -203,13 +211,16 @@ func (s *Server) Addresses() []net.Addr {
 	return addresses
 }
 
-// listening are the same addresses as values.
+// listening are the same addresses as values, and those of listeners.
 func (s *Server) listening() []netip.AddrPort {
 	var own []netip.AddrPort
 	for _, address := range s.Addresses() {
 		if tcp, ok := address.(*net.TCPAddr); ok {
 			own = append(own, tcp.AddrPort())
 		}
+	}
+	for _, l := range s.listeners {
+		own = append(own, l.source.Address)
 	}
 	return own
 }
@@ -218,19 +229,19 @@ func (s *Server) listening() []netip.AddrPort {
 // goes on, then no more connections are accepted and open ones end after their
 // current exchange, and after DrainTimeout the rest is closed.
 func (s *Server) Run(ctx context.Context) error {
-	var serving sync.WaitGroup
 	for _, p := range s.points {
-		serving.Go(p.accept)
+		s.serving.Go(p.accept)
 		if p.h3 != nil {
-			serving.Go(p.serveHTTP3)
+			s.serving.Go(p.serveHTTP3)
 		}
 	}
-	serving.Go(func() { s.monitor.Run(s.lifetime) })
-	serving.Go(func() { s.rotateTickets(s.lifetime) })
+	s.runListeners()
+	s.serving.Go(func() { s.monitor.Run(s.lifetime) })
+	s.serving.Go(func() { s.rotateTickets(s.lifetime) })
 	s.sweep(ctx)
 	s.drain()
 	s.end()
-	serving.Wait()
+	s.serving.Wait()
 	s.proxy.Close()
 	s.upstreams.Close()
 	return nil
@@ -239,8 +250,9 @@ func (s *Server) Run(ctx context.Context) error {
 // drain drains all entry points. The longest grace of them holds for all: a
 // client that uses two of them must not lose one.
 func (s *Server) drain() {
+	points := append(slices.Clip(s.points), s.drainListeners()...)
 	grace := time.Duration(0)
-	for _, p := range s.points {
+	for _, p := range points {
 		grace = max(grace, p.AcceptGrace)
 	}
 	s.options.Log.Info("draining", "acceptGrace", grace)
@@ -249,7 +261,7 @@ func (s *Server) drain() {
 	}
 	s.proxy.Drain()
 	var draining sync.WaitGroup
-	for _, p := range s.points {
+	for _, p := range points {
 		draining.Go(p.drain)
 	}
 	draining.Wait()
@@ -287,7 +299,7 @@ func policyIDs(table *route.Table) iter.Seq[route.PolicyID] {
 
 // Close closes a Server that was not run.
 func (s *Server) Close() {
-	for _, p := range s.points {
+	for _, p := range append(slices.Clip(s.points), s.drainListeners()...) {
 		p.close()
 	}
 	s.end()

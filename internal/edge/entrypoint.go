@@ -2,7 +2,6 @@ package edge
 
 import (
 	"context"
-	"fmt"
 	"net/netip"
 	"time"
 
@@ -85,11 +84,7 @@ func (p *point) listen(ctx context.Context, hooks listener.Hooks) (*listener.Lis
 	case len(p.ProxyTrusted) > 0:
 		config.Proxy = listener.ProxyRequire
 	}
-	opened, err := listener.Listen(ctx, config)
-	if err != nil {
-		return nil, fmt.Errorf("entry point %s: %w: choose another address with --entryPoints.%s.address", p.Name, err, p.Name)
-	}
-	return opened, nil
+	return listener.Listen(ctx, config)
 }
 
 // redirectKind is the kind of the rules that redirects make.

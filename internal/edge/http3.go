@@ -20,7 +20,7 @@ func (p *point) openHTTP3() error {
 	config := h3.DefaultConfig()
 	config.Address = p.listener.Addr().String()
 	config.Port = int(p.AdvertisedPort)
-	config.TLS = p.server.tls
+	config.TLS = p.tls
 	config.Handler = p.server.streams
 	config.Context = func(ctx context.Context, _ net.Addr) context.Context {
 		return tlsstore.WithHandshake(context.WithValue(ctx, pointKey{}, p))

@@ -70,6 +70,7 @@ func (s *Server) Update(change *route.Change) Feedback {
 	feedback.Problems = append(append(feedback.Problems, problems...), s.refused...)
 	feedback.TLSChanged = tlsChanged(fit)
 	feedback.TLS = s.serve(next, fit)
+	feedback.Problems = append(feedback.Problems, s.unopened...)
 	return feedback
 }
 
@@ -134,6 +135,7 @@ func (s *Server) serve(next *program.Program, change *route.Change) []tlsstore.P
 		}
 	}
 	s.proxy.Swap(next)
+	s.changeListeners(change)
 	// A backend and its CA bundles go together, after the last rule that names
 	// it.
 	leaving := route.Change{}

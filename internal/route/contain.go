@@ -11,7 +11,7 @@ import (
 //   - a rule whose match is valid responds with 503 in place of its backends;
 //   - a rule that cannot be placed (host, match, entry points, identity) is
 //     left out, and so is a TCP route with any problem;
-//   - a backend, certificate or authority is left out; rules that use the
+//   - a listener, backend, certificate or authority is left out; rules that use the
 //     backend respond with 503;
 //   - TLS options are refused: their hosts respond with 503.
 //
@@ -40,6 +40,7 @@ func (t *Table) Contain() (*Table, []Problem) {
 func (t *Table) withoutHoles() *Table {
 	return &Table{
 		EntryPoints:  slices.Clone(t.EntryPoints),
+		Listeners:    compact(t.Listeners),
 		Rules:        compact(t.Rules),
 		TCPRoutes:    compact(t.TCPRoutes),
 		Backends:     compact(t.Backends),
@@ -61,6 +62,7 @@ func (t *Table) without(problems []Problem, all bool) *Table {
 	if bad[WholeTable{}] {
 		t.EntryPoints = containedEntryPoints(t.EntryPoints)
 	}
+	t.Listeners = slices.DeleteFunc(t.Listeners, func(v *Listener) bool { return bad[v.ID] })
 	t.Rules = slices.DeleteFunc(t.Rules, func(v *Rule) bool { return displaced[v.ID] })
 	for i, rule := range t.Rules {
 		if bad[rule.ID] {

@@ -14,6 +14,7 @@ func (c *Change) Contain(problems []Problem) (*Change, []*Rule) {
 	contained := *c
 	var out []*Rule
 	contained.Rules, out = containRules(c.Rules, bad, displaced)
+	contained.Listeners = leaveOut(c.Listeners, bad, func(v *Listener) ListenerID { return v.ID })
 	contained.TCPRoutes = leaveOut(c.TCPRoutes, bad, func(v *TCPRoute) TCPRouteID { return v.ID })
 	contained.Certificates = leaveOut(c.Certificates, bad, func(v *Certificate) CertificateID { return v.ID })
 	contained.Authorities = leaveOut(c.Authorities, bad, func(v *Authority) AuthorityID { return v.ID })

@@ -13,6 +13,7 @@ type Change struct {
 	EntryPoints    []string
 	NewEntryPoints bool
 
+	Listeners    Delta[ListenerID, Listener]
 	Rules        Delta[ID, Rule]
 	TCPRoutes    Delta[TCPRouteID, TCPRoute]
 	Backends     BackendDelta
@@ -44,7 +45,7 @@ func (d *Delta[K, V]) Empty() bool {
 
 // Empty reports whether nothing changed.
 func (c *Change) Empty() bool {
-	return !c.NewEntryPoints && c.Rules.Empty() && c.TCPRoutes.Empty() && c.Backends.Empty() &&
+	return !c.NewEntryPoints && c.Listeners.Empty() && c.Rules.Empty() && c.TCPRoutes.Empty() && c.Backends.Empty() &&
 		len(c.Backends.EndpointsChanged) == 0 && c.Certificates.Empty() && c.Authorities.Empty() && c.TLSOptions.Empty()
 }
 
@@ -55,6 +56,7 @@ func Diff(from, to *Table) Change {
 	from = cmp.Or(from, &Table{})
 	to = cmp.Or(to, &Table{})
 	change := Change{
+		Listeners:    diffList(from.Listeners, to.Listeners, func(v *Listener) ListenerID { return v.ID }, same),
 		Rules:        diffList(from.Rules, to.Rules, func(v *Rule) ID { return v.ID }, sameRule),
 		TCPRoutes:    diffList(from.TCPRoutes, to.TCPRoutes, func(v *TCPRoute) TCPRouteID { return v.ID }, sameTCPRoute),
 		Certificates: diffList(from.Certificates, to.Certificates, func(v *Certificate) CertificateID { return v.ID }, same),

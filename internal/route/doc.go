@@ -9,7 +9,8 @@
 // its [Policy] list runs in order, and then the request is forwarded to one of its
 // backends, or gets its [Response]. A [Backend] is a set of endpoints and their
 // transport. A [Certificate] belongs to a namespace and serves the hosts it lists,
-// regardless of the names it contains. A [TCPRoute] matches connections instead of
+// regardless of the names it contains. A [Listener] is an address that is opened and
+// closed with the table; rules name it, and only those serve its requests. A [TCPRoute] matches connections instead of
 // requests.
 //
 // # Order
@@ -30,7 +31,8 @@
 //  7. regular expression, element-wise prefix, character-wise prefix, no path.
 //     An expression whose literal text is as long as a prefix comes first,
 //     because it matches only a part of the paths with that prefix;
-//  8. more conditions (scheme, method, each header, each query parameter);
+//  8. more conditions (scheme, method, each header, each query parameter); in
+//     rules of a listener a method, then more headers, then more parameters;
 //  9. older;
 //  10. namespace, name, rule, path, kind, variant.
 //

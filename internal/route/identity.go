@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Identity names one element of a table. It is one of ID, TCPRouteID,
+// Identity names one element of a table. It is one of ListenerID, ID, TCPRouteID,
 // BackendID, CertificateID, AuthorityID, TLSOptionsID and WholeTable, which are
 // all comparable. Text made from it is for people.
 type Identity interface {
@@ -28,7 +28,8 @@ type ID struct {
 	Rule int `json:"rule,omitempty"`
 	Path int `json:"path,omitempty"`
 	// Variant distinguishes the rules that one path needs, such as redirect and
-	// canary; it is empty for the plain one.
+	// canary, and those for further hosts and listeners; it is empty for the plain
+	// one.
 	Variant string `json:"variant,omitempty"`
 }
 
@@ -142,11 +143,12 @@ func (WholeTable) String() string { return "table" }
 
 // kindOrder is the order of problems by the kind of their subject.
 var kindOrder = []string{
-	WholeTable{}.kind(), ID{}.kind(), TCPRouteID{}.kind(), BackendID{}.kind(),
+	WholeTable{}.kind(), ListenerID{}.kind(), ID{}.kind(), TCPRouteID{}.kind(), BackendID{}.kind(),
 	CertificateID{}.kind(), AuthorityID{}.kind(), TLSOptionsID{}.kind(),
 }
 
 func (WholeTable) kind() string    { return "routing" }
+func (ListenerID) kind() string    { return "listener" }
 func (ID) kind() string            { return "rule" }
 func (TCPRouteID) kind() string    { return "TCP route" }
 func (BackendID) kind() string     { return "backend" }

@@ -10,6 +10,7 @@ import (
 // safe for concurrent use.
 type Index struct {
 	entryPoints  []string
+	listeners    map[ListenerID]*Listener
 	rules        map[ID]*Rule
 	tcpRoutes    map[TCPRouteID]*TCPRoute
 	backends     map[BackendID]*Backend
@@ -23,6 +24,7 @@ type Index struct {
 // NewIndex returns an empty Index.
 func NewIndex() *Index {
 	return &Index{
+		listeners:    map[ListenerID]*Listener{},
 		rules:        map[ID]*Rule{},
 		tcpRoutes:    map[TCPRouteID]*TCPRoute{},
 		backends:     map[BackendID]*Backend{},
@@ -39,6 +41,7 @@ func NewIndex() *Index {
 func (b *Index) Fit(change *Change) *Change {
 	fit := &Change{
 		EntryPoints: change.EntryPoints, NewEntryPoints: change.NewEntryPoints,
+		Listeners:    fitDelta(b.listeners, &change.Listeners, func(v *Listener) ListenerID { return v.ID }),
 		Rules:        fitDelta(b.rules, &change.Rules, func(v *Rule) ID { return v.ID }),
 		TCPRoutes:    fitDelta(b.tcpRoutes, &change.TCPRoutes, func(v *TCPRoute) TCPRouteID { return v.ID }),
 		Certificates: fitDelta(b.certificates, &change.Certificates, func(v *Certificate) CertificateID { return v.ID }),
@@ -77,6 +80,7 @@ func (b *Index) Apply(change *Change) {
 	if change.NewEntryPoints {
 		b.entryPoints = change.EntryPoints
 	}
+	applyDelta(b.listeners, &change.Listeners, func(v *Listener) ListenerID { return v.ID })
 	applyDelta(b.rules, &change.Rules, func(v *Rule) ID { return v.ID })
 	applyDelta(b.tcpRoutes, &change.TCPRoutes, func(v *TCPRoute) TCPRouteID { return v.ID })
 	applyDelta(b.backends, &change.Backends.Delta, func(v *Backend) BackendID { return v.ID })
@@ -107,6 +111,7 @@ func (b *Index) Table() *Table {
 	if b.table == nil {
 		b.table = &Table{
 			EntryPoints:  b.entryPoints,
+			Listeners:    slices.Collect(maps.Values(b.listeners)),
 			Rules:        slices.Collect(maps.Values(b.rules)),
 			TCPRoutes:    slices.Collect(maps.Values(b.tcpRoutes)),
 			Backends:     slices.Collect(maps.Values(b.backends)),
@@ -118,6 +123,9 @@ func (b *Index) Table() *Table {
 	return b.table
 }
 
+// Certificate returns a certificate, nil if it does not exist.
+func (b *Index) Certificate(id CertificateID) *Certificate { return b.certificates[id] }
+
 // TLS returns the part of Table that handshakes need.
 func (b *Index) TLS() *Table {
 	return &Table{
@@ -127,10 +135,13 @@ func (b *Index) TLS() *Table {
 	}
 }
 
-// CheckTLS validates the certificates, authorities and TLS options of a change. A
-// Program is compiled without them, so compiling it does not find their problems.
+// CheckTLS validates the listeners, certificates, authorities and TLS options of a
+// change. A Program is compiled without them, so compiling it does not find their problems.
 func (b *Index) CheckTLS(change *Change) []Problem {
 	var problems []Problem
+	for _, listener := range slices.Concat(change.Listeners.Added, change.Listeners.Changed) {
+		problems = append(problems, listener.Validate()...)
+	}
 	for _, certificate := range slices.Concat(change.Certificates.Added, change.Certificates.Changed) {
 		problems = append(problems, certificate.Validate()...)
 	}

@@ -31,7 +31,7 @@ type Order struct {
 	rank       Rank
 	length     int32
 	conditions int32
-	host       int8
+	host       int16
 	fallback   int8
 	inexact    int8
 	pathType   int8
@@ -45,8 +45,8 @@ func OrderOf(rule *Rule) Order {
 		rule:       rule,
 		rank:       rankOf(rule),
 		length:     int32(len(path.Literal())),
-		conditions: int32(rule.Match.Conditions()),
-		host:       hostClass(rule.Host),
+		conditions: conditionsOf(rule),
+		host:       hostOrder(rule),
 		inexact:    1,
 	}
 	if rule.Fallback {
@@ -173,6 +173,35 @@ func (r Rank) Above() Rank {
 		return globalRank + 1
 	}
 }
+
+// conditionsOf returns the number of conditions. The conditions of Gateway API's
+// routes are ordered by kind first: a method, then more headers, then more
+// parameters of the query.
+func conditionsOf(rule *Rule) int32 {
+	match := &rule.Match
+	if rule.Listener == (ListenerID{}) {
+		return int32(match.Conditions())
+	}
+	count := len(match.Headers)<<8 + len(match.Query)
+	if len(match.Methods) > 0 {
+		count += 1 << 16
+	}
+	return int32(count)
+}
+
+// hostOrder returns the place of a host: less specific ones have higher numbers. The
+// wildcards of listeners stand for several labels, so that more than one of them
+// fits a name, and the longer is more specific.
+func hostOrder(rule *Rule) int16 {
+	class := int16(hostClass(rule.Host))
+	if class == 1 && rule.Listener != (ListenerID{}) {
+		return 2*wildcardOrder - int16(len(rule.Host))
+	}
+	return class * wildcardOrder
+}
+
+// wildcardOrder is more than the length of a host.
+const wildcardOrder = 1 << 9
 
 // WildcardParent returns example.com for *.example.com, and whether the host is a
 // wildcard at all.

@@ -101,7 +101,7 @@ type Chain struct {
 // backend can come more than once.
 func (r *Rule) BackendIDs(yield func(BackendID) bool) {
 	for i := range r.Backends {
-		if !yield(r.Backends[i].Backend) {
+		if r.Backends[i].Status == 0 && !yield(r.Backends[i].Backend) {
 			return
 		}
 	}

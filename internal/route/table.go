@@ -8,6 +8,7 @@ type Table struct {
 	// EntryPoints are the names of the addresses that take traffic. The edge
 	// fills them in from its options; a source of routes leaves them empty.
 	EntryPoints  []string       `json:"entryPoints,omitempty"`
+	Listeners    []*Listener    `json:"listeners,omitempty"`
 	Rules        []*Rule        `json:"rules,omitempty"`
 	TCPRoutes    []*TCPRoute    `json:"tcpRoutes,omitempty"`
 	Backends     []*Backend     `json:"backends,omitempty"`
@@ -23,6 +24,9 @@ type Rule struct {
 	ID ID `json:"id"`
 	// EntryPoints are the entry points that the rule serves; none means all.
 	EntryPoints []string `json:"entryPoints,omitempty"`
+	// Listener ties the rule to one listener, instead of to entry points. A
+	// wildcard host stands for one or more labels then, as in Gateway API.
+	Listener ListenerID `json:"listener,omitzero"`
 	// Host is a name in lower case, a wildcard such as *.example.com that stands
 	// for exactly one more label, or empty for every host.
 	Host  string `json:"host,omitempty"`
@@ -71,7 +75,10 @@ type Unrecorded struct {
 
 // BackendRef names a backend and its share of the requests.
 type BackendRef struct {
-	Backend BackendID `json:"backend"`
+	Backend BackendID `json:"backend,omitzero"`
+	// Status is the response to the requests of this share where there is no
+	// backend for them; 0 with a backend.
+	Status int `json:"status,omitempty"`
 	// Weight is the share, in relation to the other weights of the list. A
 	// weight of 0 gets nothing, unless all are 0: then all are equal.
 	Weight uint32 `json:"weight,omitempty"`
@@ -105,6 +112,23 @@ type Response struct {
 	// Body is sent to clients, as plain text. Only a configured response has one;
 	// others have the text of their status.
 	Body string `json:"body,omitempty"`
+	// Redirect makes it a redirect: Status is 301, 302, 303, 307 or 308 then.
+	Redirect *Redirect `json:"redirect,omitempty"`
+}
+
+// Redirect leads clients to a URL that is composed of the given parts; the others are
+// those of the request.
+type Redirect struct {
+	// Scheme is that of the request when it is empty.
+	Scheme Scheme `json:"scheme,omitempty"`
+	// Host is that of the request when it is empty, without its port.
+	Host string `json:"host,omitempty"`
+	// Port is left out of the URL where the scheme implies it, and when it is 0.
+	Port uint16 `json:"port,omitempty"`
+	// Path replaces the path, or, with ReplacePrefix, the start of it.
+	Path string `json:"path,omitempty"`
+	// ReplacePrefix is the prefix that Path takes the place of, element by element.
+	ReplacePrefix string `json:"replacePrefix,omitempty"`
 }
 
 // Timeouts bound the waits for a backend. 0 means the edge's default.

@@ -17,6 +17,7 @@ func (t *Table) Validate() []Problem {
 	}
 	problems = append(problems, t.checkEntryPoints()...)
 	refs := newReferences(t)
+	problems = appendChecked(problems, t.Listeners, (*Listener).Validate)
 	problems = appendChecked(problems, t.Rules, refs.checkRule)
 	problems = appendChecked(problems, t.TCPRoutes, refs.checkTCPRoute)
 	problems = appendChecked(problems, t.Backends, refs.checkBackend)
@@ -104,6 +105,7 @@ func checkNil(t *Table) []Problem {
 			r.add(field, refusal.Required, "the list has an element that is nil; leave it out")
 		}
 	}
+	holes("listeners", slices.Contains(t.Listeners, nil))
 	holes("rules", slices.Contains(t.Rules, nil))
 	holes("tcpRoutes", slices.Contains(t.TCPRoutes, nil))
 	holes("backends", slices.Contains(t.Backends, nil))
@@ -117,6 +119,7 @@ func checkNil(t *Table) []Problem {
 // Neither element is better than the other, so none of them is served.
 func (t *Table) checkDuplicates() []Problem {
 	var problems []Problem
+	problems = duplicates(problems, t.Listeners, func(v *Listener) ListenerID { return v.ID })
 	problems = duplicates(problems, t.Rules, func(v *Rule) ID { return v.ID })
 	problems = duplicates(problems, t.TCPRoutes, func(v *TCPRoute) TCPRouteID { return v.ID })
 	problems = duplicates(problems, t.Backends, func(v *Backend) BackendID { return v.ID })

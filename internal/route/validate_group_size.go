@@ -15,15 +15,16 @@ import (
 
 // matchGroup is the key of the rules that are tried one by one.
 type matchGroup struct {
+	listener   ListenerID
 	host, path string
 	expression bool
 }
 
 func matchGroupOf(rule *Rule) matchGroup {
 	if rule.Match.Path.Type == PathRegexp {
-		return matchGroup{host: rule.Host, expression: true}
+		return matchGroup{listener: rule.Listener, host: rule.Host, expression: true}
 	}
-	return matchGroup{host: rule.Host, path: rule.Match.Path.Literal()}
+	return matchGroup{listener: rule.Listener, host: rule.Host, path: rule.Match.Path.Literal()}
 }
 
 // limit returns the limit of the group and a text for its members.

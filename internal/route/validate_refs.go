@@ -99,6 +99,9 @@ func (refs *references) checkEntryPoints(r *report, names []string) {
 
 func (refs *references) checkBackendRefs(r *report, list []BackendRef) {
 	for i := range list {
+		if list[i].Status != 0 {
+			continue
+		}
 		r.enterItem("backends", i)
 		refs.checkBackendID(r, list[i].Backend)
 		r.leave()

@@ -15,6 +15,12 @@ func (rule *Rule) Validate() []Problem {
 func (rule *Rule) check(r *report) {
 	checkID(r, rule.ID)
 	checkEntryPointNames(r, rule.EntryPoints)
+	if rule.Listener != (ListenerID{}) {
+		rule.Listener.check(r, "listener")
+		if len(rule.EntryPoints) > 0 {
+			r.add("listener", refusal.Conflict, "the rule has entry points too; remove one of the two")
+		}
+	}
 	checkCreated(r, rule.Created)
 	if rule.Host != "" {
 		checkHost(r, "host", rule.Host)
@@ -65,7 +71,30 @@ func (response *Response) check(r *report) {
 	checkOptionalName(r, "reason", string(response.Reason))
 	checkText(r, "message", response.Message)
 	response.checkBody(r)
+	if response.Redirect != nil {
+		checkRedirectStatus(r, response.Status)
+		r.enter("redirect")
+		response.Redirect.check(r)
+		r.leave()
+	}
 	r.leave()
+}
+
+// check validates the parts, which become a URL. A prefix can be replaced by nothing.
+func (p *Redirect) check(r *report) {
+	checkOptionalChoice(r, "scheme", p.Scheme, SchemeHTTP, SchemeHTTPS)
+	if p.Host != "" {
+		checkHost(r, "host", p.Host)
+		if _, wildcard := WildcardParent(p.Host); wildcard {
+			r.add("host", refusal.Invalid, "clients cannot be sent to a wildcard; name a host")
+		}
+	}
+	if p.Path != "" {
+		checkPath(r, "path", p.Path)
+	}
+	if p.ReplacePrefix != "" {
+		checkPath(r, "replacePrefix", p.ReplacePrefix)
+	}
 }
 
 // checkBody allows a body for a configured response only: others would reveal
@@ -112,6 +141,11 @@ func (tcp *TCPRoute) check(r *report) {
 		r.add("backends", refusal.Required, "nothing takes the connections; add a backend")
 	}
 	checkBackendRefs(r, tcp.Backends)
+	for i := range tcp.Backends {
+		if tcp.Backends[i].Status != 0 {
+			r.addItem("backends", i, refusal.Invalid, "a connection has no status; name a backend")
+		}
+	}
 	checkPolicies(r, tcp.Policies)
 	for i := range tcp.Policies {
 		switch tcp.Policies[i].Action().(type) {
@@ -215,6 +249,7 @@ func checkBackendRefs(r *report, refs []BackendRef) {
 		return
 	}
 	for i := range refs {
+		refs[i].check(r, i)
 		for j := range i {
 			if refs[i].Backend == refs[j].Backend {
 				r.enterItem("backends", i)
@@ -224,6 +259,21 @@ func checkBackendRefs(r *report, refs []BackendRef) {
 			}
 		}
 	}
+}
+
+// check allows a backend or the status of an error, not both.
+func (ref *BackendRef) check(r *report, i int) {
+	if ref.Status == 0 {
+		return
+	}
+	r.enterItem("backends", i)
+	if ref.Status < 400 || ref.Status > 599 {
+		r.add("status", refusal.Invalid, "%d is not the status of an error, from 400 to 599", ref.Status)
+	}
+	if ref.Backend != (BackendID{}) {
+		r.add("status", refusal.Conflict, "there is a backend too; remove one of the two")
+	}
+	r.leave()
 }
 
 // check refuses negative durations; 0 means the default.

@@ -22,7 +22,7 @@ var (
 	badLocation = &LocalResponse{Status: 400, Reason: "BadRedirect"}
 )
 
-// redirection is the common part of the two redirects.
+// redirection is the common part of the redirects.
 type redirection struct {
 	status   int
 	location h1.Edit
@@ -74,15 +74,20 @@ type redirectScheme struct {
 // newRedirectScheme leaves out a port that the scheme implies.
 func newRedirectScheme(a *route.RedirectScheme) (*redirectScheme, error) {
 	redirection, err := newRedirection(a.Status)
-	f := &redirectScheme{redirection: redirection, scheme: a.Scheme}
+	return &redirectScheme{redirection: redirection, scheme: a.Scheme, port: portText(a.Scheme, a.Port)}, err
+}
+
+// portText returns a port with its colon, empty for the one that the scheme implies
+// and for 0.
+func portText(scheme route.Scheme, port uint16) string {
 	implied := uint16(80)
-	if a.Scheme == route.SchemeHTTPS {
+	if scheme == route.SchemeHTTPS {
 		implied = 443
 	}
-	if a.Port != 0 && a.Port != implied {
-		f.port = ":" + strconv.Itoa(int(a.Port))
+	if port == 0 || port == implied {
+		return ""
 	}
-	return f, err
+	return ":" + strconv.Itoa(int(port))
 }
 
 // Request implements [Filter].

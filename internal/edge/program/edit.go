@@ -29,8 +29,10 @@ type edit struct {
 	rules    *shardEdit[route.ID, *compiledRule]
 	exact    *shardEdit[string, *bucket]
 	wildcard *shardEdit[string, *bucket]
-	backends *shardEdit[route.BackendID, *usedBackend]
-	tcp      *tcpEdit
+	// listeners has the rules of listeners.
+	listeners *shardEdit[listenerHost, *listenerBucket]
+	backends  *shardEdit[route.BackendID, *usedBackend]
+	tcp       *tcpEdit
 
 	// checked is set if the elements were validated before.
 	checked     bool
@@ -49,6 +51,7 @@ func newEdit(p *Program) *edit {
 		rules:       p.rules.edit(),
 		exact:       p.exact.edit(),
 		wildcard:    p.wildcard.edit(),
+		listeners:   p.listeners.edit(),
 		backends:    p.backends.edit(),
 		tcp:         p.tcp.edit(),
 		expressions: make(map[string]*regexp.Regexp),
@@ -73,6 +76,7 @@ func (e *edit) apply(change *route.Change) (*Program, error) {
 	e.next.exact = e.exact.sharded
 	e.next.wildcard = e.wildcard.sharded
 	e.next.refreshWildcardPriority()
+	e.next.listeners = e.listeners.sharded
 	e.next.backends = e.backends.sharded
 	e.next.tcp = e.tcp.done()
 	return e.next, nil
@@ -147,10 +151,10 @@ func (e *edit) addRule(source *route.Rule) error {
 		return err
 	}
 	rule.entryPoints = e.useEntryPoints(source.ID, source.EntryPoints)
-	found := e.bucket(source.Host)
+	found := e.bucket(source)
 	before := found.priority
 	found = found.insert(e, rule)
-	e.setBucket(source.Host, before, found)
+	e.setBucket(source, before, found)
 	if large := found.siblings(rule); !e.checked && tooMany(rule, large) {
 		e.problem(source.ID, "match", refusal.TooMany, "there are %d other rules like it for this host, which is the limit; remove some", large-1)
 	}
@@ -175,18 +179,22 @@ func (e *edit) removeRule(id route.ID) error {
 		return e.changeError("rule %s is changed or removed, but it is not there", id)
 	}
 	source := rule.source
-	found := e.bucket(source.Host)
+	found := e.bucket(source)
 	before := found.priority
-	e.setBucket(source.Host, before, found.remove(e, rule))
+	e.setBucket(source, before, found.remove(e, rule))
 	e.rules.delete(id)
 	e.releaseEntryPoints(source.EntryPoints)
 	e.releaseBackends(source.BackendIDs)
 	return nil
 }
 
-// bucket returns the rules of a host, an empty bucket if there are none yet.
-func (e *edit) bucket(host string) *bucket {
-	hosts, name := placeOf(e.exact, e.wildcard, host)
+// bucket returns the rules with the host of a rule, an empty bucket if there are
+// none yet.
+func (e *edit) bucket(rule *route.Rule) *bucket {
+	if rule.Listener != (route.ListenerID{}) {
+		return e.listenerBucket(rule)
+	}
+	hosts, name := placeOf(e.exact, e.wildcard, rule.Host)
 	found := e.next.none
 	if hosts != nil {
 		found = hosts.get(name)
@@ -197,10 +205,14 @@ func (e *edit) bucket(host string) *bucket {
 	return found
 }
 
-// setBucket stores the rules of a host, whose highest priority was before; nil
-// removes it.
-func (e *edit) setBucket(host string, before int32, b *bucket) {
-	hosts, name := placeOf(e.exact, e.wildcard, host)
+// setBucket stores the rules with the host of a rule, whose highest priority was
+// before; nil removes it.
+func (e *edit) setBucket(rule *route.Rule, before int32, b *bucket) {
+	if rule.Listener != (route.ListenerID{}) {
+		e.setListenerBucket(rule, b)
+		return
+	}
+	hosts, name := placeOf(e.exact, e.wildcard, rule.Host)
 	if hosts != e.exact {
 		e.next.countWildcards(before, -1)
 		if b != nil {

@@ -2,6 +2,7 @@ package program
 
 import (
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 
@@ -41,8 +42,8 @@ type Step struct {
 // steps means that no rule has such a host. It checks each rule on its own, so
 // its cost grows with the rules of the host.
 func (p *Program) Explain(req *Request) []Step {
-	rules := p.candidates(req.Host)
-	owners := p.ownersOf(req.Host)
+	rules := p.candidates(req)
+	owners := p.ownersOf(req)
 	entryPoint := p.entryPointBit(req.EntryPoint)
 	steps := make([]Step, 0, min(len(rules), MaxSteps+1))
 	var winner *compiledRule
@@ -70,17 +71,15 @@ func (p *Program) Explain(req *Request) []Step {
 }
 
 // candidates returns all rules with a matching host, in order.
-func (p *Program) candidates(host string) []*compiledRule {
+func (p *Program) candidates(req *Request) []*compiledRule {
 	var rules []*compiledRule
 	collect := func(rule *compiledRule) bool {
 		rules = append(rules, rule)
 		return true
 	}
-	p.exact.get(host).all(collect)
-	if parent, ok := parentOf(host); ok {
-		p.wildcard.get(parent).all(collect)
+	for _, b := range p.buckets(req) {
+		b.all(collect)
 	}
-	p.none.all(collect)
 	slices.SortFunc(rules, compareRules)
 	return rules
 }
@@ -89,14 +88,32 @@ func (p *Program) candidates(host string) []*compiledRule {
 // alone; without one, owner is empty.
 type exclusiveHost struct{ host, owner string }
 
-// ownersOf returns the exclusive host of requests for a host, as find has it.
-func (p *Program) ownersOf(host string) exclusiveHost {
-	if exact := p.exact.get(host); exact != nil && exact.owner != "" {
-		return exclusiveHost{host, exact.owner}
+// buckets returns the rules of all hosts that match a request, by host, the most
+// specific first.
+func (p *Program) buckets(req *Request) iter.Seq2[string, *bucket] {
+	if req.Listener != (Listener{}) {
+		return p.listenerBuckets(req)
 	}
-	if parent, ok := parentOf(host); ok {
-		if found := p.wildcard.get(parent); found != nil {
-			return exclusiveHost{"*." + parent, found.owner}
+	return func(yield func(string, *bucket) bool) {
+		if exact := p.exact.get(req.Host); exact != nil && !yield(req.Host, exact) {
+			return
+		}
+		if parent, ok := parentOf(req.Host); ok {
+			if found := p.wildcard.get(parent); found != nil && !yield("*."+parent, found) {
+				return
+			}
+		}
+		if p.none != nil {
+			yield("", p.none)
+		}
+	}
+}
+
+// ownersOf returns the exclusive host of a request, as find has it.
+func (p *Program) ownersOf(req *Request) exclusiveHost {
+	for host, b := range p.buckets(req) {
+		if host != "" && b.owner != "" {
+			return exclusiveHost{host, b.owner}
 		}
 	}
 	return exclusiveHost{}
@@ -104,8 +121,10 @@ func (p *Program) ownersOf(host string) exclusiveHost {
 
 // exclude reports whether a rule of a less specific host may not serve the request.
 func (e *exclusiveHost) exclude(rule *compiledRule) bool {
-	_, wildcard := route.WildcardParent(e.host)
-	lessSpecific := rule.source.Host == "" || rule.source.Host != e.host && !wildcard
+	host := rule.source.Host
+	_, wildcard := route.WildcardParent(host)
+	_, ownsWildcard := route.WildcardParent(e.host)
+	lessSpecific := host == "" || wildcard && (!ownsWildcard || len(host) < len(e.host))
 	return e.owner != "" && lessSpecific && !rule.servesHostOf(e.owner)
 }
 

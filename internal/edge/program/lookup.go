@@ -11,6 +11,8 @@ import (
 // path as it is forwarded.
 type Request struct {
 	EntryPoint string
+	// Listener is set for a request of a listener, instead of EntryPoint.
+	Listener Listener
 	// TLS is set if the request came over TLS.
 	TLS    bool
 	Host   string
@@ -42,6 +44,9 @@ type Result struct {
 // Most hosts have one rule, which the bucket of the host returns without a
 // search, unless a wildcard or a rule without a host has a higher priority.
 func (p *Program) Lookup(req *Request) Result {
+	if req.Listener != (Listener{}) {
+		return p.lookupListener(req)
+	}
 	entryPoint := p.entryPointBit(req.EntryPoint)
 	// The condition on the priority makes sure that no wildcard rule precedes
 	// it, and the one on the path excludes requests such as OPTIONS *.

@@ -38,8 +38,10 @@ type Program struct {
 	// their buckets have it.
 	maxWildcardPriority int32
 	wildcardsAtMax      int
-	tcp                 tcpIndex
-	backends            sharded[route.BackendID, *usedBackend]
+	// listeners has the rules of listeners, by listener and host.
+	listeners sharded[listenerHost, *listenerBucket]
+	tcp       tcpIndex
+	backends  sharded[route.BackendID, *usedBackend]
 }
 
 // countWildcards counts a bucket of a wildcard, or of the rules without a host,
@@ -97,6 +99,7 @@ func (c Compiler) Compile(table *route.Table) (*Program, error) {
 		exact:               newSharded[string, *bucket](),
 		wildcard:            newSharded[string, *bucket](),
 		maxWildcardPriority: math.MinInt32,
+		listeners:           newSharded[listenerHost, *listenerBucket](),
 		tcp: tcpIndex{
 			routes:   newSharded[route.TCPRouteID, *compiledTCP](),
 			exact:    newSharded[string, *tcpList](),

@@ -37,7 +37,9 @@ type binding struct {
 	backends *weightedBackends
 	// budget is what the rule has left for retries, nil without them.
 	budget *budget
-	_      [40]byte // up to whole lines
+	// unresolved is the share of requests without a backend, nil for none.
+	unresolved *unresolvedShare
+	_          [32]byte // up to whole lines
 }
 
 // timeouts are those of a rule; 0 is the edge's default, for total none.
@@ -65,6 +67,9 @@ func (p *Proxy) bind(rule *route.Rule) (any, error) {
 	}
 	deps := filter.Deps{Counters: p.cfg.Counters, Backend: p.subrequestClient, Encoders: p.encoders}
 	chain, err := deps.Compile(rule.Policies)
+	if r := rule.Response; err == nil && r != nil && r.Redirect != nil {
+		chain, err = chain.WithRedirect(r.Redirect, r.Status)
+	}
 	if err != nil {
 		p.cfg.Log.Warn("refused rule, responding with 503", "rule", rule.ID.String(), "error", err)
 		if p.cfg.RuleRefused != nil {
@@ -87,7 +92,12 @@ func (p *Proxy) bind(rule *route.Rule) (any, error) {
 	if len(rule.Backends) == 0 {
 		return nil, errors.New("the rule has neither backends nor a response")
 	}
-	b.backends = newWeightedBackends(rule.Backends, p.cfg.Upstreams.Handle)
+	resolved, unresolved := splitUnresolved(rule.Backends)
+	if b.unresolved = unresolved; len(resolved) == 0 {
+		b.response = unresolved.response
+		return b, nil
+	}
+	b.backends = newWeightedBackends(resolved, p.cfg.Upstreams.Handle)
 	if len(b.backends.handles) == 1 {
 		b.only = b.backends.handles[0]
 	}

@@ -78,7 +78,7 @@ func (x *exchange) serve() (keepAlive bool) {
 		local = x.filter()
 	}
 	if local == nil {
-		local = x.rule.response
+		local = x.rule.localResponse()
 	}
 	if local == nil {
 		local = x.buffer()

@@ -105,6 +105,8 @@ type Proxy struct {
 // Accepted describes a connection that a listener has accepted.
 type Accepted struct {
 	EntryPoint string
+	// Listener is the listener that accepted it; zero for an entry point.
+	Listener program.Listener
 	// Client and Local are the two ends, from a trusted PROXY header where there
 	// is one.
 	Client, Local netip.AddrPort

@@ -22,6 +22,7 @@ func (x *exchange) route() *filter.LocalResponse {
 	uri := &c.head.URI
 	x.request = program.Request{
 		EntryPoint: c.from.EntryPoint,
+		Listener:   c.from.Listener,
 		TLS:        x.secure(),
 		Host:       normalize.View(uri.Host),
 		Path:       normalize.View(uri.Path),

@@ -1,0 +1,161 @@
+package edge
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"unique"
+
+	"slipway.dev/slipway/api/refusal"
+	"slipway.dev/slipway/internal/edge/tlsstore"
+	"slipway.dev/slipway/internal/route"
+)
+
+// openListener is an open listener of the table.
+type openListener struct {
+	*point
+	source *route.Listener
+}
+
+// changeListeners opens, changes and closes the listeners of a change. Others are not
+// touched, and a new certificate does not touch the connections of its listener
+// either. The rules of the change are live before: the first request of a new
+// listener finds them. The caller holds mu.
+func (s *Server) changeListeners(change *route.Change) {
+	s.unopened = nil
+	for _, id := range change.Listeners.Removed {
+		s.closeListener(id)
+	}
+	// Addresses that become free are closed before others are opened there.
+	wanted := slices.Concat(change.Listeners.Added, change.Listeners.Changed)
+	for _, source := range wanted {
+		if open := s.listeners[source.ID]; open != nil && (open.source.Address != source.Address || open.source.TLS != source.TLS) {
+			s.closeListener(source.ID)
+		}
+	}
+	for _, source := range wanted {
+		if open := s.listeners[source.ID]; open != nil {
+			open.source = source
+			open.setCertificates()
+			continue
+		}
+		if err := s.openListener(source); err != nil {
+			s.unopened = append(s.unopened, route.NewProblem(source.ID, "address", refusal.Invalid, "%s", err))
+		}
+	}
+	if !change.Certificates.Empty() {
+		s.renewCertificates(change)
+	}
+	if !change.Listeners.Empty() {
+		s.upstreams.SetOwn(s.listening())
+	}
+}
+
+// openListener opens a listener. It takes connections at once, or with Run.
+func (s *Server) openListener(source *route.Listener) error {
+	if s.draining {
+		return nil
+	}
+	if s.options.Listener.Name == "" {
+		return errors.New("the edge has no listeners besides its entry points; enable providers.kubernetesGateway")
+	}
+	options := s.options.Listener
+	options.Address, options.TLS = source.Address.String(), source.TLS
+	var certificates *tlsstore.Store
+	if source.TLS {
+		var err error
+		if certificates, err = tlsstore.New(tlsstore.Config{}); err != nil {
+			return fmt.Errorf("make the default certificate: %w", err)
+		}
+	}
+	p, err := s.newPoint(options, certificates)
+	if err != nil {
+		return err
+	}
+	p.id = unique.Make(source.ID)
+	open := &openListener{point: p, source: source}
+	open.setCertificates()
+	s.listeners[source.ID] = open
+	s.options.Log.Info("listener opened", "listener", source.ID.String(), "address", options.Address)
+	if s.running {
+		s.serving.Go(p.accept)
+	}
+	return nil
+}
+
+// closeListener closes a listener. Its socket is free afterwards; its connections
+// end after their current exchange, beside.
+func (s *Server) closeListener(id route.ListenerID) {
+	open := s.listeners[id]
+	if open == nil {
+		return
+	}
+	delete(s.listeners, id)
+	_ = open.listener.Close()
+	s.options.Log.Info("listener closed", "listener", id.String(), "address", open.Address)
+	if s.running {
+		s.serving.Go(open.drain)
+	}
+}
+
+// setCertificates makes the next handshakes use the certificates of the listener.
+// The first is also for names without a certificate of their own.
+func (l *openListener) setCertificates() {
+	if l.certificates == nil {
+		return
+	}
+	var in tlsstore.Input
+	for _, use := range l.source.Certificates {
+		certificate := l.server.book.Certificate(use.Certificate)
+		if certificate == nil {
+			continue
+		}
+		served := tlsstore.Certificate{ID: tlsstore.ID(certificate.ID), CertPEM: certificate.Chain, KeyPEM: certificate.Key.Text}
+		if in.Default == nil || use.Host == "" {
+			in.Default = &served
+		}
+		if use.Host != "" {
+			served.Hosts = []string{use.Host}
+			in.Certificates = append(in.Certificates, served)
+		}
+	}
+	index, _ := tlsstore.Build(in, l.certificates.Index())
+	l.certificates.Swap(index)
+}
+
+// renewCertificates updates the listeners with certificates of a change.
+func (s *Server) renewCertificates(change *route.Change) {
+	changed := map[route.CertificateID]bool{}
+	for _, certificate := range slices.Concat(change.Certificates.Added, change.Certificates.Changed) {
+		changed[certificate.ID] = true
+	}
+	for _, open := range s.listeners {
+		if slices.ContainsFunc(open.source.Certificates, func(use route.ListenerCertificate) bool { return changed[use.Certificate] }) {
+			open.setCertificates()
+		}
+	}
+}
+
+// runListeners lets the listeners take connections, from now on as soon as they are
+// opened.
+func (s *Server) runListeners() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.running = true
+	for _, open := range s.listeners {
+		s.serving.Go(open.accept)
+	}
+}
+
+// drainListeners returns the open listeners; no further one is opened.
+func (s *Server) drainListeners() []*point {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.draining = true
+	var points []*point
+	for _, id := range slices.SortedFunc(maps.Keys(s.listeners), route.ListenerID.Compare) {
+		points = append(points, s.listeners[id].point)
+	}
+	return points
+}

@@ -1,0 +1,159 @@
+package edge_test
+
+import (
+	"crypto/tls"
+	"net"
+	"net/netip"
+	"testing"
+
+	"slipway.dev/slipway/internal/edge"
+	"slipway.dev/slipway/internal/edge/edgetest"
+	"slipway.dev/slipway/internal/edge/pkitest"
+	"slipway.dev/slipway/internal/must"
+	"slipway.dev/slipway/internal/route"
+)
+
+// listenerAt returns a listener on a free port of loopback. Another process could
+// take the port meanwhile; the kernel gives it out again last.
+func listenerAt(t *testing.T, name string) *route.Listener {
+	t.Helper()
+	free := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
+	address := netip.MustParseAddrPort(free.Addr().String())
+	must.Do(t, free.Close())
+	return &route.Listener{ID: route.ListenerID{Namespace: "infra", Name: name, Port: 80}, Address: address}
+}
+
+// ruleAt returns a rule of a listener that responds with a status.
+func ruleAt(listener *route.Listener, status int) *route.Rule {
+	rule := siteRule(listener.ID.Name, "", status)
+	rule.ID.Kind, rule.Listener = "HTTPRoute", listener.ID
+	return rule
+}
+
+// startListeners starts an edge that can have listeners.
+func startListeners(t *testing.T) *running {
+	t.Helper()
+	listener := edge.DefaultEntryPoint("gateway", "")
+	listener.AcceptGrace = 0
+	return startWith(t, &route.Table{}, edge.Options{Listener: listener}, edge.DefaultEntryPoint("web", "127.0.0.1:0"))
+}
+
+// at returns the edge as seen at a listener.
+func (e *running) at(listener *route.Listener) *running {
+	return &running{Server: e.Server, address: listener.Address.String()}
+}
+
+// refuses reports whether no connection can be made to an address.
+func refuses(address netip.AddrPort) bool {
+	conn, err := net.Dial("tcp", address.String())
+	if err == nil {
+		conn.Close()
+	}
+	return err != nil
+}
+
+// Listeners come and go with the table. Each has its own rules, an open connection
+// survives the end of another listener, and a closed one is free at once.
+func TestListeners(t *testing.T) {
+	e := startListeners(t)
+	first, second := listenerAt(t, "first"), listenerAt(t, "second")
+	change := added(ruleAt(first, 201), ruleAt(second, 202), siteRule("ingress", "", 203))
+	change.Listeners.Added = []*route.Listener{first, second}
+	if feedback := e.Update(change); len(feedback.Problems) > 0 {
+		t.Fatal(feedback.Problems)
+	}
+	for at, want := range map[*running]int{e: 203, e.at(first): 201, e.at(second): 202} {
+		if got := statusOf(t, at, "a.example"); got != want {
+			t.Errorf("%s responds with %d, want %d", at.address, got, want)
+		}
+	}
+	kept := edgetest.Dial(t, first.Address.String())
+	defer kept.Close()
+	request := func(want int) {
+		t.Helper()
+		kept.Send("GET / HTTP/1.1\r\nHost: a.example\r\n\r\n")
+		if response, _ := kept.Response("GET"); response.StatusCode != want {
+			t.Errorf("the old connection responds with %d, want %d", response.StatusCode, want)
+		}
+	}
+	request(201)
+
+	// The second moves to the address that the third has, which goes.
+	moved := *second
+	moved.Address = listenerAt(t, "moved").Address
+	change = &route.Change{}
+	change.Listeners.Changed = []*route.Listener{&moved}
+	if feedback := e.Update(change); len(feedback.Problems) > 0 {
+		t.Fatal(feedback.Problems)
+	}
+	if got := statusOf(t, e.at(&moved), "a.example"); got != 202 || !refuses(second.Address) {
+		t.Errorf("the listener that moved responds with %d", got)
+	}
+	third := *first
+	third.ID.Name, third.Address = "third", moved.Address
+	change = added(ruleAt(&third, 204))
+	change.Listeners.Removed = []route.ListenerID{second.ID}
+	change.Listeners.Added = []*route.Listener{&third}
+	if feedback := e.Update(change); len(feedback.Problems) > 0 {
+		t.Fatal(feedback.Problems)
+	}
+	if got := statusOf(t, e.at(&third), "a.example"); got != 204 {
+		t.Errorf("the address of the listener that went responds with %d", got)
+	}
+	request(201)
+
+	// A taken address is a problem of its listener alone.
+	taken := *first
+	taken.ID.Name = "taken"
+	change = &route.Change{}
+	change.Listeners.Added = []*route.Listener{&taken}
+	feedback := e.Update(change)
+	if len(feedback.Problems) != 1 || feedback.Problems[0].Subject != route.Identity(taken.ID) {
+		t.Errorf("problems %v", feedback.Problems)
+	}
+	request(201)
+	e.stop()
+	if !refuses(first.Address) || !refuses(third.Address) {
+		t.Error("a listener is open after the end")
+	}
+}
+
+// A listener with TLS shows its own certificates, and a new one from the next
+// handshake on.
+func TestListenerCertificates(t *testing.T) {
+	e := startListeners(t)
+	listener := listenerAt(t, "secure")
+	id := route.CertificateID{Namespace: "infra", Name: "shop"}
+	listener.TLS, listener.Certificates = true, []route.ListenerCertificate{{Certificate: id, Host: "shop.example"}}
+	certificate := func(pair pkitest.Pair) *route.Certificate {
+		return &route.Certificate{ID: id, Chain: pair.Chain, Key: route.NewSecret(pair.Key)}
+	}
+	authority := pkitest.NewAuthority(t)
+	shown := func(name string) string {
+		t.Helper()
+		conn := must.Get(tls.Dial("tcp", listener.Address.String(), &tls.Config{ServerName: name, InsecureSkipVerify: true}))(t)
+		defer conn.Close()
+		return conn.ConnectionState().PeerCertificates[0].SerialNumber.String()
+	}
+	var before string
+	for i := range 2 {
+		pair := authority.Issue(t, "shop.example")
+		change := &route.Change{}
+		if i == 0 {
+			change = added(ruleAt(listener, 200))
+			change.Listeners.Added = []*route.Listener{listener}
+		}
+		change.Certificates.Added = []*route.Certificate{certificate(pair)}
+		if feedback := e.Update(change); len(feedback.Problems)+len(feedback.TLS) > 0 {
+			t.Fatal(feedback.Problems, feedback.TLS)
+		}
+		want := must.Get(pair.Leaf())(t).SerialNumber.String()
+		if got := shown("shop.example"); got != want || got == before {
+			t.Errorf("the certificate %s is shown, want %s", got, want)
+		}
+		if got := shown("other.example"); got != want {
+			t.Errorf("the certificate %s is shown for a name without one, want %s", got, want)
+		}
+		before = want
+	}
+}
