@@ -60,6 +60,7 @@ require (
 	modernc.org/sqlite v1.60.0
 	oras.land/oras-go/v2 v2.6.2
 	rsc.io/qr v0.2.0
+	sigs.k8s.io/gateway-api v1.6.3
 	sigs.k8s.io/kustomize/api v0.21.2
 	sigs.k8s.io/kustomize/kyaml v0.21.2
 	sigs.k8s.io/structured-merge-diff/v6 v6.4.2

@@ -90,6 +90,15 @@ func TestValidate(t *testing.T) {
 			`providers.file.filename is missing: name the file with the routes, or turn the provider off with providers.file=false`},
 		{"redacted token", func(_ *config.Edge, k *config.KubernetesIngress) { k.Token = secret.New("[redacted]") },
 			k + `token is the text that stands for a hidden token in printed options: set the token itself`},
+		{"gateway", func(e *config.Edge, _ *config.KubernetesIngress) {
+			e.Providers.KubernetesGateway = &config.KubernetesGateway{Addresses: []string{"192.0.2.1", "192.0.2.16/28"}}
+		}, ""},
+		{"gateway addresses", func(e *config.Edge, _ *config.KubernetesIngress) {
+			e.Providers.KubernetesGateway = &config.KubernetesGateway{Addresses: []string{"192.0.2.300"}}
+		}, `providers.kubernetesGateway.addresses has "192.0.2.300": write an address or a network such as 10.0.0.0/8`},
+		{"gateway alone", func(e *config.Edge, _ *config.KubernetesIngress) {
+			e.Providers.KubernetesIngress, e.Providers.KubernetesGateway = nil, &config.KubernetesGateway{}
+		}, `providers.kubernetesGateway needs the provider kubernetesIngress, whose connection it shares: set providers.kubernetesIngress=true`},
 		{"endpoint", func(_ *config.Edge, k *config.KubernetesIngress) { k.Endpoint = "https://10.0.0.1:6443/base" }, ""},
 		{"endpoint without scheme", func(_ *config.Edge, k *config.KubernetesIngress) { k.Endpoint = "10.0.0.1:6443" },
 			k + `endpoint is not a URL such as https://10.0.0.1:6443`},
@@ -241,6 +250,8 @@ func TestOptionList(t *testing.T) {
 		"providers.file":                        `switch "false"`,
 		"providers.file.filename":               `string ""`,
 		"providers.file.watch":                  `bool "true"`,
+		"providers.kubernetesGateway":           `switch "false"`,
+		"providers.kubernetesGateway.addresses": `list ""`,
 		k:                                       `switch "false"`,
 		k + ".endpoint":                         `string ""`,
 		k + ".token":                            `secret ""`,

@@ -42,6 +42,12 @@ func (e *Edge) Validate() error {
 	if e.Providers.KubernetesIngress != nil {
 		c.kubernetesIngress(e.Providers.KubernetesIngress)
 	}
+	if g := e.Providers.KubernetesGateway; g != nil {
+		if e.Providers.KubernetesIngress == nil {
+			c.add("providers.kubernetesGateway", "needs the provider kubernetesIngress, whose connection it shares: set providers.kubernetesIngress=true")
+		}
+		c.networks("providers.kubernetesGateway.addresses", g.Addresses)
+	}
 	c.certificatesResolvers(e)
 	c.observed(e)
 	return errors.Join(c.findings...)

@@ -5,6 +5,7 @@ import (
 	"crypto/x509"
 	"fmt"
 	"os"
+	"sync"
 
 	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/config"
@@ -58,9 +59,14 @@ func (p *ingressProvider) newFetcher(parts Parts) (*acme.Manager, error) {
 // the leader orders certificates, so that replicas do not exhaust the rate
 // limits of the CA; the others read them from Secrets.
 func (p *ingressProvider) lead(ctx context.Context) {
+	var leading sync.WaitGroup
 	if p.fetcher != nil {
-		p.fetcher.Lead(ctx)
+		leading.Go(func() { p.fetcher.Lead(ctx) })
 	}
+	if p.gateways != nil {
+		leading.Go(func() { p.gateways.Lead(ctx) })
+	}
+	leading.Wait()
 }
 
 // authorityRoots reads CA certificates, or returns nil without a file, which

@@ -12,6 +12,7 @@ package controller
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"sync"
 
 	"slipway.dev/slipway/internal/config"
@@ -21,6 +22,10 @@ import (
 	"slipway.dev/slipway/internal/observe"
 	"slipway.dev/slipway/internal/observe/roleserver"
 )
+
+// gatewayEntryPoint is the entry point of all listeners of Gateways in metrics and
+// logs: there can be thousands of them.
+const gatewayEntryPoint = "gateway"
 
 // routesMissing is the reason of the readiness condition while the edge starts.
 const routesMissing = "the first routes are not live yet"
@@ -62,13 +67,19 @@ func Run(ctx context.Context, options *config.Edge, parts Parts) error {
 		return err
 	}
 	defer observer.close(ctx)
+	measured, listener := points, edge.EntryPoint{}
+	if options.Providers.KubernetesGateway != nil {
+		listener = edge.DefaultEntryPoint(gatewayEntryPoint, "")
+		measured = append(slices.Clip(points), listener)
+	}
 	server, err := edge.New(ctx, edge.Options{
 		EntryPoints:  points,
+		Listener:     listener,
 		MemoryLimit:  overload.Limit(),
 		SharedSecret: shared,
 		Observe:      observer.observe,
 		Trace:        observer.trace(),
-		Metrics:      edge.NewMetrics(parts.metrics.For("edge"), points),
+		Metrics:      edge.NewMetrics(parts.metrics.For("edge"), measured),
 		Log:          parts.log,
 	})
 	if err != nil {

@@ -62,9 +62,11 @@ type ingressProvider struct {
 	watcher *watch.Watcher
 	writer  *status.Writer
 	fetcher *acme.Manager // nil where no certificates are fetched
-	control *ingress.Controller
-	server  *edge.Server
-	log     *slog.Logger
+	// gateways writes the status of objects of Gateway API, nil where none are served.
+	gateways *status.GatewayWriter
+	control  *ingress.Controller
+	server   *edge.Server
+	log      *slog.Logger
 
 	// live is closed once, by goLive, when the first table of the cluster is
 	// applied.
@@ -103,6 +105,7 @@ func newIngressProvider(options *config.Edge, server *edge.Server, parts Parts) 
 		NoClasses: k.DisableIngressClassLookup || k.DisableClusterScopeResources,
 		NoNodes:   !readsNodes(k),
 		Home:      homeOf(options, cluster.Namespace),
+		Gateways:  options.Providers.KubernetesGateway != nil,
 		Log:       parts.log,
 	})
 	// The fetcher exists before the writer and the controller, whose options
@@ -113,6 +116,9 @@ func newIngressProvider(options *config.Edge, server *edge.Server, parts Parts) 
 	if err != nil {
 		cluster.Close()
 		return nil, err
+	}
+	if options.Providers.KubernetesGateway != nil {
+		p.gateways = status.NewGatewayWriter(cluster, parts.log)
 	}
 	p.writer = status.New(cluster, status.Options{
 		IP: k.IngressEndpoint.IP, Hostname: k.IngressEndpoint.Hostname, PublishedService: k.IngressEndpoint.PublishedService,
@@ -143,9 +149,10 @@ func leaseName(class string) string {
 func (p *ingressProvider) controllerOptions(metrics *observe.Metrics) ingress.Options {
 	k := p.options.Providers.KubernetesIngress
 	given := ingress.Options{
-		Resolve: resolveOptions(p.options, p.cluster.Namespace),
-		Node:    k.NodeName,
-		Zone:    p.server.SetZone,
+		Gateways: p.gateways,
+		Resolve:  resolveOptions(p.options, p.cluster.Namespace),
+		Node:     k.NodeName,
+		Zone:     p.server.SetZone,
 		// The longer of the two throttles applies: that of the provider and
 		// that of all providers.
 		Throttle:         max(time.Duration(k.ThrottleDuration), time.Duration(p.options.Providers.ProvidersThrottleDuration)),
@@ -177,7 +184,12 @@ func resolveOptions(options *config.Edge, home string) resolve.Options {
 	for name := range options.EntryPoints {
 		encrypted[name] = takesEncrypted(options, name)
 	}
+	var gateways resolve.GatewayOptions
+	if g := options.Providers.KubernetesGateway; g != nil {
+		gateways.Addresses, _ = config.ParseNetworks(g.Addresses) // validated with the options
+	}
 	return resolve.Options{
+		Gateways:    gateways,
 		EntryPoints: encrypted, Resolvers: resolvers, Home: homeOf(options, home),
 		IngressClass: k.IngressClass, NoClassLookup: k.DisableIngressClassLookup, NoClusterScope: k.DisableClusterScopeResources,
 		AllowEmptyServices: k.AllowEmptyServices, CrossNamespace: k.AllowCrossNamespace, ExternalNames: k.AllowExternalNameServices,

@@ -38,6 +38,9 @@ type Options struct {
 	Live func()
 	// Refused is called with all refusals when they have changed; it may be nil.
 	Refused func([]refusal.Refusal)
+	// Gateways writes the status of objects of Gateway API; nil if they are not
+	// served.
+	Gateways *status.GatewayWriter
 	// Certificates issues certificates; nil without a resolver.
 	Certificates CertificateManager
 	Metrics      *Metrics
@@ -78,6 +81,9 @@ type Controller struct {
 	// statusPending are the Ingresses that the writer has not got yet: their
 	// ownership is known only when they are resolved.
 	statusPending map[snapshot.Ref]struct{}
+	// gatewaysSeen are the objects of Gateway API with a new version that the writer
+	// has not got yet.
+	gatewaysSeen map[snapshot.Ref]struct{}
 	// first collects the changes until the first table is complete, so that it is
 	// applied at once: the last-good table may be live meanwhile, and must not be
 	// replaced by one that is half read. It is nil afterwards.
@@ -94,7 +100,7 @@ type Controller struct {
 // New returns a Controller that reads from a watcher and reports to a writer.
 func New(watcher *watch.Watcher, writer *status.Writer, options Options) *Controller {
 	return &Controller{
-		options: options, watcher: watcher, writer: writer, snapshot: snapshot.New(), statusPending: map[snapshot.Ref]struct{}{}, first: route.NewIndex(),
+		options: options, watcher: watcher, writer: writer, snapshot: snapshot.New(), statusPending: map[snapshot.Ref]struct{}{}, gatewaysSeen: map[snapshot.Ref]struct{}{}, first: route.NewIndex(),
 	}
 }
 
@@ -206,6 +212,10 @@ func (c *Controller) observePut(object any) bool {
 		}
 	case *snapshot.NodeFacts:
 		return true
+	default:
+		if ref, ok := snapshot.GatewayRef(object); ok {
+			c.gatewaysSeen[ref] = struct{}{}
+		}
 	}
 	return false
 }
@@ -214,6 +224,9 @@ func (c *Controller) observeDelete(ref snapshot.Ref) bool {
 	switch {
 	case ref.Kind == snapshot.Ingress:
 		c.writer.Gone(ref.Namespace, ref.Name)
+	case c.options.Gateways != nil && ref.Kind.Custom():
+		delete(c.gatewaysSeen, ref)
+		c.options.Gateways.Gone(ref)
 	case ref.Kind == snapshot.Service && ref.Namespace+"/"+ref.Name == c.options.PublishedService:
 		c.writer.Published(nil)
 	}
@@ -256,6 +269,7 @@ func (c *Controller) update() {
 	}
 	c.updateCertificates()
 	c.updateStatus()
+	c.updateGateways()
 	c.reportRefusals()
 }
 
@@ -288,6 +302,7 @@ func (c *Controller) apply(change *route.Change) {
 	c.appliedAt = time.Now()
 	c.options.Metrics.applied(c.received, began)
 	c.engine.NoteRules(change, feedback.Problems)
+	c.engine.NoteListeners(change, feedback.Problems)
 	if feedback.CertificatesChanged {
 		c.engine.NoteCertificates(feedback.Certificates)
 	}
@@ -332,6 +347,21 @@ func (c *Controller) updateStatus() {
 		if object := c.snapshot.Ingress(ref.Namespace, ref.Name); object != nil {
 			c.writer.Ingress(object, c.engine.Ours(ref), c.engine.Condition(ref))
 		}
+	}
+}
+
+// updateGateways passes the status of objects of Gateway API to the writer. It runs
+// after updateStatus, which finds the routes whose refusals changed.
+func (c *Controller) updateGateways() {
+	if c.options.Gateways == nil {
+		return
+	}
+	for ref := range c.gatewaysSeen {
+		c.engine.MarkStale(ref)
+	}
+	clear(c.gatewaysSeen)
+	for ref, wanted := range c.engine.ChangedGatewayStatuses() {
+		c.options.Gateways.Set(ref, c.snapshot.GatewayObject(ref), wanted)
 	}
 }
 

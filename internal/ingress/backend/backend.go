@@ -13,6 +13,10 @@ import (
 	"slipway.dev/slipway/internal/route"
 )
 
+// RouteVariant is the variant of the backends of Gateway API's routes. Their protocol
+// is not derived from the number or the name of a port: BackendTLSPolicy has that.
+const RouteVariant = "route"
+
 // Options are the options of the provider that affect backends.
 type Options struct {
 	// ExternalNames allows Services of type ExternalName.

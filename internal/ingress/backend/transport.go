@@ -56,6 +56,9 @@ func (b *builder) protocol() (route.Protocol, *refusal.Refusal) {
 	if protocol, known := protocolOfApp(text(b.port.AppProtocol)); known {
 		return protocol, nil
 	}
+	if b.result.Backend.ID.Variant == RouteVariant {
+		return route.ProtocolHTTP1, nil
+	}
 	if b.port.Port == 443 || strings.HasPrefix(b.port.Name, "https") {
 		return route.ProtocolTLS, nil
 	}

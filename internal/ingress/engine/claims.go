@@ -21,7 +21,7 @@ import (
 // own certificate for the host of another. What becomes of their rules is in
 // hostrules.go.
 type hostClaims struct {
-	ingresses map[*ingressUnit]struct{}
+	routes map[*routeUnit]struct{}
 	// owner is the namespace that the host belongs to, and grants are those of its
 	// Ingresses; recomputeHost sets them.
 	owner  string
@@ -30,7 +30,7 @@ type hostClaims struct {
 
 // replaceClaims replaces the claims of an Ingress. Hosts whose claims change are
 // recomputed later in the update, once for all Ingresses.
-func (e *Engine) replaceClaims(u *ingressUnit, born time.Time, next *translate.Outcome) {
+func (e *Engine) replaceClaims(u *routeUnit, born time.Time, next *translate.Outcome) {
 	same := u.born.Equal(born) && slices.Equal(u.outcome.Hosts, next.Hosts) && reflect.DeepEqual(u.outcome.Grants, next.Grants) &&
 		reflect.DeepEqual(u.outcome.Certificates, next.Certificates) && reflect.DeepEqual(u.outcome.Options, next.Options) &&
 		reflect.DeepEqual(u.outcome.Requests, next.Requests)
@@ -48,7 +48,7 @@ func (e *Engine) replaceClaims(u *ingressUnit, born time.Time, next *translate.O
 		if claims := e.hosts[host]; claims != nil {
 			// The entry of a host without Ingresses is removed in
 			// recomputeHosts, because the new claims may include it again.
-			delete(claims.ingresses, u)
+			delete(claims.routes, u)
 		}
 		e.setHostClosed(u, host, nil)
 		e.refusals.setClaims(u, host, nil)
@@ -62,10 +62,10 @@ func (e *Engine) replaceClaims(u *ingressUnit, born time.Time, next *translate.O
 		e.state.moved[host] = struct{}{}
 		claims := e.hosts[host]
 		if claims == nil {
-			claims = &hostClaims{ingresses: map[*ingressUnit]struct{}{}}
+			claims = &hostClaims{routes: map[*routeUnit]struct{}{}}
 			e.hosts[host] = claims
 		}
-		claims.ingresses[u] = struct{}{}
+		claims.routes[u] = struct{}{}
 	}
 }
 
@@ -120,7 +120,7 @@ func (e *Engine) recomputeHosts() {
 		if claims == nil {
 			continue
 		}
-		if len(claims.ingresses) == 0 {
+		if len(claims.routes) == 0 {
 			e.tls.setHost(host, nil, nil)
 			delete(e.hosts, host)
 			continue
@@ -133,7 +133,7 @@ func (e *Engine) recomputeHosts() {
 // the claims that do not count. Ingresses are visited by age, so the choice does
 // not depend on the order in which they were read.
 func (e *Engine) recomputeHost(host string, claims *hostClaims) {
-	sites := slices.SortedFunc(maps.Keys(claims.ingresses), compareAge)
+	sites := slices.SortedFunc(maps.Keys(claims.routes), compareAge)
 	owner := sites[0].ref.Namespace
 	e.setOwner(claims, owner, sites)
 	var certificates []*route.Certificate
@@ -197,14 +197,14 @@ func conditionsOf(claim *translate.OptionsClaim) *reference.TLSConditions {
 
 // refuse returns a refusal of a claim. The reason is always a conflict with an older
 // Ingress.
-func refuse(u *ingressUnit, field, format string, args ...any) refusal.Refusal {
+func refuse(u *routeUnit, field, format string, args ...any) refusal.Refusal {
 	return refusal.New(field, refusal.Conflict, format, args...).Of(u.ref.Object())
 }
 
 // setHostClosed closes the rules of an Ingress for a host whose TLS options it
 // cannot have, or opens them again with nil. Serving them with weaker options
 // than written would fail open.
-func (e *Engine) setHostClosed(u *ingressUnit, host string, fault *refusal.Refusal) {
+func (e *Engine) setHostClosed(u *routeUnit, host string, fault *refusal.Refusal) {
 	before := u.closed[host]
 	if before == nil && fault == nil || before != nil && fault != nil && *before == *fault {
 		return
@@ -222,7 +222,7 @@ func (e *Engine) setHostClosed(u *ingressUnit, host string, fault *refusal.Refus
 
 // compareAge orders Ingresses as rules are ordered: the oldest first, then by name,
 // so that all replicas agree.
-func compareAge(a, b *ingressUnit) int {
+func compareAge(a, b *routeUnit) int {
 	return cmp.Or(
 		a.born.Compare(b.born),
 		strings.Compare(a.ref.Namespace, b.ref.Namespace), strings.Compare(a.ref.Name, b.ref.Name),
@@ -230,7 +230,7 @@ func compareAge(a, b *ingressUnit) int {
 }
 
 // claims reports whether the Ingress names a certificate.
-func (u *ingressUnit) claims(id route.CertificateID) bool {
+func (u *routeUnit) claims(id route.CertificateID) bool {
 	return slices.ContainsFunc(u.outcome.Certificates, func(claim translate.CertificateClaim) bool {
 		return claim.Certificate.ID == id
 	})

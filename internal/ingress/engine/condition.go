@@ -36,7 +36,7 @@ func (c Condition) Healthy() bool { return c == Condition{} }
 
 // Condition returns the condition of an Ingress.
 func (e *Engine) Condition(ref snapshot.Ref) Condition {
-	if u := e.ingresses[ref]; u != nil {
+	if u := e.routes[ref]; u != nil {
 		return u.condition
 	}
 	return Condition{}
@@ -51,8 +51,12 @@ func (e *Engine) ChangedConditions() iter.Seq2[snapshot.Ref, Condition] {
 	e.refusals.staleConditions = map[snapshot.Ref]struct{}{}
 	return func(yield func(snapshot.Ref, Condition) bool) {
 		for i, ref := range doubted {
-			u := e.ingresses[ref]
+			u := e.routes[ref]
 			if u == nil {
+				continue
+			}
+			if ref.Kind != snapshot.Ingress {
+				e.gateways.stale[ref] = struct{}{}
 				continue
 			}
 			next := e.conditionOf(u)
@@ -71,7 +75,7 @@ func (e *Engine) ChangedConditions() iter.Seq2[snapshot.Ref, Condition] {
 }
 
 // conditionOf derives the condition of an Ingress from its backends and refusals.
-func (e *Engine) conditionOf(u *ingressUnit) Condition {
+func (e *Engine) conditionOf(u *routeUnit) Condition {
 	var c Condition
 	if !u.ours {
 		return c
@@ -100,7 +104,7 @@ func (e *Engine) conditionOf(u *ingressUnit) Condition {
 
 // add adds a fault of an Ingress. A missing Service is skipped with lost: it is
 // counted as NoEndpoints already.
-func (c *Condition) add(u *ingressUnit, source any, fault *refusal.Refusal, lost bool) {
+func (c *Condition) add(u *routeUnit, source any, fault *refusal.Refusal, lost bool) {
 	switch {
 	case ofCertificate(u, source, fault):
 		c.CertificateNotReady = true
@@ -114,13 +118,13 @@ func (c *Condition) add(u *ingressUnit, source any, fault *refusal.Refusal, lost
 
 // ofCertificate reports whether a fault is about a certificate, which can be
 // repaired without a change of the Ingress.
-func ofCertificate(u *ingressUnit, source any, fault *refusal.Refusal) bool {
+func ofCertificate(u *routeUnit, source any, fault *refusal.Refusal) bool {
 	switch of := source.(type) {
 	case requestSource:
 		return true
 	case servedSource:
 		return of.certificate
-	case *ingressUnit:
+	case *routeUnit:
 	default:
 		return false
 	}

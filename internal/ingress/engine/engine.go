@@ -1,6 +1,7 @@
 // Package engine turns changes of a cluster into changes of the routing table.
 //
-// It keeps a unit for each Ingress and for each backend that an Ingress names. A
+// It keeps a unit for each Ingress and HTTPRoute, for each Gateway, and for each
+// backend that a route names. A
 // unit records which objects it read, also those that were missing, so a change
 // of the cluster marks exactly the units dirty that depend on it, and an update
 // without effect costs nothing (decision 0010). Above the units it decides what
@@ -34,8 +35,8 @@ type Engine struct {
 	snapshot *snapshot.Snapshot
 	options  resolve.Options
 
-	ingresses map[snapshot.Ref]*ingressUnit
-	backends  map[route.BackendID]*backendUnit
+	routes   map[snapshot.Ref]*routeUnit
+	backends map[route.BackendID]*backendUnit
 	// readers has the units that read an object, by the object.
 	readers map[snapshot.Ref][]unit
 
@@ -45,6 +46,7 @@ type Engine struct {
 	// requests are the certificates to be issued, by Secret.
 	requests   map[snapshot.Ref]*sharedRequest
 	challenges challengeUnit
+	gateways   gatewayState
 	// requestsChanged and tokensChanged are results of the update in progress.
 	requestsChanged bool
 	tokensChanged   bool
@@ -54,9 +56,9 @@ type Engine struct {
 // updateState is the working set of one update pass. It is discarded at the end:
 // the first pass is about the whole cluster, and its maps are that large.
 type updateState struct {
-	// ingresses and backends are the dirty units.
-	ingresses map[*ingressUnit]struct{}
-	backends  map[*backendUnit]struct{}
+	// routes and backends are the dirty units.
+	routes   map[*routeUnit]struct{}
+	backends map[*backendUnit]struct{}
 	// idle are backends that may have lost their last user.
 	idle map[*backendUnit]struct{}
 	// wantChanges are the Secrets and custom objects that began or ceased to be
@@ -65,30 +67,33 @@ type updateState struct {
 	// hosts are the hosts whose claims changed.
 	hosts map[string]struct{}
 	// dirtyRules are units whose rules have to be compared with the published ones.
-	dirtyRules map[*ingressUnit]struct{}
+	dirtyRules map[*routeUnit]struct{}
 	// moved are the hosts with rules that came, went, or moved in the order.
 	moved map[string]struct{}
 	// ownershipChanged are Ingresses that began or ceased to be ours.
 	ownershipChanged map[snapshot.Ref]struct{}
 	// requesters are units whose certificate requests, or the hosts of these,
 	// changed.
-	requesters map[*ingressUnit]struct{}
+	requesters map[*routeUnit]struct{}
 	// challenges is set when the Secret of challenges changed.
 	challenges bool
-	change     route.Change
+	// gateways are the dirty Gateways.
+	gateways map[*gatewayUnit]struct{}
+	change   route.Change
 }
 
 // New returns an Engine for a Snapshot. The first update publishes everything.
 func New(facts *snapshot.Snapshot, options resolve.Options) *Engine {
 	return &Engine{
 		snapshot: facts, options: options,
-		ingresses: map[snapshot.Ref]*ingressUnit{},
-		backends:  map[route.BackendID]*backendUnit{},
-		readers:   map[snapshot.Ref][]unit{},
-		hosts:     map[string]*hostClaims{},
-		tls:       newTLSRegistry(),
-		refusals:  newRefusalIndex(),
-		requests:  map[snapshot.Ref]*sharedRequest{},
+		routes:   map[snapshot.Ref]*routeUnit{},
+		backends: map[route.BackendID]*backendUnit{},
+		readers:  map[snapshot.Ref][]unit{},
+		hosts:    map[string]*hostClaims{},
+		tls:      newTLSRegistry(),
+		refusals: newRefusalIndex(),
+		requests: map[snapshot.Ref]*sharedRequest{},
+		gateways: newGatewayState(options.Gateways),
 	}
 }
 
@@ -111,16 +116,23 @@ type Result struct {
 // Update runs an update pass for changed objects.
 func (e *Engine) Update(changed []snapshot.Ref) Result {
 	e.state = updateState{
-		ingresses: map[*ingressUnit]struct{}{}, backends: map[*backendUnit]struct{}{}, idle: map[*backendUnit]struct{}{},
-		hosts: map[string]struct{}{}, moved: map[string]struct{}{}, dirtyRules: map[*ingressUnit]struct{}{}, ownershipChanged: map[snapshot.Ref]struct{}{},
-		requesters: map[*ingressUnit]struct{}{}, wantChanges: map[snapshot.Ref]struct{}{},
+		routes: map[*routeUnit]struct{}{}, backends: map[*backendUnit]struct{}{}, idle: map[*backendUnit]struct{}{},
+		hosts: map[string]struct{}{}, moved: map[string]struct{}{}, dirtyRules: map[*routeUnit]struct{}{}, ownershipChanged: map[snapshot.Ref]struct{}{},
+		requesters: map[*routeUnit]struct{}{}, wantChanges: map[snapshot.Ref]struct{}{}, gateways: map[*gatewayUnit]struct{}{},
 	}
 	e.requestsChanged, e.tokensChanged = false, false
 	for _, ref := range changed {
-		if ref.Kind == snapshot.Ingress && e.ingresses[ref] == nil {
-			unit := &ingressUnit{ref: ref}
-			e.ingresses[ref] = unit
-			e.state.ingresses[unit] = struct{}{}
+		switch {
+		case (ref.Kind == snapshot.Ingress || ref.Kind == snapshot.HTTPRoute) && e.routes[ref] == nil:
+			unit := &routeUnit{ref: ref}
+			e.routes[ref] = unit
+			e.state.routes[unit] = struct{}{}
+		case ref.Kind == snapshot.Gateway && e.gateways.units[ref] == nil:
+			unit := &gatewayUnit{ref: ref}
+			e.gateways.units[ref] = unit
+			e.state.gateways[unit] = struct{}{}
+		case ref.Kind == snapshot.GatewayClass:
+			e.gateways.stale[ref] = struct{}{}
 		}
 		for _, reader := range e.readers[ref] {
 			reader.markDirty(&e.state)
@@ -131,6 +143,7 @@ func (e *Engine) Update(changed []snapshot.Ref) Result {
 	// reachability from the rules, and idle backends are dropped when no later
 	// step can use them.
 	e.resolve()
+	e.resolveGateways()
 	e.recomputeHosts()
 	e.recomputeRequests()
 	e.appendRuleDeltas()
@@ -172,16 +185,16 @@ func (e *Engine) resolve() {
 		e.build(unit)
 	}
 	// A range over a map may miss units that are marked while it runs.
-	for len(e.state.ingresses) > 0 {
-		for unit := range e.state.ingresses {
-			e.resolveIngress(unit)
+	for len(e.state.routes) > 0 {
+		for unit := range e.state.routes {
+			e.resolveRoute(unit)
 		}
 	}
 }
 
 // Ours reports whether an Ingress is served by us.
 func (e *Engine) Ours(ref snapshot.Ref) bool {
-	unit := e.ingresses[ref]
+	unit := e.routes[ref]
 	return unit != nil && unit.ours
 }
 

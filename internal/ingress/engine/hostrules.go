@@ -9,17 +9,18 @@ import (
 	"slipway.dev/slipway/api/finding"
 	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/ingress/resolve"
+	"slipway.dev/slipway/internal/ingress/snapshot"
 	"slipway.dev/slipway/internal/route"
 )
 
 // hostRulesSource is the source of refused rules of an Ingress for hosts of other
 // namespaces.
-type hostRulesSource struct{ unit *ingressUnit }
+type hostRulesSource struct{ unit *routeUnit }
 
 // setOwner sets the owner of a host and the grants of its Ingresses, which are sorted by
 // age. If one of them changes, the rules of all Ingresses of the host are placed
 // again.
-func (e *Engine) setOwner(claims *hostClaims, owner string, units []*ingressUnit) {
+func (e *Engine) setOwner(claims *hostClaims, owner string, units []*routeUnit) {
 	var grants []resolve.HostGrant
 	for _, u := range units {
 		if u.ref.Namespace == owner {
@@ -39,7 +40,7 @@ func (e *Engine) setOwner(claims *hostClaims, owner string, units []*ingressUnit
 // with the owner of its host. Rules for hosts of other namespaces are left out or
 // put behind, unless they are granted. They get no 503: that would take the path
 // from the owner.
-func (e *Engine) placeRules(u *ingressUnit) []*route.Rule {
+func (e *Engine) placeRules(u *routeUnit) []*route.Rule {
 	rules := u.outcome.Rules
 	if e.options.HostSharing == resolve.HostSharingOpen {
 		return slices.Clone(rules)
@@ -49,7 +50,13 @@ func (e *Engine) placeRules(u *ingressUnit) []*route.Rule {
 	var denied deniedHosts
 	for i, rule := range rules {
 		claims := e.hosts[rule.Host]
-		place := route.HostOwner{Namespace: claims.owner, Exclusive: !behind}
+		// A route without a host belongs to no namespace: its Gateway decides who may
+		// attach to it. It serves no host that belongs to another namespace.
+		shared := rule.Host == "" && rule.Listener != (route.ListenerID{})
+		if shared {
+			claims = &hostClaims{owner: u.ref.Namespace}
+		}
+		place := route.HostOwner{Namespace: claims.owner, Exclusive: !behind && !shared}
 		if !claims.admits(u, rule) {
 			if !behind {
 				denied.add(claims.owner, rule)
@@ -76,7 +83,7 @@ func (e *Engine) placeRules(u *ingressUnit) []*route.Rule {
 
 // admits reports whether a rule counts for the host: it is one of the owner, or the
 // owner has granted it.
-func (c *hostClaims) admits(u *ingressUnit, rule *route.Rule) bool {
+func (c *hostClaims) admits(u *routeUnit, rule *route.Rule) bool {
 	if u.ref.Namespace == c.owner {
 		return true
 	}
@@ -96,7 +103,7 @@ const (
 // for it, such as one of spec.tls alone. It matches no request and keeps the host
 // from the wildcards of other namespaces, which would be served with the
 // certificate of the owner.
-func (e *Engine) reservations(u *ingressUnit) []*route.Rule {
+func (e *Engine) reservations(u *routeUnit) []*route.Rule {
 	var reserved []*route.Rule
 	ruled := make(map[string]bool, len(u.outcome.Hosts))
 	for _, rule := range u.outcome.Rules {
@@ -108,7 +115,7 @@ func (e *Engine) reservations(u *ingressUnit) []*route.Rule {
 		}
 		reserved = append(reserved, &route.Rule{
 			ID: route.ID{
-				Kind: string(u.ref.Kind), Namespace: u.ref.Namespace, Name: u.ref.Name, Rule: i, Variant: reservedVariant,
+				Kind: kindOfRule(u.ref), Namespace: u.ref.Namespace, Name: u.ref.Name, Rule: i, Variant: reservedVariant,
 			},
 			Host: host, Created: u.born, HostOwner: route.HostOwner{Namespace: u.ref.Namespace, Exclusive: true},
 			Match: route.Match{Path: route.PathMatch{Type: route.PathRegexp, Value: matchesNothing}},
@@ -148,7 +155,7 @@ func (d *deniedHosts) add(owner string, rule *route.Rule) {
 }
 
 // refusals returns a refusal for each host, up to the limit of an Ingress.
-func (d *deniedHosts) refusals(u *ingressUnit) []refusal.Refusal {
+func (d *deniedHosts) refusals(u *routeUnit) []refusal.Refusal {
 	var refusals []refusal.Refusal
 	for i := range d.hosts {
 		if i == resolve.MaxRefusals {
@@ -163,10 +170,16 @@ func (d *deniedHosts) refusals(u *ingressUnit) []refusal.Refusal {
 
 // refusal names the owner of the host and the annotation that would grant the
 // rules.
-func (d *deniedHost) refusal(u *ingressUnit) refusal.Refusal {
+func (d *deniedHost) refusal(u *routeUnit) refusal.Refusal {
 	what := "the host " + d.host
 	if d.host == "" {
 		what = "traffic without a host of its own"
+	}
+	if u.ref.Kind == snapshot.HTTPRoute {
+		return refusal.New(fieldOfRule(d.rules[0].ID), refusal.HostNotGranted,
+			"%s belongs to namespace %s, which has the oldest Ingress or route for it, so %s not served: "+
+				"use a host of your own, or let the owner grant it with a ReferenceGrant from HTTPRoutes of namespace %s to its own HTTPRoutes",
+			what, d.owner, finding.Count(len(d.rules), "rule of this route is", "rules of this route are"), u.ref.Namespace).Of(u.ref.Object())
 	}
 	return refusal.New(fieldOfRule(d.rules[0].ID), refusal.HostNotGranted,
 		"%s belongs to namespace %s, which has the oldest Ingress for it, so %s not served: "+

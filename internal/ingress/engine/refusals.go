@@ -13,7 +13,7 @@ import (
 
 // claimSource is the source of refused claims: an Ingress and a host.
 type claimSource struct {
-	unit *ingressUnit
+	unit *routeUnit
 	host string
 }
 
@@ -30,7 +30,8 @@ type refusalIndex struct {
 	bySource map[any][]refusal.Refusal
 	byObject map[refusal.Object]map[any]struct{}
 	changed  map[refusal.Object]struct{}
-	// staleConditions are Ingresses whose condition has to be derived again.
+	// staleConditions are Ingresses and routes whose condition has to be derived
+	// again.
 	staleConditions map[snapshot.Ref]struct{}
 }
 
@@ -74,13 +75,13 @@ func (b *refusalIndex) set(source any, refusals []refusal.Refusal) {
 // markChanged records that the refusals of an object have changed.
 func (b *refusalIndex) markChanged(object refusal.Object) {
 	b.changed[object] = struct{}{}
-	if ref := snapshot.RefOf(object); ref.Kind == snapshot.Ingress {
+	if ref := snapshot.RefOf(object); ref.Kind == snapshot.Ingress || ref.Kind == snapshot.HTTPRoute {
 		b.staleConditions[ref] = struct{}{}
 	}
 }
 
 // setClaims replaces the refused claims of an Ingress for a host.
-func (b *refusalIndex) setClaims(u *ingressUnit, host string, refusals []refusal.Refusal) {
+func (b *refusalIndex) setClaims(u *routeUnit, host string, refusals []refusal.Refusal) {
 	b.set(claimSource{u, host}, refusals)
 }
 
@@ -134,7 +135,7 @@ func (e *Engine) NoteRules(change *route.Change, problems []route.Problem) {
 		bySite[ingressOf(id)] = nil
 	}
 	for _, problem := range problems {
-		if id, ok := problem.Subject.(route.ID); ok && id.Kind == string(snapshot.Ingress) {
+		if id, ok := problem.Subject.(route.ID); ok && (id.Kind == string(snapshot.Ingress) || id.Kind == kindHTTPRoute) {
 			at := ingressOf(id)
 			bySite[at] = append(bySite[at], refusal.Refusal{
 				Object: at.Object(), Field: ruleField(id), Reason: refusal.Invalid, Message: problem.Text(),
@@ -175,17 +176,17 @@ func (e *Engine) NoteCertificates(problems []refusal.Refusal) {
 
 // claimants returns the Ingresses that name a certificate: for one host, or for any
 // if the host is empty.
-func (e *Engine) claimants(id route.CertificateID, only string) []*ingressUnit {
+func (e *Engine) claimants(id route.CertificateID, only string) []*routeUnit {
 	shared := e.tls.certificates[id]
 	if shared == nil {
 		return nil
 	}
-	found := map[*ingressUnit]struct{}{}
+	found := map[*routeUnit]struct{}{}
 	for host := range shared.hosts {
 		if only != "" && host != only {
 			continue
 		}
-		for u := range e.hosts[host].ingresses {
+		for u := range e.hosts[host].routes {
 			if u.claims(id) {
 				found[u] = struct{}{}
 			}
@@ -194,12 +195,19 @@ func (e *Engine) claimants(id route.CertificateID, only string) []*ingressUnit {
 	return slices.Collect(maps.Keys(found))
 }
 
-// ingressOf returns the Ingress of a rule.
+// ingressOf returns the Ingress or HTTPRoute of a rule.
 func ingressOf(id route.ID) snapshot.Ref {
-	return snapshot.Ref{Kind: snapshot.Ingress, Namespace: id.Namespace, Name: id.Name}
+	kind := snapshot.Ingress
+	if id.Kind == kindHTTPRoute {
+		kind = snapshot.HTTPRoute
+	}
+	return snapshot.Ref{Kind: kind, Namespace: id.Namespace, Name: id.Name}
 }
 
-// ruleField returns the field of a rule in its Ingress.
+// ruleField returns the field of a rule in its object.
 func ruleField(id route.ID) string {
+	if id.Kind == kindHTTPRoute {
+		return "spec.rules[" + strconv.Itoa(id.Rule) + "].matches[" + strconv.Itoa(id.Path) + "]"
+	}
 	return "spec.rules[" + strconv.Itoa(id.Rule) + "].http.paths[" + strconv.Itoa(id.Path) + "]"
 }

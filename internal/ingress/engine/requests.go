@@ -19,12 +19,12 @@ type sharedRequest struct {
 	// ready is set once the Secret has a certificate that can be served.
 	ready bool
 	// from has the field of each Ingress that requests it.
-	from map[*ingressUnit]string
+	from map[*routeUnit]string
 }
 
 // requestSource is the source of refusals about certificates that are not issued
 // yet.
-type requestSource struct{ unit *ingressUnit }
+type requestSource struct{ unit *routeUnit }
 
 // recomputeRequests decides which certificate requests count, for the Ingresses
 // whose requests or hosts changed. A request counts only if all of its hosts
@@ -57,7 +57,7 @@ func (e *Engine) recomputeRequests() {
 }
 
 // owns reports whether all hosts belong to the namespace of an Ingress.
-func (e *Engine) owns(u *ingressUnit, hosts []string) bool {
+func (e *Engine) owns(u *routeUnit, hosts []string) bool {
 	return !slices.ContainsFunc(hosts, func(host string) bool {
 		claims := e.hosts[host]
 		return claims == nil || claims.owner != u.ref.Namespace
@@ -66,11 +66,11 @@ func (e *Engine) owns(u *ingressUnit, hosts []string) bool {
 
 // addRequest adds an Ingress to the request of a Secret, and records whether that is
 // a change for the issuer.
-func (e *Engine) addRequest(u *ingressUnit, request *resolve.CertificateRequest) snapshot.Ref {
+func (e *Engine) addRequest(u *routeUnit, request *resolve.CertificateRequest) snapshot.Ref {
 	ref := snapshot.Ref{Kind: snapshot.Secret, Namespace: u.ref.Namespace, Name: request.Secret}
 	shared := e.requests[ref]
 	if shared == nil {
-		shared = &sharedRequest{resolver: request.Resolver, hosts: request.Hosts, from: map[*ingressUnit]string{}}
+		shared = &sharedRequest{resolver: request.Resolver, hosts: request.Hosts, from: map[*routeUnit]string{}}
 		e.requests[ref] = shared
 	}
 	field, known := shared.from[u]
@@ -82,7 +82,7 @@ func (e *Engine) addRequest(u *ingressUnit, request *resolve.CertificateRequest)
 
 // removeRequest removes an Ingress from the request of a Secret. The last one removes
 // the request, and the sweep of package acme deletes the Secret later.
-func (e *Engine) removeRequest(u *ingressUnit, ref snapshot.Ref) {
+func (e *Engine) removeRequest(u *routeUnit, ref snapshot.Ref) {
 	e.requestsChanged = true
 	shared := e.requests[ref]
 	delete(shared.from, u)

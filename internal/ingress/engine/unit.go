@@ -7,6 +7,7 @@ import (
 
 	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/ingress/backend"
+	"slipway.dev/slipway/internal/ingress/gateway"
 	"slipway.dev/slipway/internal/ingress/resolve"
 	"slipway.dev/slipway/internal/ingress/snapshot"
 	"slipway.dev/slipway/internal/ingress/translate"
@@ -19,13 +20,13 @@ type unit interface {
 	markDirty(*updateState)
 }
 
-// ingressUnit is the unit of an Ingress, ours or not: one that is not has to be
-// resolved again when its class changes.
-type ingressUnit struct {
+// routeUnit is the unit of an Ingress or of an HTTPRoute, ours or not: one that is
+// not has to be resolved again when its class changes.
+type routeUnit struct {
 	ref        snapshot.Ref
 	reads      []snapshot.Ref
 	ours       bool
-	born       time.Time // creation time of the Ingress
+	born       time.Time // creation time of the object
 	outcome    translate.Outcome
 	hostClaims map[string]ingressHostClaims // the claims of the outcome by host
 	// live are the published rules.
@@ -35,12 +36,14 @@ type ingressUnit struct {
 	// granted are the Secrets of its certificate requests that count.
 	granted []snapshot.Ref
 	users   []*backendUnit
-	// condition is the one that ChangedConditions returned last.
+	// condition is the one that ChangedConditions returned last. HTTPRoutes have
+	// none, but route instead.
 	condition Condition
+	route     *gateway.Route
 }
 
 // markDirty implements unit.
-func (u *ingressUnit) markDirty(r *updateState) { r.ingresses[u] = struct{}{} }
+func (u *routeUnit) markDirty(r *updateState) { r.routes[u] = struct{}{} }
 
 // backendUnit is the unit of a backend: a port of a Service that Ingresses name.
 type backendUnit struct {
@@ -50,7 +53,7 @@ type backendUnit struct {
 	summary resolve.BackendSummary
 	// built is set after the first resolution.
 	built bool
-	users map[*ingressUnit]struct{}
+	users map[*routeUnit]struct{}
 }
 
 // markDirty implements unit.
@@ -125,7 +128,7 @@ func (e *Engine) build(u *backendUnit) {
 	summary := resolve.BackendSummary{Closed: result.Closed, Empty: len(result.Backend.Endpoints) == 0, Timeouts: result.Timeouts}
 	if u.built && !reflect.DeepEqual(summary, u.summary) {
 		for user := range u.users {
-			e.state.ingresses[user] = struct{}{}
+			e.state.routes[user] = struct{}{}
 		}
 	}
 	u.summary, u.built = summary, true
@@ -145,7 +148,7 @@ func (e *Engine) appendBackendDelta(u *backendUnit, next *route.Backend) {
 // backendResolver resolves the backends of one Ingress on demand and records them.
 type backendResolver struct {
 	engine *Engine
-	user   *ingressUnit
+	user   *routeUnit
 	seen   []*backendUnit
 }
 
@@ -156,7 +159,7 @@ func (l *backendResolver) Summary(id route.BackendID) resolve.BackendSummary {
 	e := l.engine
 	u := e.backends[id]
 	if u == nil {
-		u = &backendUnit{id: id, users: map[*ingressUnit]struct{}{}}
+		u = &backendUnit{id: id, users: map[*routeUnit]struct{}{}}
 		e.backends[id] = u
 	}
 	if _, dirty := e.state.backends[u]; dirty || !u.built {
@@ -167,18 +170,14 @@ func (l *backendResolver) Summary(id route.BackendID) resolve.BackendSummary {
 	return u.summary
 }
 
-// resolveIngress resolves an Ingress and replaces its claims and refusals. A
-// deleted Ingress resolves to nothing, which removes what it had, and its unit
+// resolveRoute resolves a unit and replaces its claims and refusals. A
+// deleted object resolves to nothing, which removes what it had, and its unit
 // is dropped.
-func (e *Engine) resolveIngress(u *ingressUnit) {
-	delete(e.state.ingresses, u)
+func (e *Engine) resolveRoute(u *routeUnit) {
+	delete(e.state.routes, u)
 	view := e.snapshot.View()
 	backends := &backendResolver{engine: e, user: u}
-	resolved := resolve.Ingress(view, u.ref.Namespace, u.ref.Name, e.options, backends)
-	var outcome translate.Outcome
-	if resolved.Ours {
-		outcome = translate.Ingress(resolved)
-	}
+	outcome, born, ours := e.outcomeOf(u, view, backends)
 	u.reads = e.read(u, u.reads, view)
 	for _, before := range u.users {
 		if !slices.Contains(backends.seen, before) {
@@ -187,21 +186,37 @@ func (e *Engine) resolveIngress(u *ingressUnit) {
 		}
 	}
 	u.users = slices.Clip(backends.seen)
-	if u.ours != resolved.Ours {
+	if u.ours != ours && u.ref.Kind == snapshot.Ingress {
 		e.state.ownershipChanged[u.ref] = struct{}{}
 	}
-	u.ours = resolved.Ours
-	e.replaceClaims(u, resolved.Created, &outcome)
+	u.ours = ours
+	e.replaceClaims(u, born, &outcome)
 	e.refusals.set(u, outcome.Refusals)
 	u.outcome = outcome
 	e.state.dirtyRules[u] = struct{}{}
 	e.refusals.staleConditions[u.ref] = struct{}{}
 	// The unit stays in dirtyRules, which publishes the removal of its rules.
-	if e.snapshot.Ingress(u.ref.Namespace, u.ref.Name) == nil {
+	if !e.snapshot.Exists(u.ref) {
 		e.forgetAll(u, u.reads)
 		u.reads = nil
-		delete(e.ingresses, u.ref)
+		delete(e.routes, u.ref)
 	}
+}
+
+// outcomeOf translates the object of a unit. This is all that differs between an
+// Ingress and a route.
+func (e *Engine) outcomeOf(u *routeUnit, view *snapshot.View, backends *backendResolver) (translate.Outcome, time.Time, bool) {
+	if u.ref.Kind == snapshot.HTTPRoute {
+		resolved := gateway.HTTPRoute(view, u.ref.Namespace, u.ref.Name, backends)
+		e.replaceAttached(u, resolved)
+		return resolved.Outcome, resolved.Created, resolved.Ours
+	}
+	resolved := resolve.Ingress(view, u.ref.Namespace, u.ref.Name, e.options, backends)
+	var outcome translate.Outcome
+	if resolved.Ours {
+		outcome = translate.Ingress(resolved)
+	}
+	return outcome, resolved.Created, resolved.Ours
 }
 
 // dropIdle removes backends that no Ingress uses any more.

@@ -11,7 +11,7 @@ import (
 // unreachableSource is the source of the refusals of an Ingress about rules for a
 // host that no request reaches.
 type unreachableSource struct {
-	unit *ingressUnit
+	unit *routeUnit
 	host string
 }
 
@@ -59,7 +59,7 @@ func (e *Engine) recomputeReachable() {
 			continue
 		}
 		byPath := claims.rulesByPath(host)
-		for u := range claims.ingresses {
+		for u := range claims.routes {
 			e.refusals.set(unreachableSource{u, host}, unreachable(u, host, byPath))
 		}
 	}
@@ -70,9 +70,9 @@ func (e *Engine) recomputeReachable() {
 // with one path.
 func (c *hostClaims) rulesByPath(host string) map[samePath][]placedRule {
 	byPath := map[samePath][]placedRule{}
-	for u := range c.ingresses {
+	for u := range c.routes {
 		for _, rule := range u.live {
-			if rule.Host == host && rule.ID.Variant != reservedVariant {
+			if rule.Host == host && rule.ID.Variant != reservedVariant && rule.Listener == (route.ListenerID{}) {
 				at := samePath{rule.Match.Path, rule.Fallback}
 				byPath[at] = append(byPath[at], placedRule{rule, route.OrderOf(rule)})
 			}
@@ -98,11 +98,11 @@ type samePath struct {
 
 // unreachable returns the refusal of an Ingress for its rules of a host, if there is
 // one. It names the first of them: an Ingress may have many rules.
-func unreachable(u *ingressUnit, host string, byPath map[samePath][]placedRule) []refusal.Refusal {
+func unreachable(u *routeUnit, host string, byPath map[samePath][]placedRule) []refusal.Refusal {
 	var first, winner *route.Rule
 	count := 0
 	for _, rule := range u.live {
-		if rule.Host != host || rule.ID.Variant == reservedVariant {
+		if rule.Host != host || rule.ID.Variant == reservedVariant || rule.Listener != (route.ListenerID{}) {
 			continue
 		}
 		others := byPath[samePath{rule.Match.Path, rule.Fallback}]

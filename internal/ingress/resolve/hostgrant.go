@@ -58,7 +58,7 @@ func (r *resolver) readGrants(grants []annotation.HostGrant) {
 		grant := HostGrant{Namespace: given.Namespace}
 		whole := len(given.Prefixes) == 0
 		for _, written := range given.Prefixes {
-			prefix := spellPath(written)
+			prefix := SpellPath(written)
 			if problem := pathProblem(route.PathMatch{Type: route.PathPrefix, Value: prefix}); problem != "" {
 				r.refuseHere(given.Field, refusal.Invalid, "the prefix %s of namespace %s is not granted: %s", quoted(written), given.Namespace, problem)
 				continue

@@ -1,5 +1,13 @@
 package resolve
 
+import "net/netip"
+
+// GatewayOptions are the options for Gateway API.
+type GatewayOptions struct {
+	// Addresses are those of Gateways, on this machine.
+	Addresses []netip.Prefix
+}
+
 // Options are the options of the provider that affect how objects are resolved.
 type Options struct {
 	// IngressClass is the class that is served: the name of an IngressClass, or
@@ -34,6 +42,8 @@ type Options struct {
 	// Home is the namespace of the edge itself, which has the Secret of ACME
 	// challenges; empty without a resolver.
 	Home string
+	// Gateways are the options for Gateway API.
+	Gateways GatewayOptions
 	// Zone is where this replica runs, for topology hints; empty when unknown.
 	Zone string
 }

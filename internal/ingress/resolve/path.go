@@ -44,7 +44,7 @@ func (r *resolver) readRules() {
 // acceptHost returns the canonical form of a host, and refuses an invalid one. An
 // empty host means all hosts where empty is set.
 func (r *resolver) acceptHost(field, written string, empty bool) (string, bool) {
-	host := spellHost(written)
+	host := SpellHost(written)
 	if host == "" && empty && written == "" {
 		return "", true
 	}
@@ -100,9 +100,9 @@ func (r *resolver) matchOf(written *networkingv1.HTTPIngressPath) (route.PathMat
 	var match route.PathMatch
 	switch kind {
 	case networkingv1.PathTypeExact:
-		match = route.PathMatch{Type: route.PathExact, Value: spellPath(written.Path)}
+		match = route.PathMatch{Type: route.PathExact, Value: SpellPath(written.Path)}
 	case networkingv1.PathTypePrefix:
-		match = route.PathMatch{Type: prefix, Value: spellPath(written.Path)}
+		match = route.PathMatch{Type: prefix, Value: SpellPath(written.Path)}
 	case networkingv1.PathTypeImplementationSpecific, "":
 		switch {
 		case written.Path == "":
@@ -110,9 +110,9 @@ func (r *resolver) matchOf(written *networkingv1.HTTPIngressPath) (route.PathMat
 		case r.settings.matcher == route.PathRegexp:
 			match = route.PathMatch{Type: route.PathRegexp, Value: anchored(written.Path)}
 		case r.settings.matcher == route.PathExact:
-			match = route.PathMatch{Type: route.PathExact, Value: spellPath(written.Path)}
+			match = route.PathMatch{Type: route.PathExact, Value: SpellPath(written.Path)}
 		default:
-			match = route.PathMatch{Type: prefix, Value: spellPath(written.Path)}
+			match = route.PathMatch{Type: prefix, Value: SpellPath(written.Path)}
 		}
 	default:
 		return route.PathMatch{}, refusal.New("pathType", refusal.Unsupported, "%s is none of Exact, Prefix, ImplementationSpecific", quoted(string(kind)))

@@ -9,10 +9,10 @@ import (
 // Requests are normalised before they are matched. Hosts and paths of an Ingress
 // are normalised here in the same way, or an escaped path would match nothing.
 
-// spellHost normalises a host as those of requests: lower case, without the final
+// SpellHost normalises a host as those of requests: lower case, without the final
 // dot. Only ASCII letters are folded: the lower case of some other letters is an
 // ASCII letter (the Kelvin sign), and a host must not become another one.
-func spellHost(host string) string {
+func SpellHost(host string) string {
 	lower := []byte(host)
 	for i, c := range lower {
 		if 'A' <= c && c <= 'Z' {
@@ -22,11 +22,11 @@ func spellHost(host string) string {
 	return strings.TrimSuffix(string(lower), ".")
 }
 
-// spellPath normalises a path as those of requests: unreserved characters are
+// SpellPath normalises a path as those of requests: unreserved characters are
 // unescaped, all others escaped with upper-case digits (RFC 3986, section 6.2.2).
 // Slashes and dots stay as they are written; a path with a segment that no request
 // can have is refused by route.
-func spellPath(path string) string {
+func SpellPath(path string) string {
 	const upperHex = "0123456789ABCDEF"
 	spelled := make([]byte, 0, len(path)+8)
 	for i := 0; i < len(path); i++ {

@@ -14,6 +14,7 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 )
 
 // key is a namespace and a name.
@@ -31,6 +32,11 @@ type Snapshot struct {
 	nodes     map[string]*NodeFacts
 	resources map[Ref]*Resource
 	kinds     map[Kind]KindState
+	// gateways has the objects of Gateway API, and grants its ReferenceGrants by
+	// namespace and name.
+	gateways   map[Ref]GatewayObject
+	grants     map[string]map[string]*gatewayv1.ReferenceGrant
+	namespaces map[string]*corev1.Namespace
 }
 
 // New gives an empty Snapshot.
@@ -45,6 +51,8 @@ func New() *Snapshot {
 		nodes:     map[string]*NodeFacts{},
 		resources: map[Ref]*Resource{},
 		kinds:     map[Kind]KindState{},
+		gateways:  map[Ref]GatewayObject{}, grants: map[string]map[string]*gatewayv1.ReferenceGrant{},
+		namespaces: map[string]*corev1.Namespace{},
 	}
 }
 
@@ -82,6 +90,13 @@ func (s *Snapshot) Put(object any) []Ref {
 		before := s.resources[at]
 		s.resources[at] = o
 		return changed(before == nil || !reflect.DeepEqual(before.Spec, o.Spec), at)
+	case *corev1.Namespace:
+		return s.putNamespace(o)
+	case GatewayObject:
+		if kind, known := kindOfGateway(o); known {
+			return s.putGateway(kind, o)
+		}
+		panic(fmt.Sprintf("a Snapshot has no objects of type %T", object)) // as below
 	default:
 		panic(fmt.Sprintf("a Snapshot has no objects of type %T", object)) // internal error: the watcher delivers no other types
 	}
@@ -110,7 +125,12 @@ func (s *Snapshot) Delete(kind Kind, namespace, name string) []Ref {
 		return remove(s.secrets, at, ref)
 	case Node:
 		return remove(s.nodes, name, Ref{Kind: kind})
+	case Namespace:
+		return remove(s.namespaces, name, Ref{Kind: kind, Name: name})
 	default:
+		if gatewayKind(kind) {
+			return s.deleteGateway(ref)
+		}
 		return remove(s.resources, ref, ref)
 	}
 }
@@ -155,6 +175,14 @@ func (s *Snapshot) Ingress(namespace, name string) *networkingv1.Ingress {
 	return s.ingresses[key{namespace, name}]
 }
 
+// Exists reports whether an Ingress or an object of Gateway API exists.
+func (s *Snapshot) Exists(ref Ref) bool {
+	if ref.Kind == Ingress {
+		return s.ingresses[key{ref.Namespace, ref.Name}] != nil
+	}
+	return s.gateways[ref] != nil
+}
+
 // UID returns the UID of an object, empty if unknown.
 func (s *Snapshot) UID(ref Ref) types.UID {
 	at := key{ref.Namespace, ref.Name}
@@ -172,6 +200,9 @@ func (s *Snapshot) UID(ref Ref) types.UID {
 			return object.UID
 		}
 	default:
+		if object := s.gateways[ref]; object != nil {
+			return object.GetUID()
+		}
 		if object := s.resources[ref]; object != nil {
 			return object.UID
 		}

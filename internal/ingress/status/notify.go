@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	"slipway.dev/slipway/internal/ingress/snapshot"
 	"slipway.dev/slipway/internal/kube"
@@ -129,7 +130,11 @@ func (w *Writer) regarding(object snapshot.Ref) corev1.ObjectReference {
 		reference.Kind = string(snapshot.Service)
 	default:
 		if kind, group, custom := strings.Cut(string(object.Kind), "."); custom {
-			reference.Kind, reference.APIVersion = kind, group+"/v1alpha1"
+			version := "v1alpha1"
+			if group == gatewayv1.GroupName {
+				version = gatewayv1.GroupVersion.Version
+			}
+			reference.Kind, reference.APIVersion = kind, group+"/"+version
 		}
 	}
 	if s := w.service; reference.Kind == string(snapshot.Service) && s != nil && s.Namespace == object.Namespace && s.Name == object.Name {

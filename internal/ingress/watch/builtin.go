@@ -35,6 +35,10 @@ func (w *Watcher) builtIn() []source {
 		sources = append(sources, w.mirrorSource(snapshot.Node, feedName{resource: "nodes"}, &corev1.Node{},
 			kube.NewListWatcher(client.CoreV1().Nodes(), all)))
 	}
+	if w.options.Gateways {
+		sources = append(sources, w.mirrorSource(snapshot.Namespace, feedName{resource: "namespaces"}, &corev1.Namespace{},
+			kube.NewListWatcher(client.CoreV1().Namespaces(), all)))
+	}
 	return sources
 }
 

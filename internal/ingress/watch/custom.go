@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/cache"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	"slipway.dev/slipway/internal/backoff"
 	"slipway.dev/slipway/internal/ingress/snapshot"
@@ -25,6 +26,15 @@ const denialsBelieved = 3
 func resourceOf(kind snapshot.Kind) (schema.GroupVersionResource, bool) {
 	const ours, traefik, version = "slipway.dev", "traefik.io", "v1alpha1"
 	switch kind {
+	case snapshot.GatewayClass:
+		return gatewayv1.SchemeGroupVersion.WithResource("gatewayclasses"), true
+	case snapshot.Gateway:
+		return gatewayv1.SchemeGroupVersion.WithResource("gateways"), true
+	case snapshot.HTTPRoute:
+		return gatewayv1.SchemeGroupVersion.WithResource("httproutes"), true
+	case snapshot.ReferenceGrant:
+		// Every release of Gateway API has this version, and the same fields in it.
+		return schema.GroupVersionResource{Group: gatewayv1.GroupName, Version: "v1beta1", Resource: "referencegrants"}, true
 	case snapshot.Middleware:
 		return schema.GroupVersionResource{Group: ours, Version: version, Resource: "middlewares"}, true
 	case snapshot.TLSOption:
@@ -50,7 +60,11 @@ func (w *Watcher) customSources(ctx context.Context, kind snapshot.Kind) []sourc
 	}
 	standing := &kindStatus{kind: kind, watcher: w, of: map[string]snapshot.KindState{}}
 	var sources []source
-	for _, namespace := range w.scopes() {
+	scopes := w.scopes()
+	if kind == snapshot.GatewayClass {
+		scopes = []string{""} // they have no namespace
+	}
+	for _, namespace := range scopes {
 		standing.of[namespace] = snapshot.KindPending
 		part := &namespacedKind{namespace: namespace, status: standing, mirror: newMirror(ctx, w.queue, kind), timing: w.timing}
 		part.mirror.listed = part.known

@@ -1,6 +1,7 @@
 package watch
 
 import (
+	"maps"
 	"net/netip"
 
 	corev1 "k8s.io/api/core/v1"
@@ -8,6 +9,8 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	"slipway.dev/slipway/internal/ingress/snapshot"
 )
@@ -39,7 +42,15 @@ func trim(object any) {
 		trimNode(o)
 	case *metav1.PartialObjectMetadata:
 		o.ObjectMeta = bare(&o.ObjectMeta)
+	case *corev1.Namespace:
+		labels := o.Labels
+		o.ObjectMeta = trimmed(&o.ObjectMeta)
+		o.Labels, o.Spec, o.Status = labels, corev1.NamespaceSpec{}, corev1.NamespaceStatus{}
 	case *unstructured.Unstructured:
+		if o.GroupVersionKind().Group == gatewayv1.GroupName {
+			trimGateway(o)
+			return
+		}
 		trimResource(o)
 	}
 }
@@ -138,12 +149,52 @@ func trimResource(resource *unstructured.Unstructured) {
 	resource.Object = kept.Object
 }
 
+// trimGateway keeps spec and status of an object of Gateway API, and of its metadata
+// what routes and status depend on.
+func trimGateway(object *unstructured.Unstructured) {
+	metadata, _ := object.Object["metadata"].(map[string]any)
+	delete(metadata, "managedFields")
+	delete(metadata, "labels")
+	delete(metadata, "ownerReferences")
+	annotations := object.GetAnnotations()
+	maps.DeleteFunc(annotations, func(name, _ string) bool { return !snapshot.Annotation(name) })
+	object.SetAnnotations(annotations)
+}
+
+// gatewayObjectOf decodes an object of Gateway API. A field that does not fit its
+// type leaves the rest of the object empty: the API server has checked the types,
+// so this is an object of another version.
+func gatewayObjectOf(kind snapshot.Kind, object *unstructured.Unstructured) any {
+	var typed snapshot.GatewayObject
+	switch kind {
+	case snapshot.GatewayClass:
+		typed = &gatewayv1.GatewayClass{}
+	case snapshot.Gateway:
+		typed = &gatewayv1.Gateway{}
+	case snapshot.HTTPRoute:
+		typed = &gatewayv1.HTTPRoute{}
+	case snapshot.ReferenceGrant:
+		typed = &gatewayv1.ReferenceGrant{}
+	default:
+		return nil
+	}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, typed); err != nil {
+		typed.SetNamespace(object.GetNamespace())
+		typed.SetName(object.GetName())
+		typed.SetUID(object.GetUID())
+	}
+	return typed
+}
+
 // shape converts a trimmed object to its form in the Snapshot.
 func shape(kind snapshot.Kind, object any) any {
 	switch o := object.(type) {
 	case *corev1.Node:
 		return factsOf(o)
 	case *unstructured.Unstructured:
+		if typed := gatewayObjectOf(kind, o); typed != nil {
+			return typed
+		}
 		// A spec that is no object counts as none: its reader refuses the missing
 		// fields.
 		spec, _ := o.Object["spec"].(map[string]any)

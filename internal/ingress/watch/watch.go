@@ -29,6 +29,9 @@ type Options struct {
 	NoClasses bool
 	// NoNodes leaves nodes out.
 	NoNodes bool
+	// Gateways reads the kinds of Gateway API, as far as the cluster has them, and
+	// the labels of namespaces.
+	Gateways bool
 	// Home is a further namespace whose Secrets can be wanted: that of the edge,
 	// which has the challenges; empty means none.
 	Home string
@@ -139,6 +142,11 @@ func New(cluster *kube.Cluster, options Options) (*Watcher, error) {
 	w.secrets = newSecretReader(w)
 	for _, source := range w.builtIn() {
 		w.unlisted[source.name] = struct{}{}
+	}
+	if options.Gateways {
+		for _, kind := range snapshot.GatewayKinds() {
+			w.Want([]snapshot.Ref{{Kind: kind}}, nil)
+		}
 	}
 	return w, nil
 }

@@ -1,0 +1,74 @@
+package gateway
+
+import (
+	"fmt"
+	"slices"
+
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+
+	"slipway.dev/slipway/internal/ingress/backend"
+	"slipway.dev/slipway/internal/route"
+)
+
+// backendRefs returns the backends of a rule with their weights; none if all weights
+// are 0. The shares of those that do not resolve are one entry with the status 500.
+func (r *httpRoute) backendRefs(field string, written []gatewayv1.HTTPBackendRef) []route.BackendRef {
+	var refs []route.BackendRef
+	missing := route.BackendRef{Status: 500}
+	for i := range written {
+		at := fmt.Sprintf("%s.backendRefs[%d]", field, i)
+		if len(written[i].Filters) > 0 {
+			r.refuse(at+".filters", "filters of a backend are not supported yet: remove them")
+		}
+		weight := uint32(max(or(written[i].Weight, 1), 0))
+		id, resolved := r.backend(at, &written[i].BackendObjectReference)
+		if weight == 0 {
+			continue
+		}
+		known := slices.IndexFunc(refs, func(ref route.BackendRef) bool { return ref.Backend == id })
+		switch {
+		case !resolved:
+			missing.Weight += weight
+		case known >= 0:
+			refs[known].Weight += weight
+		default:
+			refs = append(refs, route.BackendRef{Backend: id, Weight: weight})
+		}
+	}
+	if missing.Weight > 0 {
+		refs = append(refs, missing)
+	}
+	return refs
+}
+
+// backend returns the identity of a backend, and whether it can be used.
+func (r *httpRoute) backend(field string, ref *gatewayv1.BackendObjectReference) (route.BackendID, bool) {
+	unresolved := func(reason gatewayv1.RouteConditionReason, format string, args ...any) (route.BackendID, bool) {
+		if r.unresolved == nil {
+			c := failed(gatewayv1.RouteConditionResolvedRefs, reason, field+": "+fmt.Sprintf(format, args...))
+			r.unresolved = &c
+		}
+		return route.BackendID{}, false
+	}
+	if or(ref.Group, "") != "" || or(ref.Kind, kindService) != kindService {
+		return unresolved(gatewayv1.RouteReasonInvalidKind, "a backend is a Service, and not a %s", or(ref.Kind, ""))
+	}
+	namespace := string(or(ref.Namespace, gatewayv1.Namespace(r.object.Namespace)))
+	way := reference{
+		fromKind: kindHTTPRoute, fromNamespace: r.object.Namespace, toKind: kindService, toNamespace: namespace, toName: ref.Name,
+	}
+	if !way.permitted(r.view) {
+		return unresolved(gatewayv1.RouteReasonRefNotPermitted, "the Service %s/%s is in another namespace: create a ReferenceGrant there", namespace, ref.Name)
+	}
+	if ref.Port == nil {
+		return unresolved(gatewayv1.RouteReasonBackendNotFound, "the port of the Service is missing")
+	}
+	if r.view.Service(namespace, string(ref.Name)) == nil {
+		return unresolved(gatewayv1.RouteReasonBackendNotFound, "there is no Service %s/%s", namespace, ref.Name)
+	}
+	id := route.BackendID{Namespace: namespace, Name: string(ref.Name), Port: uint16(*ref.Port), Variant: backend.RouteVariant}
+	if summary := r.backends.Summary(id); summary.Closed != nil {
+		return unresolved(gatewayv1.RouteReasonBackendNotFound, "%s", summary.Closed.Message)
+	}
+	return id, true
+}

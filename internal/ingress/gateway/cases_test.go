@@ -1,0 +1,293 @@
+package gateway_test
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"unique"
+
+	"golang.org/x/tools/txtar"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+	"sigs.k8s.io/yaml"
+
+	"slipway.dev/slipway/internal/archives"
+	"slipway.dev/slipway/internal/edge/pkitest"
+	"slipway.dev/slipway/internal/edge/program"
+	"slipway.dev/slipway/internal/ingress/engine"
+	"slipway.dev/slipway/internal/ingress/resolve"
+	"slipway.dev/slipway/internal/ingress/snapshot"
+	"slipway.dev/slipway/internal/must"
+	"slipway.dev/slipway/internal/route"
+)
+
+// TestCases: the objects of a cluster, what its listeners serve, and the status. The
+// files of a case:
+//
+//	objects.yaml      objects of Gateway API, namespaces and Ingresses; ours is the
+//	                  GatewayClass slipway, which every case has
+//	services.txt      a Service with port 80 a line: its name, and ready or empty
+//	certificates.txt  a Secret a line: its name, and the name it is for
+//	requests.txt      a request a line: listener, method, host and path, headers; and
+//	                  the Services with their weights, or the status, or the redirect
+//	listeners.txt     a listener of the table a line, with its certificates
+//	status.txt        a condition a line that is not that of an object as it should be,
+//	                  and the routes of each listener
+//
+// The objects of a case are as old as their place in the file.
+func TestCases(t *testing.T) {
+	authority := pkitest.NewAuthority(t)
+	archives.Each(t, "testdata/*.txtar", func(t *testing.T, archive *txtar.Archive) { runCase(t, archive, authority) })
+}
+
+func runCase(t *testing.T, archive *txtar.Archive, authority *pkitest.Authority) {
+	c := &cluster{snapshot: snapshot.New()}
+	c.put(&gatewayv1.GatewayClass{
+		ObjectMeta: metav1.ObjectMeta{Name: "slipway", Generation: 1},
+		Spec:       gatewayv1.GatewayClassSpec{ControllerName: "slipway.dev/gateway-controller"},
+	})
+	texts := archives.Texts(archive)
+	for line := range lines(texts["services.txt"]) {
+		words := strings.Fields(line)
+		c.addService(words[0], words[1] == "ready")
+	}
+	for line := range lines(texts["certificates.txt"]) {
+		words := strings.Fields(line)
+		namespace, name, _ := strings.Cut(words[0], "/")
+		c.put(&snapshot.SecretBody{Namespace: namespace, Name: name, Data: authority.Issue(t, words[1]).Data()})
+	}
+	c.addYAML(t, []byte(texts["objects.yaml"]))
+	found := engine.New(c.snapshot, resolve.Options{
+		StrictPrefix: true, Gateways: resolve.GatewayOptions{Addresses: []netip.Prefix{netip.MustParsePrefix("192.0.2.16/28")}},
+	})
+	result := found.Update(c.changed)
+	table := route.NewIndex()
+	table.Apply(table.Fit(&result.Change))
+	found.NoteRules(&result.Change, nil)
+	found.NoteListeners(&result.Change, nil)
+	for range found.ChangedConditions() {
+	}
+	compiled := must.Get(program.Compiler{}.Compile(table.Table()))(t)
+	for i := range archive.Files {
+		switch file := &archive.Files[i]; file.Name {
+		case "requests.txt":
+			archives.Check(t, file, servedText(t, compiled, string(file.Data)))
+		case "listeners.txt":
+			archives.Check(t, file, listenerText(table.Table()))
+		case "status.txt":
+			archives.Check(t, file, statusText(found))
+		}
+	}
+}
+
+// cluster is a snapshot, with what changed in it.
+type cluster struct {
+	snapshot *snapshot.Snapshot
+	changed  []snapshot.Ref
+	objects  int
+}
+
+func (c *cluster) put(object any) { c.changed = append(c.changed, c.snapshot.Put(object)...) }
+
+func (c *cluster) addService(named string, ready bool) {
+	namespace, name, _ := strings.Cut(named, "/")
+	port, portName := int32(8080), "http"
+	c.put(&corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+		Spec:       corev1.ServiceSpec{Ports: []corev1.ServicePort{{Name: portName, Port: 80}}},
+	})
+	slice := &discoveryv1.EndpointSlice{
+		ObjectMeta:  metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: map[string]string{discoveryv1.LabelServiceName: name}},
+		AddressType: discoveryv1.AddressTypeIPv4, Ports: []discoveryv1.EndpointPort{{Name: &portName, Port: &port}},
+	}
+	if ready {
+		slice.Endpoints = []discoveryv1.Endpoint{{Addresses: []string{"10.0.0.1"}}}
+	}
+	c.put(slice)
+}
+
+// addYAML puts objects. Each is a second younger than the one before.
+func (c *cluster) addYAML(t *testing.T, text []byte) {
+	t.Helper()
+	for document := range bytes.SplitSeq(text, []byte("---\n")) {
+		var head metav1.PartialObjectMetadata
+		must.Do(t, yaml.Unmarshal(document, &head))
+		var object metav1.Object
+		switch head.Kind {
+		case "GatewayClass":
+			object = &gatewayv1.GatewayClass{}
+		case "Gateway":
+			object = &gatewayv1.Gateway{}
+		case "HTTPRoute":
+			object = &gatewayv1.HTTPRoute{}
+		case "ReferenceGrant":
+			object = &gatewayv1.ReferenceGrant{}
+		case "Namespace":
+			object = &corev1.Namespace{}
+		case "Ingress":
+			object = &networkingv1.Ingress{}
+		default:
+			t.Fatalf("no kind %q", head.Kind)
+		}
+		must.Do(t, yaml.UnmarshalStrict(document, object))
+		c.objects++
+		object.SetCreationTimestamp(metav1.Unix(int64(c.objects), 0))
+		object.SetGeneration(1)
+		c.put(object)
+	}
+}
+
+// lines returns the lines of a file without comments.
+func lines(text string) func(func(string) bool) {
+	return func(yield func(string) bool) {
+		for line := range strings.Lines(text) {
+			if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "#") && !yield(line) {
+				return
+			}
+		}
+	}
+}
+
+// servedText returns the lines of requests with what serves each.
+func servedText(t *testing.T, compiled *program.Program, text string) string {
+	t.Helper()
+	var out strings.Builder
+	for line := range strings.Lines(text) {
+		request, _, found := strings.Cut(line, " -> ")
+		if !found {
+			out.WriteString(line)
+			continue
+		}
+		fmt.Fprintf(&out, "%s -> %s\n", request, serves(t, compiled, strings.Fields(request)))
+	}
+	return out.String()
+}
+
+// headers are the headers of a request.
+type headers map[string]string
+
+func (h headers) Value(name string, i int) (string, bool) {
+	value, found := h[name]
+	return value, found && i == 0
+}
+
+func serves(t *testing.T, compiled *program.Program, words []string) string {
+	t.Helper()
+	listener := parseListener(t, words[0])
+	target, query, _ := strings.Cut(words[2], "?")
+	host, path, _ := strings.Cut(target, "/")
+	given := headers{}
+	for _, word := range words[3:] {
+		name, value, _ := strings.Cut(word, "=")
+		given[name] = value
+	}
+	request := program.Request{
+		Listener: unique.Make(listener), Host: host, Path: "/" + path, Method: words[1], Query: query, Header: given,
+	}
+	rule := compiled.Lookup(&request).Rule
+	var explained *route.Rule
+	for _, step := range compiled.Explain(&request) {
+		if step.Decision == program.Wins {
+			explained = step.Rule
+		}
+	}
+	if explained != rule {
+		t.Errorf("%s: explain has %v, and lookup %v", words, explained, rule)
+	}
+	return ruleText(rule)
+}
+
+func parseListener(t *testing.T, text string) route.ListenerID {
+	t.Helper()
+	at, port, _ := strings.Cut(text, ":")
+	namespace, name, _ := strings.Cut(at, "/")
+	return route.ListenerID{Namespace: namespace, Name: name, Port: uint16(must.Get(strconv.Atoi(port))(t))}
+}
+
+// ruleText returns what a rule does.
+func ruleText(rule *route.Rule) string {
+	if rule == nil {
+		return "nothing"
+	}
+	var parts []string
+	for i := range rule.Policies {
+		name, _ := rule.Policies[i].Named()
+		parts = append(parts, name)
+	}
+	if rule.Response != nil && rule.Response.Redirect != nil {
+		return fmt.Sprintf("%d to %+v", rule.Response.Status, *rule.Response.Redirect)
+	}
+	if rule.Response != nil {
+		return strings.Join(append(parts, strconv.Itoa(rule.Response.Status)), " ")
+	}
+	for _, ref := range rule.Backends {
+		name := ref.Backend.Namespace + "/" + ref.Backend.Name
+		if ref.Status != 0 {
+			name = strconv.Itoa(ref.Status)
+		}
+		parts = append(parts, fmt.Sprintf("%s=%d", name, ref.Weight))
+	}
+	return strings.Join(parts, " ")
+}
+
+// listenerText returns the listeners of a table.
+func listenerText(table *route.Table) string {
+	var out strings.Builder
+	for _, listener := range slices.SortedFunc(slices.Values(table.Listeners), func(a, b *route.Listener) int { return a.ID.Compare(b.ID) }) {
+		fmt.Fprintf(&out, "%s %s", listener.ID, listener.Address)
+		for _, use := range listener.Certificates {
+			known := slices.ContainsFunc(table.Certificates, func(c *route.Certificate) bool { return c.ID == use.Certificate })
+			fmt.Fprintf(&out, " %s=%s,%t", cmp.Or(use.Host, "*"), use.Certificate, known)
+		}
+		out.WriteString("\n")
+	}
+	return out.String()
+}
+
+// statusText returns the conditions that are not those of an object as it should be,
+// and the number of routes of listeners.
+func statusText(found *engine.Engine) string {
+	statuses := maps.Collect(found.ChangedGatewayStatuses())
+	var out strings.Builder
+	print := func(object string, conditions []metav1.Condition) {
+		for _, c := range conditions {
+			healthy := metav1.ConditionTrue
+			if c.Type == string(gatewayv1.ListenerConditionConflicted) {
+				healthy = metav1.ConditionFalse
+			}
+			if c.ObservedGeneration != 1 {
+				fmt.Fprintf(&out, "%s %s of generation %d\n", object, c.Type, c.ObservedGeneration)
+			}
+			if c.Status != healthy {
+				fmt.Fprintf(&out, "%s %s=%s %s\n", object, c.Type, c.Status, c.Reason)
+			}
+		}
+	}
+	for _, ref := range slices.SortedFunc(maps.Keys(statuses), snapshot.Ref.Compare) {
+		object := strings.ReplaceAll(ref.String(), "."+gatewayv1.GroupName, "")
+		switch status := statuses[ref]; {
+		case status.Class != nil:
+			print(object, status.Class.Conditions)
+		case status.Gateway != nil:
+			print(object, status.Gateway.Conditions)
+			for _, listener := range status.Gateway.Listeners {
+				fmt.Fprintf(&out, "%s %s has %d routes of %d kinds\n", object, listener.Name, listener.AttachedRoutes, len(listener.SupportedKinds))
+				print(object+" "+string(listener.Name), listener.Conditions)
+			}
+		case ref.Kind == snapshot.HTTPRoute:
+			for _, parent := range status.Parents {
+				print(object+" at "+string(parent.ParentRef.Name), parent.Conditions)
+			}
+		}
+	}
+	return out.String()
+}

@@ -1,0 +1,114 @@
+package gateway
+
+import (
+	"fmt"
+	"net/netip"
+
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+
+	"slipway.dev/slipway/internal/ingress/snapshot"
+)
+
+// maxPool bounds the addresses that are tried for one Gateway.
+const maxPool = 1 << 16
+
+// Pool assigns addresses of this machine to Gateways. It is for one replica: in a
+// cluster the addresses are those of Services. The address of a Gateway is kept in
+// its status, so that it stays over a restart.
+type Pool struct {
+	// Prefixes are the addresses to assign.
+	Prefixes []netip.Prefix
+
+	byGateway map[snapshot.Ref]netip.Addr
+	owners    map[netip.Addr]snapshot.Ref
+}
+
+// Release frees the address of a Gateway.
+func (p *Pool) Release(ref snapshot.Ref) {
+	delete(p.owners, p.byGateway[ref])
+	delete(p.byGateway, ref)
+}
+
+// Assign returns the address of a Gateway: the one that it asks for, the one that it
+// has, or the first that is free.
+func (p *Pool) Assign(gateway *gatewayv1.Gateway) Assignment {
+	ref := snapshot.Ref{Kind: snapshot.Gateway, Namespace: gateway.Namespace, Name: gateway.Name}
+	requested, assignment := requestedAddress(gateway)
+	if assignment.Reason != "" {
+		p.Release(ref)
+		return assignment
+	}
+	has, assigned := p.byGateway[ref]
+	switch {
+	case requested.IsValid() && !p.usable(ref, requested):
+		p.Release(ref)
+		return Assignment{Reason: gatewayv1.GatewayReasonAddressNotUsable, Message: fmt.Sprintf(
+			"the address %s is not in providers.kubernetesGateway.addresses, or another Gateway has it", requested)}
+	case requested.IsValid():
+		return p.take(ref, requested)
+	case assigned:
+		return Assignment{Address: has}
+	}
+	for _, address := range gateway.Status.Addresses {
+		if before, err := netip.ParseAddr(address.Value); err == nil && p.usable(ref, before) {
+			return p.take(ref, before)
+		}
+	}
+	tried := 0
+	for _, prefix := range p.Prefixes {
+		for address := prefix.Masked().Addr(); prefix.Contains(address) && tried < maxPool; address = address.Next() {
+			tried++
+			if p.usable(ref, address) {
+				return p.take(ref, address)
+			}
+		}
+	}
+	return Assignment{Reason: gatewayv1.GatewayReasonAddressNotAssigned, Message: "no address is free: add some to providers.kubernetesGateway.addresses"}
+}
+
+// requestedAddress returns the address that a Gateway asks for, if any. The
+// assignment has a reason if no address can be assigned at all.
+func requestedAddress(gateway *gatewayv1.Gateway) (netip.Addr, Assignment) {
+	for _, wanted := range gateway.Spec.Addresses {
+		unsupported := Assignment{
+			Reason:  gatewayv1.GatewayReasonUnsupportedAddress,
+			Message: fmt.Sprintf("spec.addresses: %q of type %s is not supported: use one address of type IPAddress", wanted.Value, or(wanted.Type, gatewayv1.IPAddressType)),
+		}
+		if or(wanted.Type, gatewayv1.IPAddressType) != gatewayv1.IPAddressType || len(gateway.Spec.Addresses) > 1 {
+			return netip.Addr{}, unsupported
+		}
+		if wanted.Value == "" {
+			continue
+		}
+		address, err := netip.ParseAddr(wanted.Value)
+		if err != nil {
+			return netip.Addr{}, unsupported
+		}
+		return address, Assignment{}
+	}
+	return netip.Addr{}, Assignment{}
+}
+
+// usable reports whether a Gateway can have an address.
+func (p *Pool) usable(ref snapshot.Ref, address netip.Addr) bool {
+	owner, taken := p.owners[address]
+	if taken && owner != ref {
+		return false
+	}
+	for _, prefix := range p.Prefixes {
+		if prefix.Contains(address) {
+			return true
+		}
+	}
+	return false
+}
+
+// take assigns an address.
+func (p *Pool) take(ref snapshot.Ref, address netip.Addr) Assignment {
+	p.Release(ref)
+	if p.owners == nil {
+		p.byGateway, p.owners = map[snapshot.Ref]netip.Addr{}, map[netip.Addr]snapshot.Ref{}
+	}
+	p.byGateway[ref], p.owners[address] = address, ref
+	return Assignment{Address: address}
+}

@@ -1,0 +1,270 @@
+package status
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"maps"
+	"reflect"
+	"slices"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/flowcontrol"
+	"k8s.io/client-go/util/workqueue"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+
+	"slipway.dev/slipway/internal/ingress/engine"
+	"slipway.dev/slipway/internal/ingress/gateway"
+	"slipway.dev/slipway/internal/ingress/snapshot"
+	"slipway.dev/slipway/internal/kube"
+)
+
+// GatewayWriter writes the status of objects of Gateway API. As with Ingresses, all
+// replicas keep the state, and only the leader writes, with a rate.
+//
+// A status is written only if it differs from the one that is there, and only on the
+// version of the object that was read: status.parents of a route is one list that
+// several controllers write, and the entries of others must stay as they are.
+type GatewayWriter struct {
+	cluster *kube.Cluster
+	log     *slog.Logger
+
+	mu      sync.Mutex
+	records map[snapshot.Ref]*gatewayRecord
+	// queue is nil while this replica does not lead.
+	queue    workqueue.TypedDelayingInterface[snapshot.Ref]
+	failures failureLog
+}
+
+// gatewayRecord is an object as it was last seen, and the status that it should have.
+type gatewayRecord struct {
+	object snapshot.GatewayObject
+	wanted engine.GatewayStatus
+	failed int // failures in a row
+}
+
+// NewGatewayWriter returns a writer. It sends nothing before Lead.
+func NewGatewayWriter(cluster *kube.Cluster, log *slog.Logger) *GatewayWriter {
+	return &GatewayWriter{cluster: cluster, log: log, records: map[snapshot.Ref]*gatewayRecord{}}
+}
+
+// Set sets an object as it was last seen and its status. It returns at once.
+func (w *GatewayWriter) Set(ref snapshot.Ref, object snapshot.GatewayObject, wanted engine.GatewayStatus) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.records[ref] = &gatewayRecord{object: object, wanted: wanted}
+	if w.queue != nil {
+		w.queue.Add(ref)
+	}
+}
+
+// Gone removes an object that was deleted.
+func (w *GatewayWriter) Gone(ref snapshot.Ref) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.records, ref)
+}
+
+// Lead writes until the context is done, and returns when no request is in flight.
+func (w *GatewayWriter) Lead(ctx context.Context) {
+	queue := workqueue.NewTypedDelayingQueue[snapshot.Ref]()
+	w.mu.Lock()
+	w.queue = queue
+	refs := slices.Collect(maps.Keys(w.records))
+	w.mu.Unlock()
+	for _, ref := range refs {
+		queue.Add(ref)
+	}
+	rate := flowcontrol.NewTokenBucketRateLimiter(writesPerSecond, writeBurst)
+	var workers sync.WaitGroup
+	for range writeWorkers {
+		workers.Go(func() {
+			serve(ctx, queue, func(ctx context.Context, ref snapshot.Ref) time.Duration { return w.write(ctx, ref, rate) })
+		})
+	}
+	<-ctx.Done()
+	w.mu.Lock()
+	w.queue = nil
+	w.mu.Unlock()
+	queue.ShutDown()
+	workers.Wait()
+}
+
+// write writes the status of an object if it differs, and returns when to try again.
+func (w *GatewayWriter) write(ctx context.Context, ref snapshot.Ref, rate flowcontrol.RateLimiter) time.Duration {
+	if w.patchOf(ref) == nil || rate.Wait(ctx) != nil {
+		return 0
+	}
+	patch := w.patchOf(ref) // the status may have changed during the wait
+	if patch == nil {
+		return 0
+	}
+	request, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	_, err := w.cluster.Dynamic.Resource(resourceOfGateway(ref.Kind)).Namespace(ref.Namespace).Patch(
+		request, ref.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: FieldManager}, statusSubresource)
+	switch {
+	case err == nil, ctx.Err() != nil, apierrors.IsNotFound(err), apierrors.IsConflict(err):
+		// After a conflict the watch delivers the new version, which queues it again.
+		return 0
+	}
+	w.failures.log(w.log, "write of a status failed, retrying", ref.String(), err)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	record := w.records[ref]
+	if record == nil {
+		return 0
+	}
+	record.failed++
+	return retryAfter(record.failed)
+}
+
+const statusSubresource = "status"
+
+// resourceOfGateway returns the resource of a kind with a status.
+func resourceOfGateway(kind snapshot.Kind) schema.GroupVersionResource {
+	resource := "httproutes"
+	switch kind {
+	case snapshot.GatewayClass:
+		resource = "gatewayclasses"
+	case snapshot.Gateway:
+		resource = "gateways"
+	}
+	return gatewayv1.SchemeGroupVersion.WithResource(resource)
+}
+
+// patchOf returns the patch that writes the status of an object, nil if there is
+// nothing to write. The lists of a status are replaced as a whole, so that the patch
+// is valid only for the version that it was made from.
+func (w *GatewayWriter) patchOf(ref snapshot.Ref) []byte {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	record := w.records[ref]
+	if record == nil {
+		return nil
+	}
+	status := record.changes(metav1.NewTime(time.Now()))
+	if status == nil {
+		return nil
+	}
+	patch, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"resourceVersion": record.object.GetResourceVersion(), "uid": record.object.GetUID()},
+		"status":   status,
+	})
+	if err != nil {
+		panic(fmt.Sprintf("encode the status of %s: %v", ref, err)) // internal error: it has plain fields only
+	}
+	return patch
+}
+
+// changes returns the fields of the status to write, nil if they are there.
+func (r *gatewayRecord) changes(now metav1.Time) map[string]any {
+	switch object := r.object.(type) {
+	case *gatewayv1.GatewayClass:
+		if r.wanted.Class == nil {
+			return nil
+		}
+		next := *r.wanted.Class
+		next.Conditions = mergeConditions(object.Status.Conditions, next.Conditions, now, true)
+		if reflect.DeepEqual(object.Status, next) {
+			return nil
+		}
+		return map[string]any{"conditions": next.Conditions, "supportedFeatures": next.SupportedFeatures}
+	case *gatewayv1.Gateway:
+		return r.gatewayChanges(object, now)
+	case *gatewayv1.HTTPRoute:
+		next := mergeParents(object.Status.Parents, r.wanted.Parents, now)
+		if len(next) == len(object.Status.Parents) && (len(next) == 0 || reflect.DeepEqual(object.Status.Parents, next)) {
+			return nil
+		}
+		return map[string]any{"parents": next}
+	}
+	return nil
+}
+
+// gatewayChanges is changes for a Gateway.
+func (r *gatewayRecord) gatewayChanges(object *gatewayv1.Gateway, now metav1.Time) map[string]any {
+	if r.wanted.Gateway == nil {
+		return nil
+	}
+	next := *r.wanted.Gateway
+	next.AttachedListenerSets = object.Status.AttachedListenerSets
+	next.Conditions = mergeConditions(object.Status.Conditions, next.Conditions, now, true)
+	next.Listeners = slices.Clone(next.Listeners)
+	for i := range next.Listeners {
+		of := &next.Listeners[i]
+		var before []metav1.Condition
+		for _, listener := range object.Status.Listeners {
+			if listener.Name == of.Name {
+				before = listener.Conditions
+			}
+		}
+		of.Conditions = mergeConditions(before, of.Conditions, now, false)
+	}
+	if reflect.DeepEqual(object.Status, next) {
+		return nil
+	}
+	return map[string]any{"addresses": next.Addresses, "conditions": next.Conditions, "listeners": next.Listeners}
+}
+
+// mergeConditions returns conditions with the time of their last transition: now for
+// those whose status changed. Conditions of other types are kept where others may
+// write them.
+func mergeConditions(before, next []metav1.Condition, now metav1.Time, keepOthers bool) []metav1.Condition {
+	merged := slices.Clone(next)
+	find := func(list []metav1.Condition, kind string) int {
+		return slices.IndexFunc(list, func(c metav1.Condition) bool { return c.Type == kind })
+	}
+	for i := range merged {
+		merged[i].LastTransitionTime = now
+		if at := find(before, merged[i].Type); at >= 0 && before[at].Status == merged[i].Status {
+			merged[i].LastTransitionTime = before[at].LastTransitionTime
+		}
+	}
+	for _, other := range before {
+		if keepOthers && find(next, other.Type) < 0 {
+			merged = append(merged, other)
+		}
+	}
+	slices.SortStableFunc(merged, func(a, b metav1.Condition) int {
+		return cmp.Compare(uint(find(before, a.Type)), uint(find(before, b.Type))) // new ones last
+	})
+	return merged
+}
+
+// mergeParents replaces our entries in the status of a route. Those of other
+// controllers stay where they are.
+func mergeParents(before, next []gatewayv1.RouteParentStatus, now metav1.Time) []gatewayv1.RouteParentStatus {
+	merged := make([]gatewayv1.RouteParentStatus, 0, len(before)+len(next))
+	mine := func(of gatewayv1.RouteParentStatus) bool { return of.ControllerName == gateway.ControllerName }
+	same := func(ref gatewayv1.ParentReference) func(gatewayv1.RouteParentStatus) bool {
+		return func(of gatewayv1.RouteParentStatus) bool { return reflect.DeepEqual(of.ParentRef, ref) }
+	}
+	for _, entry := range before {
+		if mine(entry) {
+			at := slices.IndexFunc(next, same(entry.ParentRef))
+			if at < 0 {
+				continue
+			}
+			conditions := mergeConditions(entry.Conditions, next[at].Conditions, now, false)
+			entry = next[at]
+			entry.Conditions = conditions
+		}
+		merged = append(merged, entry)
+	}
+	for _, entry := range next {
+		known := slices.ContainsFunc(merged, func(of gatewayv1.RouteParentStatus) bool { return mine(of) && same(entry.ParentRef)(of) })
+		if !known {
+			entry.Conditions = mergeConditions(nil, entry.Conditions, now, false)
+			merged = append(merged, entry)
+		}
+	}
+	return merged
+}
