@@ -13,6 +13,7 @@ needed=(
 	nginx=nginx-light # a backend that requests must not be smuggled to
 	node=nodejs # another one
 	pebble=pebble # a certificate authority to fetch certificates from
+	named=bind9 # a name server that it finds their proofs at
 	initdb=postgresql # the database of platforms with several replicas
 	sshd=openssh-server # Git over SSH
 	strace=strace # what a hostile repository makes the agent execute

@@ -24,7 +24,14 @@ func TestPrintConfigChecks(t *testing.T) {
 	dir := t.TempDir()
 	broken := filepath.Join(dir, "broken.toml")
 	must.Do(t, os.WriteFile(broken, []byte("[providers.kubernetesIngress]\n  endpoint: \"http://s3cret\"\n"), 0o600))
+	const dns = "--certificatesResolvers.le.acme.dnsChallenge."
+	const updates = "--providers.kubernetesIngress " + dns + "provider=rfc2136 " + dns + "rfc2136.nameserver=ns1 " + dns + "rfc2136.tsigKey=edge " + dns + "rfc2136.tsigSecretFile="
+	const accounts = "--providers.kubernetesIngress " + dns + "provider=acme-dns " + dns + "acmeDNS.apiBase=https://auth.example " + dns + "acmeDNS.accountsFile="
 	for line, wants := range map[string][]string{
+		"--providers.kubernetesIngress " + dns + "provider=route53": {"certificatesResolvers.le.acme.dnsChallenge.provider is \"route53\": choose one of rfc2136, acme-dns"},
+		updates + dir + "/no": {"certificatesResolvers.le.acme.dnsChallenge: open " + dir + "/no: no such file"},
+		updates + broken:      {"certificatesResolvers.le.acme.dnsChallenge: " + broken + " has no TSIG secret"},
+		accounts + broken:     {"certificatesResolvers.le.acme.dnsChallenge: " + broken + ": it has no accounts"},
 		"--providers.kubernetesIngress.labelSelector=A!B":               {"providers.kubernetesIngress.labelSelector \"A!B\"", "write one such as app=shop"},
 		"--providers.kubernetesIngress.namespaces=a_b":                  {"providers.kubernetesIngress.namespaces", "a_b"},
 		"--providers.kubernetesIngress.certAuthFilePath=" + dir + "/no": {"providers.kubernetesIngress.certAuthFilePath: open " + dir + "/no: no such file"},

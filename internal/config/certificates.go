@@ -26,6 +26,7 @@ type ACMEResolver struct {
 	EAB            ACMEBinding   `yaml:"eab"`
 	PreferredChain string        `yaml:"preferredChain" description:"Common name of the root of the preferred chain, if the authority offers several. When empty, or when there is no such chain, the authority's first chain is used."`
 	HTTPChallenge  HTTPChallenge `yaml:"httpChallenge"`
+	DNSChallenge   DNSChallenge  `yaml:"dnsChallenge"`
 }
 
 // ACMEBinding binds an ACME account to an existing account at the CA (external
@@ -47,7 +48,7 @@ const LetsEncrypt = "https://acme-v02.api.letsencrypt.org/directory"
 // SetDefaults sets every option of the resolver to its default. The decoder
 // calls it by this name for each resolver in the configuration.
 func (r *CertificatesResolver) SetDefaults() {
-	*r = CertificatesResolver{ACME: ACMEResolver{CAServer: LetsEncrypt, KeyType: "EC256"}}
+	*r = CertificatesResolver{ACME: ACMEResolver{CAServer: LetsEncrypt, KeyType: "EC256", DNSChallenge: defaultDNSChallenge()}}
 }
 
 // certificatesResolvers checks all resolvers, in the order of their names, so
@@ -67,8 +68,13 @@ func (c *checker) certificatesResolvers(e *Edge) {
 		resolver := e.CertificatesResolvers[name].ACME
 		c.acme(at+".acme.", &resolver)
 		switch point := resolver.HTTPChallenge.EntryPoint; {
+		case resolver.DNSChallenge.given():
+			c.dnsChallenge(at+".acme.dnsChallenge.", &resolver.DNSChallenge)
+			if point != "" {
+				c.add(at+".acme.httpChallenge.entryPoint", "is set, and dnsChallenge too: remove one of them, or make two resolvers")
+			}
 		case point == "":
-			c.add(at+".acme.httpChallenge.entryPoint", "is missing: name the entry point that gets what comes to port 80; other challenges are not supported")
+			c.add(at+".acme.httpChallenge.entryPoint", "is missing: name the entry point that gets what comes to port 80, or set dnsChallenge.provider")
 		case !hasKey(e.EntryPoints, point):
 			c.add(at+".acme.httpChallenge.entryPoint", "is %s, which is no entry point: name one of %s", quoted(point), strings.Join(slices.Sorted(maps.Keys(e.EntryPoints)), ", "))
 		}
@@ -87,7 +93,9 @@ func (c *checker) acme(prefix string, r *ACMEResolver) {
 	if strings.ContainsAny(r.Email, " ,<>\r\n") || r.Email != "" && !strings.Contains(r.Email, "@") {
 		c.add(prefix+"email", "is %s: write one address such as ops@example.com", quoted(r.Email))
 	}
-	c.caServer(prefix+"caServer", r.CAServer)
+	// ACME messages are signed, but an attacker who can change responses can issue
+	// certificates.
+	c.protectedURL(prefix+"caServer", r.CAServer, LetsEncrypt)
 	hmac := r.EAB.HMACEncoded.Reveal()
 	switch {
 	case (r.EAB.KID == "") != (hmac == ""):
@@ -106,14 +114,12 @@ func validHMAC(text string) bool {
 	return err == nil
 }
 
-// caServer checks the URL of an ACME directory. It must be HTTPS except on
-// loopback: ACME messages are signed, but an attacker who can change responses
-// can issue certificates.
-func (c *checker) caServer(option, text string) {
+// protectedURL checks a URL that must be HTTPS except on loopback.
+func (c *checker) protectedURL(option, text, example string) {
 	u, err := url.Parse(text)
 	switch {
 	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "":
-		c.add(option, "is not a URL such as %s", LetsEncrypt)
+		c.add(option, "is not a URL such as %s", example)
 	case u.User != nil || u.Fragment != "":
 		c.add(option, "has a user name, a password or a part after #: take it out")
 	case u.Scheme == "http" && !loopbackHost(u.Hostname()):

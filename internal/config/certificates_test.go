@@ -18,7 +18,7 @@ func TestCertificatesResolvers(t *testing.T) {
 	}{
 		{"defaults", func(*config.Edge, *config.ACMEResolver) {}, ""},
 		{"no challenge", func(_ *config.Edge, r *config.ACMEResolver) { r.HTTPChallenge.EntryPoint = "" },
-			p + `httpChallenge.entryPoint is missing: name the entry point that gets what comes to port 80; other challenges are not supported`},
+			p + `httpChallenge.entryPoint is missing: name the entry point that gets what comes to port 80, or set dnsChallenge.provider`},
 		{"unknown entry point", func(_ *config.Edge, r *config.ACMEResolver) { r.HTTPChallenge.EntryPoint = "plain" },
 			p + `httpChallenge.entryPoint is "plain", which is no entry point: name one of web`},
 		{"key", func(_ *config.Edge, r *config.ACMEResolver) { r.KeyType = "DSA" },
@@ -81,7 +81,7 @@ func TestSecretOfMember(t *testing.T) {
 
 // TestOtherChallenges: what is not supported is not known, and said so.
 func TestOtherChallenges(t *testing.T) {
-	for _, option := range []string{"storage=acme.json", "tlschallenge=true", "dnschallenge.provider=route53"} {
+	for _, option := range []string{"storage=acme.json", "tlschallenge=true", "dnschallenge.delaybeforecheck=1s"} {
 		_, err := load(t, "--certificatesresolvers.le.acme."+option)
 		if err == nil || !strings.Contains(err.Error(), "unknown option") {
 			t.Errorf("%s: got %v", option, err)

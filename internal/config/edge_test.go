@@ -232,6 +232,13 @@ func resolverOptions() map[string]string {
 		p + "eab.hmacEncoded":          `secret ""`,
 		p + "preferredChain":           `string ""`,
 		p + "httpChallenge.entryPoint": `string ""`,
+
+		p + "dnsChallenge.provider": `string ""`, p + "dnsChallenge.resolvers": `list ""`, p + "dnsChallenge.namespaces": `list ""`,
+		p + "dnsChallenge.propagation.delayBeforeChecks": `duration "0s"`, p + "dnsChallenge.propagation.timeout": `duration "2m0s"`,
+		p + "dnsChallenge.propagation.disableANSChecks": `bool "false"`, p + "dnsChallenge.propagation.disableChecks": `bool "false"`,
+		p + "dnsChallenge.rfc2136.nameserver": `string ""`, p + "dnsChallenge.rfc2136.tsigKey": `string ""`,
+		p + "dnsChallenge.rfc2136.tsigAlgorithm": `string "hmac-sha256"`, p + "dnsChallenge.rfc2136.tsigSecretFile": `string ""`,
+		p + "dnsChallenge.acmeDNS.apiBase": `string ""`, p + "dnsChallenge.acmeDNS.accountsFile": `string ""`,
 	}
 }
 

@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"os"
 	"sync"
+	"time"
 
 	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/config"
 	"slipway.dev/slipway/internal/ingress/acme"
+	"slipway.dev/slipway/internal/ingress/acme/dns01"
 	"slipway.dev/slipway/internal/ingress/snapshot"
 )
 
@@ -30,15 +32,11 @@ func (p *ingressProvider) newFetcher(parts Parts) (*acme.Manager, error) {
 	}
 	resolvers := map[string]acme.Resolver{}
 	for name, given := range p.options.CertificatesResolvers {
-		roots, err := authorityRoots(given.ACME.CACertificate)
+		made, err := resolverOf(name, &given.ACME)
 		if err != nil {
-			return nil, fmt.Errorf("certificatesResolvers.%s.acme.caCertificate: %w", name, err)
+			return nil, err
 		}
-		resolvers[name] = acme.Resolver{
-			Directory: given.ACME.CAServer, Email: given.ACME.Email, Roots: roots, KeyType: given.ACME.KeyType,
-			BindingID: given.ACME.EAB.KID, BindingKey: given.ACME.EAB.HMACEncoded,
-			PreferredChain: given.ACME.PreferredChain, EntryPoint: given.ACME.HTTPChallenge.EntryPoint,
-		}
+		resolvers[name] = made
 	}
 	k := p.options.Providers.KubernetesIngress
 	// Owner separates edges of different IngressClasses in one namespace, as
@@ -53,6 +51,52 @@ func (p *ingressProvider) newFetcher(parts Parts) (*acme.Manager, error) {
 		},
 		Metrics: acme.NewMetrics(parts.metrics.For("acme")), Log: p.log,
 	}), nil
+}
+
+// resolverOf returns the resolver of valid options, and checks the files that they
+// name.
+func resolverOf(name string, given *config.ACMEResolver) (acme.Resolver, error) {
+	at := "certificatesResolvers." + name + ".acme."
+	roots, err := authorityRoots(given.CACertificate)
+	if err != nil {
+		return acme.Resolver{}, fmt.Errorf("%scaCertificate: %w", at, err)
+	}
+	made := acme.Resolver{
+		Directory: given.CAServer, Email: given.Email, Roots: roots, KeyType: given.KeyType,
+		BindingID: given.EAB.KID, BindingKey: given.EAB.HMACEncoded,
+		PreferredChain: given.PreferredChain, EntryPoint: given.HTTPChallenge.EntryPoint,
+	}
+	if given.DNSChallenge.Provider == "" {
+		return made, nil
+	}
+	dns := dnsOptions(&given.DNSChallenge)
+	if err := dns.Provider.Validate(); err != nil {
+		return acme.Resolver{}, fmt.Errorf("%sdnsChallenge: %w", at, err)
+	}
+	made.DNS = dns01.NewPublisher(dns)
+	return made, nil
+}
+
+// dnsOptions returns the options of DNS challenges.
+func dnsOptions(given *config.DNSChallenge) dns01.Options {
+	made := dns01.Options{
+		Resolvers: given.Resolvers,
+		Delay:     time.Duration(given.Propagation.DelayBeforeChecks), Timeout: time.Duration(given.Propagation.Timeout),
+	}
+	switch {
+	case given.Propagation.DisableChecks:
+		made.Check = dns01.CheckNone
+	case given.Propagation.DisableANSChecks:
+		made.Check = dns01.CheckResolvers
+	}
+	if given.Provider == config.ProviderRFC2136 {
+		made.Provider = &dns01.RFC2136{
+			Server: given.RFC2136.Nameserver, Key: given.RFC2136.TSIGKey, Algorithm: given.RFC2136.TSIGAlgorithm, SecretFile: given.RFC2136.TSIGSecretFile,
+		}
+	} else {
+		made.Provider = &dns01.AcmeDNS{API: given.AcmeDNS.APIBase, AccountsFile: given.AcmeDNS.AccountsFile}
+	}
+	return made
 }
 
 // lead runs while this replica is the leader and returns when ctx ends. Only

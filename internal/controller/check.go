@@ -3,6 +3,8 @@ package controller
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
 	"slipway.dev/slipway/internal/config"
 	"slipway.dev/slipway/internal/ingress/watch"
@@ -19,6 +21,11 @@ func Check(options *config.Edge) error {
 	problem := watch.Options{Namespaces: k.Namespaces, Selector: k.LabelSelector}.Validate()
 	if _, err := authorityRoots(k.CertAuthFilePath); err != nil {
 		problem = errors.Join(problem, fmt.Errorf("providers.kubernetesIngress.certAuthFilePath: %w", err))
+	}
+	for _, name := range slices.Sorted(maps.Keys(options.CertificatesResolvers)) {
+		given := options.CertificatesResolvers[name]
+		_, err := resolverOf(name, &given.ACME)
+		problem = errors.Join(problem, err)
 	}
 	return problem
 }

@@ -176,9 +176,10 @@ func (p *ingressProvider) controllerOptions(metrics *observe.Metrics) ingress.Op
 // edge agree.
 func resolveOptions(options *config.Edge, home string) resolve.Options {
 	k := options.Providers.KubernetesIngress
-	resolvers := map[string]bool{}
-	for name := range options.CertificatesResolvers {
-		resolvers[name] = true
+	resolvers := map[string]resolve.CertificateResolver{}
+	for name, given := range options.CertificatesResolvers {
+		dns := given.ACME.DNSChallenge
+		resolvers[name] = resolve.CertificateResolver{Wildcards: dns.Provider != "", Namespaces: dns.Namespaces}
 	}
 	encrypted := map[string]bool{}
 	for name := range options.EntryPoints {

@@ -3,7 +3,6 @@ package acme
 import (
 	"encoding/json"
 	"fmt"
-	"net"
 	"net/netip"
 	"os"
 	"os/exec"
@@ -11,8 +10,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"golang.org/x/net/dns/dnsmessage"
 
 	"slipway.dev/slipway/internal/edge/pkitest"
 	"slipway.dev/slipway/internal/must"
@@ -66,40 +63,4 @@ func write(t *testing.T, path string, text []byte) string {
 	t.Helper()
 	must.Do(t, os.WriteFile(path, text, 0o600))
 	return path
-}
-
-// startNames runs a DNS server that gives every name one address.
-func startNames(t *testing.T, at, answer netip.Addr) string {
-	t.Helper()
-	conn := must.Get(net.ListenPacket("udp", netip.AddrPortFrom(at, 5353).String()))(t)
-	programs.Background(t, func() {
-		buffer := make([]byte, 4096)
-		for {
-			n, from, err := conn.ReadFrom(buffer)
-			if err != nil {
-				return
-			}
-			if reply, err := nameReply(buffer[:n], answer); err == nil {
-				_, _ = conn.WriteTo(reply, from) // who does not get it asks again
-			}
-		}
-	}, func() { _ = conn.Close() })
-	return conn.LocalAddr().String()
-}
-
-func nameReply(query []byte, answer netip.Addr) ([]byte, error) {
-	var message dnsmessage.Message
-	if err := message.Unpack(query); err != nil {
-		return nil, err
-	}
-	message.Response, message.RecursionAvailable, message.Additionals = true, true, nil
-	for _, question := range message.Questions {
-		if question.Type == dnsmessage.TypeA {
-			message.Answers = append(message.Answers, dnsmessage.Resource{
-				Header: dnsmessage.ResourceHeader{Name: question.Name, Class: question.Class, TTL: 1},
-				Body:   &dnsmessage.AResource{A: answer.As4()},
-			})
-		}
-	}
-	return message.Pack()
 }

@@ -132,7 +132,7 @@ func (w *world) testBrokenAuthority(t *testing.T) {
 	w.serve(t, "shop", "other", map[string]string{"certresolver": "le"}, "other.example")
 	w.serve(t, "shop", "unknown", map[string]string{"certresolver": "nobody"}, "unknown.example")
 	w.awaitEvent(t, "shop", "broken", "RefusedNotReady", "the certificate for broken.example could not be issued by the resolver broken")
-	w.awaitEvent(t, "shop", "unknown", "RefusedNotFound", `there is no resolver "nobody": the options of the edge have brief, broken, le`)
+	w.awaitEvent(t, "shop", "unknown", "RefusedNotFound", `there is no resolver "nobody": the options of the edge have auth, brief, broken, dns, le, slow`)
 	for _, r := range w.replicas {
 		if status, body, err := r.get(t.Context(), "broken.example"); status != 200 || body != "hello" {
 			t.Errorf("%s: %d %q %v", r.At, status, body, err)
@@ -165,9 +165,11 @@ func (w *world) testRestart(t *testing.T) {
 }
 
 // testLeaderKilled: when the leader is killed in the middle of an order, the
-// other replica fetches the certificate.
+// other replica fetches the certificate, and removes the record that was left. One
+// that stops in the middle of an order leaves none.
 func (w *world) testLeaderKilled(t *testing.T) {
 	leader := w.leader(t)
+	record := w.holdRecord(t)
 	asked := w.balancer.holdAll()
 	w.serve(t, "shop", "orphan", map[string]string{"certresolver": "le"}, "orphan.example")
 	select {
@@ -183,4 +185,7 @@ func (w *world) testLeaderKilled(t *testing.T) {
 	if got, err := w.replicas[0].fetched(t.Context(), "cart.example"); err != nil {
 		t.Errorf("%v, %v", got, err)
 	}
+	w.heldRecord(t, record)
+	w.replicas[0].Stop(t)
+	w.awaitNoRecords(t, "_acme-challenge.held.example.")
 }

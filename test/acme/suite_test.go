@@ -1,6 +1,8 @@
 // Package acme shows that certificates are fetched by ACME for any number of
 // replicas: the built binary, a real API server, and pebble, the test server of
-// Let's Encrypt, which looks for the answers to its challenges itself.
+// Let's Encrypt, which looks for the answers to its challenges itself. Names are
+// those of BIND, which the edges write TXT records to; acme-dns is a stand-in with
+// its documented API.
 //
 // Two edges stand behind one address, as they do behind a Service: whoever asks
 // there gets one or the other.
@@ -23,6 +25,8 @@ func TestCertificates(t *testing.T) {
 	w := newWorld(t)
 	t.Run("order", w.testOrder)
 	t.Run("domains", w.testDomains)
+	t.Run("wildcard", w.testWildcard)
+	t.Run("acme-dns", w.testAcmeDNS)
 	t.Run("renewal", w.testRenewal)
 	t.Run("foreign host", w.testForeignHost)
 	t.Run("broken authority", w.testBrokenAuthority)

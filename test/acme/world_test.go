@@ -39,7 +39,10 @@ type world struct {
 	balancer *balancer
 	// authority gives certificates for long, brief for seconds.
 	authority, brief *pebble
-	options          []string
+	// names is the DNS server of all, auth that of delegated challenges.
+	names   *nameServer
+	auth    *acmeDNS
+	options []string
 	// kubeconfig is that of an account with the rights of deploy/rbac.
 	kubeconfig string
 	replicas   []*replica
@@ -49,9 +52,10 @@ type world struct {
 func newWorld(t *testing.T) *world {
 	w := &world{t: t, binary: binary.Path(t), cluster: kubetest.Start(t, kubetest.WithoutNode())}
 	first, second := hostOf(1), hostOf(2)
-	names := startNames(t, hostOf(5), hostOf(6))
-	w.authority = startPebble(t, hostOf(7), 24*time.Hour, names)
-	w.brief = startPebble(t, hostOf(8), shortLife, names)
+	w.names = startBIND(t, hostOf(6), hostOf(9))
+	w.auth = startAcmeDNS(t, hostOf(9))
+	w.authority = startPebble(t, hostOf(7), 24*time.Hour, w.names.address)
+	w.brief = startPebble(t, hostOf(8), shortLife, w.names.address)
 	w.balancer = startBalancer(t, hostOf(6), netip.AddrPortFrom(first, edgeprocess.PlainPort).String(), netip.AddrPortFrom(second, edgeprocess.PlainPort).String())
 	const resolver = "--certificatesResolvers.%s.acme."
 	for name, of := range map[string]*pebble{"le": w.authority, "brief": w.brief, "broken": nil} {
@@ -63,6 +67,7 @@ func newWorld(t *testing.T) *world {
 			w.options = append(w.options, at+"caServer=https://127.0.7.99:1/dir")
 		}
 	}
+	w.options = append(w.options, w.dnsOptions(t)...)
 	w.kubeconfig = w.account(t)
 	w.backend = startBackend(t, w.cluster.PodNetwork.Addr().Next())
 	for _, address := range []netip.Addr{first, second} {
@@ -130,7 +135,7 @@ spec:
   rules:
 `, name, w.backend.Addr(), w.backend.Port(), annotated(annotations))
 	for _, host := range hosts {
-		text += fmt.Sprintf("  - {host: %s, http: {paths: [{path: /, pathType: Prefix, backend: {service: {name: %s, port: {number: 80}}}}]}}\n", host, name)
+		text += fmt.Sprintf("  - {host: %q, http: {paths: [{path: /, pathType: Prefix, backend: {service: {name: %s, port: {number: 80}}}}]}}\n", host, name)
 	}
 	w.cluster.Apply(t, namespace, text)
 }

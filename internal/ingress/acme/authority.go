@@ -17,6 +17,8 @@ import (
 
 	"github.com/mholt/acmez/v3"
 	"github.com/mholt/acmez/v3/acme"
+
+	"slipway.dev/slipway/internal/ingress/acme/dns01"
 )
 
 // authority orders certificates from one ACME server. It is not safe for
@@ -50,16 +52,23 @@ func (a *authority) client(ctx context.Context) (*acmez.Client, error) {
 			Directory: a.resolver.Directory, UserAgent: a.manager.options.Agent,
 			HTTPClient: &http.Client{Transport: a.transport, Timeout: exchangeTimeout},
 		},
-		ChallengeSolvers: map[string]acmez.Solver{
-			acme.ChallengeTypeHTTP01: &challengeSolver{manager: a.manager, entryPoint: a.resolver.EntryPoint},
-		},
+		ChallengeSolvers: a.solvers(),
 	}, nil
+}
+
+// solvers returns the solver of the one type of challenges that is configured.
+func (a *authority) solvers() map[string]acmez.Solver {
+	if a.resolver.DNS != nil {
+		return map[string]acmez.Solver{acme.ChallengeTypeDNS01: &recordSolver{authority: a, records: map[string]dns01.Record{}}}
+	}
+	return map[string]acmez.Solver{acme.ChallengeTypeHTTP01: &challengeSolver{manager: a.manager, entryPoint: a.resolver.EntryPoint}}
 }
 
 // obtain implements issuer. An account that the authority has lost is registered
 // again, once, and a Retry-After becomes part of the error.
 func (a *authority) obtain(ctx context.Context, hosts []string, replaces *x509.Certificate) (*issued, error) {
 	a.transport.reset()
+	a.removeLeftRecords(ctx)
 	fresh, err := a.tryObtain(ctx, hosts, replaces)
 	if problem := (acme.Problem{}); errors.As(err, &problem) && problem.Type == acme.ProblemTypeAccountDoesNotExist {
 		// The authority has lost the account, not we.

@@ -101,7 +101,7 @@ func (m *Manager) tryUpdateChallenges(ctx context.Context, change func(entries m
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	client := m.cluster.Client.CoreV1().Secrets(m.cluster.Namespace)
-	found, err := client.Get(ctx, certrequest.ChallengesSecret, metav1.GetOptions{})
+	found, err := m.challengesSecret(ctx)
 	if apierrors.IsNotFound(err) {
 		made := &corev1.Secret{
 			ObjectMeta: metav1.ObjectMeta{Name: certrequest.ChallengesSecret, Labels: map[string]string{
@@ -118,9 +118,6 @@ func (m *Manager) tryUpdateChallenges(ctx context.Context, change func(entries m
 	if err != nil {
 		return err
 	}
-	if found.Labels[certrequest.PurposeLabel] != certrequest.PurposeChallenges {
-		return errNotOurs
-	}
 	next := found.DeepCopy()
 	if next.Data == nil {
 		next.Data = map[string][]byte{}
@@ -131,6 +128,15 @@ func (m *Manager) tryUpdateChallenges(ctx context.Context, change func(entries m
 	}
 	_, err = client.Update(ctx, next, metav1.UpdateOptions{FieldManager: fieldManager})
 	return err
+}
+
+// challengesSecret reads the Secret of challenges.
+func (m *Manager) challengesSecret(ctx context.Context) (*corev1.Secret, error) {
+	found, err := m.cluster.Client.CoreV1().Secrets(m.cluster.Namespace).Get(ctx, certrequest.ChallengesSecret, metav1.GetOptions{})
+	if err == nil && found.Labels[certrequest.PurposeLabel] != certrequest.PurposeChallenges {
+		return nil, errNotOurs
+	}
+	return found, err
 }
 
 // sameEntries reports whether two sets of challenges are equal.

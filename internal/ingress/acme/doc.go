@@ -1,5 +1,5 @@
 // Package acme issues the certificates that Ingresses request from authorities
-// that speak ACME (RFC 8555), with HTTP-01 challenges, and renews them.
+// that speak ACME (RFC 8555), with HTTP-01 or DNS-01 challenges, and renews them.
 //
 // Everything that outlives a request is in the cluster: certificates in Secrets
 // of the namespaces that request them, the account of each resolver and the
@@ -15,7 +15,10 @@
 //     ordered for it, so that a missing right does not use up an authority's
 //     limits;
 //   - an authority is asked to validate only when this replica serves the
-//     challenge, and the others had time to read it;
+//     challenge, and the others had time to read it; for DNS-01, when name servers
+//     have the TXT record;
+//   - a TXT record is removed after its order, and that of an interrupted order by
+//     the next leader;
 //   - an order that fails becomes an Event on each Ingress that requests it, and
 //     is retried after a minute, then with exponential backoff up to six hours;
 //     the Retry-After of an authority is obeyed;
@@ -34,5 +37,5 @@
 //	secrets  get, list, watch, create, update    in the edge's own namespace
 //
 // See decision 0012 in docs/decisions: certificates by ACME in Secrets, with
-// acmez and not certmagic.
+// acmez and not certmagic; and decision 0043: DNS challenges by two protocols.
 package acme

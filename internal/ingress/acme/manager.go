@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"slipway.dev/slipway/api/refusal"
+	"slipway.dev/slipway/internal/ingress/acme/dns01"
 	"slipway.dev/slipway/internal/ingress/certrequest"
 	"slipway.dev/slipway/internal/ingress/snapshot"
 	"slipway.dev/slipway/internal/kube"
@@ -32,8 +33,10 @@ type Resolver struct {
 	BindingKey secret.Text
 	// PreferredChain is the common name of a root; empty is the authority's choice.
 	PreferredChain string
-	// EntryPoint serves the challenges.
+	// EntryPoint serves HTTP-01 challenges; empty with DNS.
 	EntryPoint string
+	// DNS publishes DNS-01 challenges; nil with EntryPoint.
+	DNS *dns01.Publisher
 }
 
 // Options are what a Manager needs.
@@ -170,6 +173,7 @@ func (m *Manager) Lead(ctx context.Context) {
 		working.Go(func() {
 			authority := newAuthority(m, name, resolver)
 			defer authority.close()
+			authority.removeLeftRecords(ctx)
 			newIssuerWorker(m, name, &secretStore{manager: m, resolver: resolver}, authority).run(ctx)
 		})
 	}

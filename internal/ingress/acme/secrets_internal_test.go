@@ -28,7 +28,7 @@ import (
 func TestSecrets(t *testing.T) {
 	cluster := kubetest.Start(t, kubetest.WithoutNode())
 	for name, test := range map[string]func(*testing.T, *Manager, string){
-		"keep": testKeep, "not ours": testNotOurs, "sweep": testSweep, "account": testAccount, "challenges": testChallenges,
+		"keep": testKeep, "not ours": testNotOurs, "sweep": testSweep, "account": testAccount, "challenges": testChallenges, "records": testRecords,
 	} {
 		t.Run(name, func(t *testing.T) {
 			namespace := cluster.Namespace(t)

@@ -41,12 +41,16 @@ func (m *Manager) sweepAll(ctx context.Context) {
 	}
 }
 
-// sweepChallenges removes the challenges of orders that were interrupted.
+// sweepChallenges removes the challenges of orders that were interrupted. The
+// worker of a resolver removes those that have a TXT record, with the record.
 func (m *Manager) sweepChallenges(ctx context.Context) error {
 	now := time.Now()
 	return m.updateChallenges(ctx, func(entries map[string][]byte) {
 		for token, value := range entries {
 			entry, err := certrequest.DecodeChallenge(value)
+			if m.options.Resolvers[entry.Resolver].DNS != nil {
+				continue
+			}
 			if err != nil || now.Sub(entry.Created) > m.timing.keepChallenges {
 				delete(entries, token)
 			}

@@ -24,13 +24,19 @@ const ChallengePath = "/.well-known/acme-challenge/"
 // each host, and the orders of a resolver run one after the other.
 const maxChallenges = 1000
 
-// Challenge is the response that an authority expects from a host. Its JSON form
-// is shared between replicas of different versions.
+// Challenge is the response that an authority expects from a host, or the TXT
+// record that it expects there. Its JSON form is shared between replicas of
+// different versions.
 type Challenge struct {
 	Host string `json:"host"`
 	// EntryPoint receives the request of the authority.
-	EntryPoint       string `json:"entryPoint"`
+	EntryPoint string `json:"entryPoint"`
+	// KeyAuthorization is the body of the response, or the text of the record.
 	KeyAuthorization string `json:"answer"`
+	// Record is the name of the TXT record of a DNS-01 challenge, and Resolver the
+	// one whose provider has written it. Both are empty for HTTP-01.
+	Record   string `json:"record,omitempty"`
+	Resolver string `json:"resolver,omitempty"`
 	// Created is when it was written, so that abandoned ones can be swept.
 	Created time.Time `json:"created"`
 }
@@ -66,22 +72,26 @@ func ChallengeRules(namespace string, data map[string][]byte) (rules []*route.Ru
 			break
 		}
 		rule, err := challengeRule(namespace, token, data[token])
-		if err != nil {
+		switch {
+		case err != nil:
 			bad = append(bad, fmt.Sprintf("%s: %v", token, err))
-			continue
+		case rule != nil:
+			rules = append(rules, rule)
 		}
-		rules = append(rules, rule)
 	}
 	return rules, bad
 }
 
 // challengeRule returns a rule for one path of one host that wins over all
 // others: redirects have a lower priority, and a rule without an age is older
-// than all others.
+// than all others. A DNS-01 challenge has none.
 func challengeRule(namespace, token string, value []byte) (*route.Rule, error) {
 	c, err := DecodeChallenge(value)
 	if err != nil {
 		return nil, err
+	}
+	if c.Record != "" {
+		return nil, nil
 	}
 	if _, wildcard := route.WildcardParent(c.Host); c.Host == "" || wildcard || c.EntryPoint == "" {
 		return nil, fmt.Errorf("it is for no host or no entry point")

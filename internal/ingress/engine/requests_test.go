@@ -19,7 +19,7 @@ import (
 func fetchingTown(t *testing.T) *town {
 	facts := snapshot.New()
 	return &town{t, facts, engine.New(facts, resolve.Options{
-		StrictPrefix: true, Resolvers: map[string]bool{"le": true}, Home: "slipway",
+		StrictPrefix: true, Resolvers: map[string]resolve.CertificateResolver{"le": {}}, Home: "slipway",
 	}), route.NewIndex()}
 }
 

@@ -26,8 +26,8 @@ func (r *resolver) readRequests(supplied map[string]bool) {
 		return
 	}
 	name := strings.ToLower(written) // as the options have it
-	if !r.options.Resolvers[name] {
-		fault := r.refuseResolver(written)
+	configured, fault := r.findResolver(name, written)
+	if fault != nil {
 		r.closeUncovered(func(string) *refusal.Refusal { return fault })
 		return
 	}
@@ -39,10 +39,10 @@ func (r *resolver) readRequests(supplied map[string]bool) {
 				return true
 			}
 			_, wildcard := route.WildcardParent(host)
-			if wildcard {
-				wildcards[host] = r.refuseWildcard(host)
+			if wildcard && !configured.Wildcards {
+				wildcards[host] = r.refuseWildcard(host, name)
 			}
-			return wildcard
+			return wildcard && !configured.Wildcards
 		})
 		switch {
 		case len(hosts) == 0:
@@ -54,6 +54,21 @@ func (r *resolver) readRequests(supplied map[string]bool) {
 			r.request(name, hosts)
 		}
 	}
+}
+
+// findResolver returns a resolver, or refuses one that is unknown or not for this
+// namespace.
+func (r *resolver) findResolver(name, written string) (CertificateResolver, *refusal.Refusal) {
+	found, known := r.options.Resolvers[name]
+	switch {
+	case !known:
+		return found, r.refuseResolver(written)
+	case len(found.Namespaces) > 0 && !slices.Contains(found.Namespaces, r.source.Namespace):
+		return found, r.refuseHere(r.settings.certResolverField, refusal.NotAllowed,
+			"the namespace %s may not use the resolver %s: add it to certificatesResolvers.%s.acme.dnsChallenge.namespaces in the options of the edge, or use another resolver",
+			r.source.Namespace, name, name)
+	}
+	return found, nil
 }
 
 // refuseResolver refuses an unknown resolver and lists those that are configured.
@@ -92,9 +107,9 @@ func (r *resolver) wanted() [][]string {
 
 // refuseWildcard refuses a wildcard host: authorities validate wildcards by DNS-01
 // only (RFC 8555, section 7.1.3).
-func (r *resolver) refuseWildcard(host string) *refusal.Refusal {
+func (r *resolver) refuseWildcard(host, resolver string) *refusal.Refusal {
 	return r.refuseHere(r.settings.certResolverField, refusal.Unsupported,
-		"a certificate for %s needs a challenge by DNS, which is not supported: name a Secret for it in spec.tls", host)
+		"a certificate for %s needs a challenge by DNS, and the resolver %s has one by HTTP: set certificatesResolvers.<name>.acme.dnsChallenge in the options of the edge and name that resolver, or name a Secret for the host in spec.tls", host, resolver)
 }
 
 // request adds a certificate request, and uses the certificate if it is stored

@@ -27,7 +27,7 @@ func requesting(resolver string, hosts ...string) *networkingv1.Ingress {
 }
 
 func fetching() resolve.Options {
-	return resolve.Options{Resolvers: map[string]bool{"le": true, "own": true}}
+	return resolve.Options{Resolvers: map[string]resolve.CertificateResolver{"le": {}, "own": {}}}
 }
 
 // requested lists requests as resolver, hosts and whether they are pending.
@@ -68,6 +68,38 @@ func TestRequests(t *testing.T) {
 	wantRequests(t, site, "le a.example.com NotReady")
 	wantTold(t, site, "spec.tls[0].secretName NotFound", "spec.tls[1].secretName NotFound", resolverField+" Unsupported")
 	if got := closedPaths(site); !slices.Equal(got, []string{"*.wild.example.com"}) {
+		t.Errorf("closed: %q", got)
+	}
+}
+
+// TestRequestedWildcards: a resolver with DNS challenges requests them, alone and
+// together with their domain.
+func TestRequestedWildcards(t *testing.T) {
+	options := resolve.Options{Resolvers: map[string]resolve.CertificateResolver{"dns": {Wildcards: true, Namespaces: []string{"shop"}}}}
+	site := resolved(snapshotOf(requesting("dns", "*.wild.example.com", "wild.example.com"), serviceOf("app")), options)
+	wantRequests(t, site, "dns *.wild.example.com NotReady", "dns wild.example.com NotReady")
+	wantTold(t, site)
+	ingress := requesting("dns", "a.example.com")
+	ingress.Annotations[router+"tls.domains.0.main"] = "example.com"
+	ingress.Annotations[router+"tls.domains.0.sans"] = "*.example.com"
+	site = resolved(snapshotOf(ingress, serviceOf("app")), options)
+	wantRequests(t, site, "dns example.com,*.example.com NotReady")
+	if got := closedPaths(site); len(got) > 0 {
+		t.Errorf("closed: %q", got)
+	}
+}
+
+// TestResolverOfOtherNamespace: a resolver for other namespaces requests nothing, and
+// the refusal names the option.
+func TestResolverOfOtherNamespace(t *testing.T) {
+	options := resolve.Options{Resolvers: map[string]resolve.CertificateResolver{"dns": {Wildcards: true, Namespaces: []string{"platform"}}}}
+	site := resolved(snapshotOf(requesting("dns", "a.example.com"), serviceOf("app")), options)
+	wantRequests(t, site)
+	wantTold(t, site, resolverField+" NotAllowed")
+	if message := site.Refusals[0].Message; !strings.Contains(message, "certificatesResolvers.dns.acme.dnsChallenge.namespaces") {
+		t.Error(message)
+	}
+	if got := closedPaths(site); !slices.Equal(got, []string{"a.example.com"}) {
 		t.Errorf("closed: %q", got)
 	}
 }

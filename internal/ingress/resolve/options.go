@@ -37,8 +37,8 @@ type Options struct {
 	// EntryPoints are the entry points, and whether requests can come encrypted
 	// there.
 	EntryPoints map[string]bool
-	// Resolvers are the names of the configured certificate resolvers.
-	Resolvers map[string]bool
+	// Resolvers are the configured certificate resolvers by name.
+	Resolvers map[string]CertificateResolver
 	// Home is the namespace of the edge itself, which has the Secret of ACME
 	// challenges; empty without a resolver.
 	Home string
@@ -46,4 +46,13 @@ type Options struct {
 	Gateways GatewayOptions
 	// Zone is where this replica runs, for topology hints; empty when unknown.
 	Zone string
+}
+
+// CertificateResolver is the part of a certificate resolver that decides who may use
+// it, and for which hosts.
+type CertificateResolver struct {
+	// Wildcards is set for DNS challenges: no other proves a wildcard.
+	Wildcards bool
+	// Namespaces may use it; empty means all.
+	Namespaces []string
 }

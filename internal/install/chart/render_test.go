@@ -1,6 +1,7 @@
 package chart_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -142,6 +143,20 @@ func TestRuntimeRenders(t *testing.T) {
 				t.Errorf("the ports of internal-router are %v", ports)
 			}
 		})
+	}
+}
+
+// TestEdgeCredentials: the Secret with credentials of DNS challenges is mounted where
+// the description says, and only if it is named.
+func TestEdgeCredentials(t *testing.T) {
+	for secret, mounted := range map[string]bool{"": false, "dns-credentials": true} {
+		edge := find(t, render(t, runtimeChart, flagSet{set: joined("edge.certificates.credentialsSecret=" + secret)}), "Deployment", "slipway-edge")
+		text := string(must.Get(json.Marshal(edge.Object["spec"]))(t))
+		for _, part := range []string{`"mountPath":"/etc/slipway-acme","name":"acme","readOnly":true`, `"name":"acme","secret":{"defaultMode":288,"secretName":"dns-credentials"}`} {
+			if strings.Contains(text, part) != mounted {
+				t.Errorf("with the Secret %q: %s is %v", secret, part, !mounted)
+			}
+		}
 	}
 }
 
