@@ -9,6 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"slipway.dev/slipway/internal/access/mode"
+	"slipway.dev/slipway/internal/agent/sharedrepo"
+	"slipway.dev/slipway/internal/gitops/source/remote"
 	"slipway.dev/slipway/internal/preflight"
 )
 
@@ -25,6 +27,12 @@ func (r *platformRuntime) preflight(ctx context.Context) (preflight.World, prefl
 	}}
 	r.setAccessMode(ctx, &options.Settings)
 	options.Git.Repository = r.membership.GitSettings().GetSharedRepository()
+	// The same lookup as that of a fetch, so that the checks predict its result.
+	if location, err := sharedrepo.Parse(options.Git.Repository); err == nil {
+		if at, err := remote.ParseAddress(location.RepoURL); err == nil {
+			options.Git.CAs = r.credentials.CertificateAuthorities(at.HostPort())
+		}
+	}
 	// Without credentials their checks are skipped: setting them is a later
 	// step of the installation.
 	if provider, _, err := r.integrations.Provider(ctx); err == nil {

@@ -13,21 +13,16 @@ import (
 	"slipway.dev/slipway/internal/wire"
 )
 
-// gitRoots returns the CAs for Git servers.
+// gitRoots returns the CAs that a runtime verifies Git servers with: those that
+// are configured for the server, or else the system's. Those of the platform
+// and of the runtime's own host are no part of them.
 func (in *CheckContext) gitRoots() (*x509.CertPool, error) {
 	if len(in.Git.CAs) == 0 {
-		return in.Roots, nil
+		return nil, nil
 	}
-	pool, err := x509.SystemCertPool()
-	if err != nil {
-		pool = x509.NewCertPool()
-	}
-	// The roots of the World replace the system's, and Git's CAs are added.
-	if in.Roots != nil {
-		pool = in.Roots.Clone()
-	}
+	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(in.Git.CAs) {
-		return nil, errors.New("the CA file for Git contains no certificate")
+		return nil, errors.New("the configuration of CAs for Git contains no certificate")
 	}
 	return pool, nil
 }

@@ -62,7 +62,8 @@ type World struct {
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 	// Resolver is nil for the system's resolver.
 	Resolver Resolver
-	// Roots verify certificates of hosts; nil means the system's CAs.
+	// Roots verify certificates of hosts other than Git servers; nil means the
+	// system's CAs.
 	Roots *x509.CertPool
 	// Proxy is used for requests that leave the network: to the platform,
 	// registries and Git servers. Nil means the environment.
@@ -98,7 +99,8 @@ type GitAccess struct {
 	// Token and Username are the runtime's credentials.
 	Token    secret.Text
 	Username string
-	// CAs are PEM certificates of CAs to trust in addition to the system's.
+	// CAs are PEM certificates that verify the Git server instead of the
+	// system's, as the runtime does.
 	CAs []byte
 }
 
