@@ -16,6 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"slipway.dev/slipway/internal/agent/sharedrepo"
 	"slipway.dev/slipway/internal/gitops/inspect"
 	"slipway.dev/slipway/internal/gitops/tracking"
 	"slipway.dev/slipway/internal/wire/runtimev1"
@@ -55,7 +56,7 @@ func (s *Service) ConfigureAsApplication(ctx context.Context, _ *connect.Request
 	}
 	application, commit, err := s.options.Configure(ctx)
 	if err != nil {
-		return nil, s.toConnectError(err, tracking.App{Namespace: s.options.ControlNamespace})
+		return nil, s.toConnectError(sharedrepo.ToConnectError(err), tracking.App{Namespace: s.options.ControlNamespace})
 	}
 	return connect.NewResponse(&runtimev1.ConfigureAsApplicationResponse{Application: application, Commit: commit}), nil
 }

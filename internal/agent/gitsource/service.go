@@ -16,8 +16,6 @@ import (
 	"slipway.dev/slipway/internal/access/token"
 	"slipway.dev/slipway/internal/agent/integration"
 	"slipway.dev/slipway/internal/agent/sharedrepo"
-	"slipway.dev/slipway/internal/gitops/source/remote"
-	"slipway.dev/slipway/internal/gitprovider"
 	"slipway.dev/slipway/internal/wire/permission"
 	"slipway.dev/slipway/internal/wire/runtimev1"
 	"slipway.dev/slipway/internal/wire/runtimev1/runtimev1connect"
@@ -85,32 +83,15 @@ func invalid(format string, args ...any) error {
 // toConnectError maps an error to the code that decides whether a client
 // retries.
 func toConnectError(err error) error {
+	err = sharedrepo.ToConnectError(err)
 	var already *connect.Error
 	if err == nil || errors.As(err, &already) {
 		return err
 	}
-	var notReady *sharedrepo.NotReadyError
-	var rejected *remote.RejectedError
-	var path *sharedrepo.PathError
-	var failure *remote.Failure
-	var provider *gitprovider.Error
 	// Errors of types that are not listed are internal: their text is not
 	// written for users.
 	code := connect.CodeInternal
 	switch {
-	case errors.As(err, &notReady), errors.As(err, &rejected), errors.As(err, &path):
-		code = connect.CodeFailedPrecondition
-	case errors.As(err, &failure):
-		code = connect.CodeFailedPrecondition
-		if failure.Reason == remote.Unreachable {
-			code = connect.CodeUnavailable
-		}
-	case errors.As(err, &provider):
-		code = connect.CodeFailedPrecondition
-		// Clients retry Unavailable and show FailedPrecondition.
-		if provider.Retryable() {
-			code = connect.CodeUnavailable
-		}
 	case apierrors.IsForbidden(err):
 		code = connect.CodeFailedPrecondition
 	case errors.Is(err, context.DeadlineExceeded):

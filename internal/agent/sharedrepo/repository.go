@@ -88,7 +88,7 @@ func (r *Repository) explain(err error) error {
 	if _, ok := errors.AsType[*objects.TooLarge](err); ok {
 		return fmt.Errorf("the Shared Configuration Repository %s is too large (%w): keep it in a repository of its own", r.address, err)
 	}
-	return fmt.Errorf("the Shared Configuration Repository %s: %w", r.address, err)
+	return repositoryError{fmt.Errorf("the Shared Configuration Repository %s: %w", r.address, err)}
 }
 
 // View calls look with the files of the newest commit, and returns its id;
