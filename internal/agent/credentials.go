@@ -19,6 +19,10 @@ import (
 // reason, which the Applications of its repository or cluster show.
 func (a *agent) updateSecrets(secrets []*corev1.Secret) {
 	a.clusters.Update(secrets)
+	if a.runtime != nil {
+		// The Shared Configuration Repository has a file for each cluster.
+		a.runtime.sharedRepository.Changed()
+	}
 	// The fixed order keeps log lines and conditions stable.
 	slices.SortFunc(secrets, func(x, y *corev1.Secret) int { return cmp.Compare(x.Name, y.Name) })
 	seen, present := map[types.NamespacedName]bool{}, map[types.UID]bool{}

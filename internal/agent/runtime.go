@@ -158,7 +158,8 @@ func (a *agent) newRuntime(given RuntimeOptions) (*platformRuntime, error) {
 	r.sharedRepository = sharedrepo.NewController(sharedrepo.ControllerOptions{
 		Cluster: a.options.Cluster, Runtime: given.Name, Namespace: namespace, Settings: r.membership.GitSettings,
 		Access: r.integrations.RuntimeAccess, Create: r.integrations.CreateRepository,
-		Chart: given.Chart, Folder: filepath.Join(given.Folder, "shared-repository"), Log: a.log,
+		Clusters: a.clusters.Servers,
+		Chart:    given.Chart, Folder: filepath.Join(given.Folder, "shared-repository"), Log: a.log,
 	})
 	r.gitSources = gitsource.New(gitsource.Options{
 		SharedRepository: r.sharedRepository, Integrations: r.integrations, WebhookURL: r.webhookURL, WebhookSecret: a.options.WebhookSecret, Log: a.log,

@@ -21,6 +21,8 @@ type Registry struct {
 
 	mu    sync.Mutex
 	specs []*ClusterSpec
+	// known is set as soon as the Secrets were read once.
+	known bool
 	// local is the Secret about the own cluster, which only gives it labels;
 	// nil if there is none.
 	local *ClusterSpec
@@ -52,7 +54,7 @@ func (b *Registry) Update(secrets []*corev1.Secret) {
 	})
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.specs, b.local, b.refused = nil, nil, nil
+	b.specs, b.local, b.refused, b.known = nil, nil, nil, true
 	// names has the accepted addresses and names, each with its Secret.
 	names := map[string]string{}
 	for _, one := range mine {
@@ -97,6 +99,18 @@ func (b *Registry) read() ([]*ClusterSpec, <-chan struct{}) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return slices.Clone(b.specs), b.changed
+}
+
+// Servers returns the addresses of the clusters by name; false before the
+// Secrets were read once.
+func (b *Registry) Servers() (map[string]string, bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	servers := make(map[string]string, len(b.specs))
+	for _, one := range b.specs {
+		servers[one.Name] = one.Server
+	}
+	return servers, b.known
 }
 
 // find returns the cluster with a name or an address; nil if there is none.

@@ -18,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"slipway.dev/slipway/api/argo/v1alpha1"
+	"slipway.dev/slipway/internal/agent/sharedrepo"
 	"slipway.dev/slipway/internal/gitops/project"
 	"slipway.dev/slipway/internal/kube"
 	"slipway.dev/slipway/internal/secret"
@@ -196,6 +197,10 @@ func (s *Service) checkUnused(ctx context.Context, entry *ClusterSpec) error {
 	}
 	var users []string
 	for _, app := range apps {
+		// Our own Application for the cluster goes with it.
+		if app.Labels[sharedrepo.EntityLabel] == sharedrepo.EntityConfig {
+			continue
+		}
 		to := app.Spec.Destination
 		// The address wins over the name, as in the reconcile loop.
 		if strings.TrimSuffix(to.Server, "/") == entry.Server || to.Server == "" && to.Name == entry.Name {

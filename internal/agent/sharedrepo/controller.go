@@ -51,6 +51,9 @@ type ControllerOptions struct {
 	// Create creates a repository at the provider. If it is nil the repository
 	// must exist.
 	Create func(ctx context.Context, repoURL string) error
+	// Clusters returns the addresses of the managed clusters by name; false
+	// before they are known. It may be nil for a runtime without any.
+	Clusters func() (map[string]string, bool)
 	// Chart returns the chart that the runtime is installed from; nil where
 	// that is unknown.
 	Chart func(ctx context.Context) (Chart, error)
@@ -75,6 +78,7 @@ func NotReady(format string, args ...any) *NotReadyError {
 type Controller struct {
 	options ControllerOptions
 	ready   atomic.Pointer[Location] // nil: none
+	problem atomic.Pointer[error]    // nil: none
 	// changed holds one signal at most.
 	changed chan struct{}
 
@@ -106,6 +110,16 @@ func (h *Controller) ReadyRepository() string {
 		return location.String()
 	}
 	return ""
+}
+
+// Problem returns why the last Ensure failed; nil if it succeeded, or if
+// settings or credentials are missing, which the steps after an installation
+// show.
+func (h *Controller) Problem() error {
+	if problem := h.problem.Load(); problem != nil {
+		return *problem
+	}
+	return nil
 }
 
 // Changed makes Run check the repository: settings or credentials changed.
@@ -181,8 +195,13 @@ func (h *Controller) Ensure(ctx context.Context) error {
 	}
 	if err != nil {
 		h.ready.Store(nil)
+		if _, notReady := errors.AsType[*NotReadyError](err); !notReady {
+			problem := explained(err)
+			h.problem.Store(&problem)
+		}
 		return err
 	}
+	h.problem.Store(nil)
 	location := repository.Location()
 	h.ready.Store(&location)
 	return nil
@@ -190,12 +209,12 @@ func (h *Controller) Ensure(ctx context.Context) error {
 
 // ensure seeds an opened repository. The lock writing must be held.
 func (h *Controller) ensure(ctx context.Context, repository *Repository) error {
-	_, err := repository.Seed(ctx, h.options.Runtime, h.options.Namespace)
+	seeded, err := repository.Seed(ctx, h.options.Runtime, h.options.Namespace)
 	if failure, ok := errors.AsType[*remote.Failure](err); ok && failure.Reason == remote.Missing && h.options.Create != nil {
 		if createErr := h.options.Create(ctx, repository.Location().RepoURL); createErr != nil {
-			return errors.Join(err, fmt.Errorf("make the Shared Configuration Repository: %w", createErr))
+			return fmt.Errorf("%w; it cannot be created: %w", err, createErr)
 		}
-		_, err = repository.Seed(ctx, h.options.Runtime, h.options.Namespace)
+		seeded, err = repository.Seed(ctx, h.options.Runtime, h.options.Namespace)
 	}
 	if err != nil {
 		return err
@@ -207,7 +226,26 @@ func (h *Controller) ensure(ctx context.Context, repository *Repository) error {
 	if _, err := h.options.Cluster.Apply(ctx, kube.Target{Namespace: h.options.Namespace, Manager: fieldManager}, string(text)); err != nil {
 		return fmt.Errorf("apply the Application of the Shared Configuration Repository: %w", err)
 	}
-	return nil
+	return h.writeClusters(ctx, repository, seeded)
+}
+
+// writeClusters writes the files of the managed clusters, and has them synced
+// if there is a commit after the newest one.
+func (h *Controller) writeClusters(ctx context.Context, repository *Repository, newest string) error {
+	if h.options.Clusters == nil {
+		return nil
+	}
+	// Without this check a replica that has not read its clusters yet would
+	// remove all of them.
+	clusters, known := h.options.Clusters()
+	if !known {
+		return nil
+	}
+	commit, err := repository.WriteClusters(ctx, h.options.Runtime, clusters)
+	if err == nil && commit != newest {
+		h.Refresh(ctx)
+	}
+	return err
 }
 
 // Run calls Ensure at the start, after [Controller.Changed], and at an
@@ -247,13 +285,23 @@ func (h *Controller) Run(ctx context.Context) error {
 	}
 }
 
-// Leave deletes the Application that syncs the repository, without its objects,
-// and removes the runtime's files if clean is set (R113).
+// Leave deletes the Applications of the repository, without their objects, and
+// removes the runtime's files if clean is set (R113).
 func (h *Controller) Leave(ctx context.Context, author Author, clean bool) error {
 	h.writing.Lock()
 	defer h.writing.Unlock()
 	h.left = true
-	for _, name := range []string{ParentName(h.options.Runtime), InClusterName(h.options.Runtime)} {
+	// The parent comes first: it would create the others again.
+	names := []string{ParentName(h.options.Runtime), InClusterName(h.options.Runtime)}
+	selector := EntityLabel + "=" + EntityConfig + "," + RuntimeLabel + "=" + h.options.Runtime
+	found, err := h.Applications().List(ctx, metav1.ListOptions{LabelSelector: selector})
+	if err != nil {
+		return fmt.Errorf("list the Applications of the Shared Configuration Repository: %w", err)
+	}
+	for i := range found.Items {
+		names = append(names, found.Items[i].GetName())
+	}
+	for _, name := range names {
 		err := h.Applications().Delete(ctx, name, metav1.DeleteOptions{})
 		if err != nil && !apierrors.IsNotFound(err) {
 			return fmt.Errorf("delete the Application %s: %w", name, err)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path"
 	"reflect"
+	"strings"
 
 	"sigs.k8s.io/yaml"
 )
@@ -32,7 +33,7 @@ func (r *Repository) Seed(ctx context.Context, runtime, namespace string) (strin
 		if err := writeIfMissing(files, "", readmeFile, readme); err != nil {
 			return err
 		}
-		return seedInCluster(files, inClusterFile(runtime), inCluster(r.options.Location, runtime, namespace))
+		return seedManifest(files, inClusterFile(runtime), inCluster(r.options.Location, runtime, namespace), "destination.namespace")
 	})
 }
 
@@ -53,8 +54,9 @@ func writeIfMissing(files Files, folder, name string, content []byte) error {
 	return files.Write(full, content)
 }
 
-// seedInCluster writes the Application, or corrects its address.
-func seedInCluster(files Files, name string, wanted Manifest) error {
+// seedManifest writes an Application, or corrects its addresses: that of the
+// repository, and a field of the destination.
+func seedManifest(files Files, name string, wanted Manifest, destination string) error {
 	text, err := wanted.YAML()
 	if err != nil {
 		return err
@@ -71,9 +73,10 @@ func seedInCluster(files Files, name string, wanted Manifest) error {
 		return err
 	}
 	return editManifest(files, name, there, func(object map[string]any) error {
-		for _, field := range [][2]string{{"source", "repoURL"}, {"source", "targetRevision"}, {"source", "path"}, {"destination", "namespace"}} {
-			value := fresh["spec"].(map[string]any)[field[0]].(map[string]any)[field[1]]
-			if err := setField(object, value, "spec", field[0], field[1]); err != nil {
+		for _, field := range []string{"source.repoURL", "source.targetRevision", "source.path", destination} {
+			parent, name, _ := strings.Cut(field, ".")
+			value := fresh["spec"].(map[string]any)[parent].(map[string]any)[name]
+			if err := setField(object, value, "spec", parent, name); err != nil {
 				return err
 			}
 		}
