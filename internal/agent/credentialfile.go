@@ -28,7 +28,8 @@ const (
 // FileCredential is a credential for repositories whose password or token is in
 // a file, such as a mounted Secret that the agent may not read by the API.
 type FileCredential struct {
-	// URL is the prefix of the repositories' addresses.
+	// URL is the prefix of the repositories' addresses. It may be empty for a
+	// runtime of a platform, whose own credential it becomes.
 	URL      string
 	Username string
 	// File has the password or token.
@@ -68,10 +69,15 @@ func (a *agent) watchCredentialFile(ctx context.Context, looked func()) {
 // updateCredentialFile replaces the credential of the file.
 func (a *agent) updateCredentialFile(password secret.Text) {
 	given := a.options.Credential
-	a.credentials.Set(fileCredentialName(), credential.Credential{
-		Scope: credential.Prefix, Kind: credential.Git, URL: given.URL, Username: given.Username, Password: password,
-	})
-	a.leading.credentialsChanged()
+	if given.URL != "" {
+		a.credentials.Set(fileCredentialName(), credential.Credential{
+			Scope: credential.Prefix, Kind: credential.Git, URL: given.URL, Username: given.Username, Password: password,
+		})
+		a.leading.credentialsChanged()
+	}
+	if a.runtime != nil {
+		a.runtime.integrations.Install(given.Username, password)
+	}
 }
 
 // readCredentialFile reads a password. The error names the file and contains

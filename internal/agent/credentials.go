@@ -73,4 +73,7 @@ func (a *agent) updateConfigMap(name string, found []*corev1.ConfigMap) {
 	}
 	a.credentials.SetConfigMap(content)
 	a.leading.credentialsChanged()
+	if a.runtime != nil {
+		a.runtime.integrations.Wake() // a token may be checked with it now
+	}
 }

@@ -257,12 +257,13 @@ func (r *platformRuntime) logEnd(ctx context.Context, part string, err error) {
 	}
 }
 
-// watchMembership reconciles the Shared Configuration Repository when the
-// account's settings change.
+// watchMembership reconciles the Git credentials and the Shared Configuration
+// Repository when the account's settings change.
 func (r *platformRuntime) watchMembership(ctx context.Context) error {
 	for {
 		select {
 		case <-r.membership.Changes():
+			r.integrations.Wake()
 			r.sharedRepository.Changed()
 		case <-ctx.Done():
 			return ctx.Err()

@@ -47,6 +47,9 @@ func (r *platformRuntime) Heartbeat(ctx context.Context) (*platformv1.HeartbeatR
 	}
 	message.PendingSteps, err = r.integrations.Pending(ctx)
 	note("the Git credentials", err)
+	if err := r.integrations.InstalledProblem(); err != nil {
+		problems = append(problems, err.Error())
+	}
 	if err := r.sharedRepository.Problem(); err != nil {
 		problems = append(problems, err.Error())
 	}

@@ -63,9 +63,9 @@ type SourceCache struct {
 // SourceCredentials is a Git credential in a file, for an agent that starts
 // without Secrets. All other credentials are Secrets of the control namespace.
 type SourceCredentials struct {
-	URL          string `yaml:"url" description:"URL prefix of the repositories that the credential is for, such as https://github.com/acme. When empty, no credential is read from a file."`
+	URL          string `yaml:"url" description:"URL prefix of the repositories that the credential is for, such as https://github.com/acme. With a platform it can be empty: the credential becomes that of the runtime, for the Git server of the account's settings."`
 	Username     string `yaml:"username" description:"User name at the Git server, if it requires one."`
-	PasswordFile string `yaml:"passwordFile" description:"File with the password or token, such as a mounted Secret. It is reloaded when it changes."`
+	PasswordFile string `yaml:"passwordFile" description:"File with the password or token, such as a mounted Secret. It is reloaded when it changes. When empty, no credential is read from a file."`
 }
 
 // RenderLimits bound the resources of one render. Rendering runs in worker

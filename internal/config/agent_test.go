@@ -105,6 +105,7 @@ func TestAgentValidate(t *testing.T) {
 		{"timeout", "--render.timeout=0s", "render.timeout is 0s"},
 		{"memory", "--render.memoryLimit=1Mi", "render.memoryLimit is \"1Mi\": it has to be at least"},
 		{"unit", "--render.outputLimit=1MB", "render.outputLimit is \"1MB\": write a number of bytes"},
+		{"credentials", "--sources.credentials.passwordFile=/x", "sources.credentials.url is missing, and"},
 		{"index", "--sources.indexLimit=128", "sources.indexLimit is \"128\": it has to be at least"},
 		{"disk of a project", "--sources.diskPerProject=1Mi", "sources.diskPerProject is \"1Mi\": it has to be at least"},
 		{"disk", "--sources.diskLimit=7G", "sources.diskLimit is \"7G\": write a number of bytes"},

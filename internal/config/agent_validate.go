@@ -33,7 +33,7 @@ func (a *Agent) Validate() error {
 	c.size("sources.indexLimit", a.Sources.IndexLimit, 64<<10)
 	c.size("sources.diskPerProject", a.Sources.DiskPerProject, 64<<20)
 	c.size("sources.diskLimit", a.Sources.DiskLimit, 64<<20)
-	c.sourceCredentials(&a.Sources.Credentials)
+	c.sourceCredentials(&a.Sources.Credentials, a.Platform.URL != "")
 	c.render(&a.Render)
 	if !validSubdomain(a.Webhooks.Secret) {
 		c.add("webhooks.secret", "is %s, which is not the name of a Secret: write one such as argocd-secret", quoted(a.Webhooks.Secret))
@@ -51,12 +51,13 @@ func (a *Agent) Validate() error {
 // Kubernetes requires of most names.
 func validSubdomain(name string) bool { return len(name) <= 253 && dnsSubdomain.MatchString(name) }
 
-// sourceCredentials checks that the credential in a file has both URL and
-// password file, or neither.
-func (c *checker) sourceCredentials(given *SourceCredentials) {
+// sourceCredentials checks that the credential in a file has a password file,
+// and a URL unless the runtime joins a platform: the account's Git settings
+// name its server then.
+func (c *checker) sourceCredentials(given *SourceCredentials, joins bool) {
 	c.webURL("sources.credentials.url", given.URL, "https", "http")
 	switch {
-	case given.URL == "" && given.PasswordFile != "":
+	case given.URL == "" && given.PasswordFile != "" && !joins:
 		c.add("sources.credentials.url", "is missing, and sources.credentials.passwordFile is set: write what the addresses of the repositories begin with")
 	case given.URL != "" && given.PasswordFile == "":
 		c.add("sources.credentials.passwordFile", "is missing, and sources.credentials.url is set: name the file with the password or token")

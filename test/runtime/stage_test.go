@@ -108,8 +108,8 @@ func (g *stage) oneTimePassword(t *testing.T) string {
 }
 
 // newMember prepares a runtime in a cluster and starts its agent, which joins with
-// a key that can do nothing else.
-func (g *stage) newMember(t *testing.T, name string, cluster *kubetest.Cluster) *member {
+// a key that can do nothing else. Options replace those before them.
+func (g *stage) newMember(t *testing.T, name string, cluster *kubetest.Cluster, options ...string) *member {
 	t.Helper()
 	m := &member{stage: g, name: name, cluster: cluster, namespace: cluster.Namespace(t), target: cluster.Namespace(t), state: filepath.Join(t.TempDir(), "state")}
 	m.router = net.JoinHostPort(g.routerHost(cluster), "8088")
@@ -118,7 +118,7 @@ func (g *stage) newMember(t *testing.T, name string, cluster *kubetest.Cluster) 
 	}
 	key := g.scoped(t, name, platformv1.Scope_SCOPE_RUNTIME_REGISTER)
 	writeFile(t, m.keyFile(), key)
-	m.start(t, "--access.mode=tunnel")
+	m.start(t, append([]string{"--access.mode=tunnel"}, options...)...)
 	return m
 }
 

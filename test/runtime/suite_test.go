@@ -62,6 +62,7 @@ func TestRuntime(t *testing.T) {
 	}
 	t.Run("postgres", func(t *testing.T) { s.testPostgres(t) })
 	t.Run("sqlite", func(t *testing.T) { s.testSQLite(t) })
+	t.Run("installed", func(t *testing.T) { s.testInstalled(t) })
 }
 
 // place is a database with what belongs to it.

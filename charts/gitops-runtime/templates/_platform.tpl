@@ -57,13 +57,17 @@ as JSON. */}}
 {{ $made | toJson }}
 {{- end -}}
 
-{{/* The existing Secret with the Git runtime token, when the repositories that it is
-for are known: {"name", "key"}. */}}
+{{/* The Secret with the Git runtime token, when its server is known, by the URL or by
+the settings of the account: {"name", "key"}. */}}
 {{- define "slipway.gitRef" -}}
 {{- $git := .Values.global.runtime.gitCredentials -}}
 {{- $made := dict "name" "" "key" "" -}}
-{{- if and $git.url $git.password.secretKeyRef.name -}}
+{{- if or $git.url (include "slipway.platform" . | fromJson).enabled -}}
+{{- if $git.password.value -}}
+{{- $made = dict "name" "slipway-git-credentials" "key" "password" -}}
+{{- else if $git.password.secretKeyRef.name -}}
 {{- $made = dict "name" $git.password.secretKeyRef.name "key" $git.password.secretKeyRef.key -}}
+{{- end -}}
 {{- end -}}
 {{ $made | toJson }}
 {{- end -}}

@@ -17,6 +17,9 @@
 // decrypted, that concurrent registrations of two users both succeed, and that
 // no token is part of a response, a log or an error.
 //
+// A credential that the runtime was installed with becomes that of the runtime,
+// once for each token.
+//
 // It refuses tokens without the scopes they need, unless the check is skipped,
 // known hosts and authorities of other hosts than the Git server's, and OAuth
 // logins that another user began.

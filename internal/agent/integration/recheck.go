@@ -13,7 +13,6 @@ import (
 
 	"slipway.dev/slipway/api/argo/v1alpha1"
 	"slipway.dev/slipway/internal/agent/sharedrepo"
-	"slipway.dev/slipway/internal/backoff"
 	"slipway.dev/slipway/internal/gitprovider"
 	"slipway.dev/slipway/internal/observe"
 	"slipway.dev/slipway/internal/wire/platformv1"
@@ -22,6 +21,7 @@ import (
 // How often tokens are checked.
 const (
 	maintainInterval = 5 * time.Minute
+	installInterval  = time.Minute // while the installed credential is refused
 	recheckAge       = 24 * time.Hour
 	checkTimeout     = time.Minute
 	// renewBefore is longer than maintainInterval, so that no OAuth token of
@@ -31,19 +31,32 @@ const (
 	warnBefore = 14 * 24 * time.Hour
 )
 
-// Run checks every token once a day and renews the runtime's OAuth token until
-// the context is done. The leader runs it.
+// Run stores the credential that the runtime was installed with, checks every
+// token once a day and renews the runtime's OAuth token until the context is
+// done. The leader runs it.
 func (s *Service) Run(ctx context.Context) error {
 	for {
 		s.Recheck(ctx)
-		if err := backoff.Sleep(ctx, maintainInterval); err != nil {
-			return err
+		wait := maintainInterval
+		if s.InstalledProblem() != nil {
+			wait = installInterval
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return ctx.Err()
+		case <-s.wake:
+			timer.Stop()
+		case <-timer.C:
 		}
 	}
 }
 
-// Recheck checks the tokens whose last check is a day old.
+// Recheck stores an installed credential, and checks the tokens whose last
+// check is a day old.
 func (s *Service) Recheck(ctx context.Context) {
+	s.adoptInstalled(ctx)
 	// The runtime's token first: deliveries depend on it.
 	c, err := s.loadRuntime(ctx)
 	switch {

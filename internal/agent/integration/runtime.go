@@ -33,6 +33,7 @@ const (
 	fieldProvider    = "provider"
 	fieldAPIURL      = "apiURL"
 	fieldStatus      = "status"
+	fieldInstalled   = "installed"
 )
 
 // runtimeCredential is the runtime's credential for Git.
@@ -48,6 +49,9 @@ type runtimeCredential struct {
 	apiURL string
 	// status is the result of the last check.
 	status tokenStatus
+	// installed identifies the last credential of the values that was stored,
+	// also after an admin replaced it.
+	installed string
 	// version is the resourceVersion of the Secret, for updates that must not
 	// overwrite a newer one.
 	version string
@@ -66,7 +70,7 @@ func (s *Service) loadRuntime(ctx context.Context) (*runtimeCredential, error) {
 	c := &runtimeCredential{
 		clearToken: clearToken{Token: secret.New(text(fieldToken)), Refresh: secret.New(text(fieldRefresh)), Username: text(fieldUsername)},
 		sshKey:     secret.New(text(fieldSSHKey)), knownHosts: text(fieldKnownHosts), authorities: text(fieldAuthorities),
-		kind: gitprovider.Kind(text(fieldProvider)), apiURL: text(fieldAPIURL), version: found.ResourceVersion,
+		kind: gitprovider.Kind(text(fieldProvider)), apiURL: text(fieldAPIURL), installed: text(fieldInstalled), version: found.ResourceVersion,
 	}
 	c.ExpiresAt, _ = time.Parse(time.RFC3339, text(fieldExpires))
 	// An invalid status counts as none, and the token is checked again.
@@ -93,7 +97,7 @@ func (s *Service) storeRuntime(ctx context.Context, c *runtimeCredential) error 
 		fieldToken: []byte(c.Token.Reveal()), fieldUsername: []byte(c.Username),
 		fieldProvider: []byte(c.kind), fieldAPIURL: []byte(c.apiURL), fieldStatus: status,
 		fieldSSHKey: []byte(c.sshKey.Reveal()), fieldKnownHosts: []byte(c.knownHosts), fieldAuthorities: []byte(c.authorities),
-		fieldRefresh: []byte(c.Refresh.Reveal()),
+		fieldRefresh: []byte(c.Refresh.Reveal()), fieldInstalled: []byte(c.installed),
 	}
 	if !c.ExpiresAt.IsZero() {
 		data[fieldExpires] = []byte(c.ExpiresAt.UTC().Format(time.RFC3339))
@@ -198,8 +202,11 @@ func (s *Service) merge(ctx context.Context, given *runtimev1.SetRuntimeCredenti
 	if err != nil {
 		return nil, err
 	}
-	if c == nil || c.kind != kind || c.apiURL != apiURL {
-		c = &runtimeCredential{} // a token is never sent to another provider
+	switch {
+	case c == nil:
+		c = &runtimeCredential{}
+	case c.kind != kind || c.apiURL != apiURL:
+		c = &runtimeCredential{installed: c.installed} // a token is never sent to another provider
 	}
 	c.kind, c.apiURL = kind, apiURL
 	if text := strings.TrimSpace(given.GetToken()); text != "" {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"sync"
 	"time"
 
 	"connectrpc.com/connect"
@@ -50,6 +51,12 @@ type Options struct {
 // use.
 type Service struct {
 	options Options
+	// wake holds one signal at most.
+	wake chan struct{}
+
+	// mu guards the credential that the runtime was installed with.
+	mu        sync.Mutex
+	installed installedCredential
 }
 
 var _ runtimev1connect.IntegrationServiceHandler = (*Service)(nil)
@@ -62,7 +69,7 @@ func New(options Options) *Service {
 	if options.Changed == nil {
 		options.Changed = func() {}
 	}
-	return &Service{options: options}
+	return &Service{options: options, wake: make(chan struct{}, 1)}
 }
 
 // Handlers returns the handlers of IntegrationService by path.

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
 	"slipway.dev/slipway/internal/access/token"
@@ -122,7 +123,7 @@ func (c Chart) files(runtime string) ([]file, error) {
 	if err != nil {
 		return nil, err
 	}
-	values, left := WithoutSecrets(c.Values)
+	values, left := withoutInstalledCredentials(WithoutSecrets(c.Values))
 	text, err := yaml.Marshal(map[string]any{ChartName: values})
 	if err != nil {
 		return nil, err
@@ -136,6 +137,19 @@ func (c Chart) files(runtime string) ([]file, error) {
 		all = append(all, file{path.Join(folder, "charts", ChartName+"-"+c.Version+".tgz"), c.Archive})
 	}
 	return all, nil
+}
+
+// withoutInstalledCredentials leaves the whole block of Git credentials out
+// if its token was: the chart refuses a block without a token, and the runtime
+// keeps the credential in a Secret that is no part of the chart.
+func withoutInstalledCredentials(values map[string]any, left []string) (map[string]any, []string) {
+	block := []string{"global", "runtime", "gitCredentials"}
+	name := strings.Join(block, ".")
+	if i := slices.Index(left, name+".password.value"); i >= 0 {
+		unstructured.RemoveNestedField(values, block...)
+		left[i] = name
+	}
+	return values, left
 }
 
 // WithoutSecrets copies values without texts whose keys are those of secrets,

@@ -158,7 +158,7 @@ func agentOptions(options *config.Agent) (agent.Options, error) {
 		},
 		WebhookSecret: options.Webhooks.Secret, Identity: identity,
 	}
-	if from := options.Sources.Credentials; from.URL != "" {
+	if from := options.Sources.Credentials; from.PasswordFile != "" {
 		given.Credential = &agent.FileCredential{URL: from.URL, Username: from.Username, File: from.PasswordFile}
 	}
 	// An empty Lease name disables leader election: this replica reconciles at

@@ -80,7 +80,7 @@ func (w *releaseWorld) beNode(ctx context.Context, dir string) {
 			w.hold(ctx, deployment, false)
 		case err == nil && agent == nil && !w.asleep.Load():
 			if w.hold(ctx, deployment, true) {
-				agent = w.startAgent(ctx, dir)
+				agent = w.startAgent(ctx, deployment, dir)
 			}
 		case err != nil && ctx.Err() == nil:
 			stop()
@@ -110,13 +110,26 @@ func (w *releaseWorld) hold(ctx context.Context, deployment *appsv1.Deployment, 
 }
 
 // StartAgent runs what the chart asks for; nil when something is not there yet.
-func (w *releaseWorld) startAgent(ctx context.Context, dir string) *exec.Cmd {
+func (w *releaseWorld) startAgent(ctx context.Context, deployment *appsv1.Deployment, dir string) *exec.Cmd {
 	options, err := w.cluster.Client.CoreV1().ConfigMaps(w.namespace).Get(ctx, "slipway-agent", metav1.GetOptions{})
 	if err != nil {
 		return nil
 	}
 	files := map[string][]byte{"agent.yaml": []byte(options.Data["agent.yaml"])}
-	for name, from := range map[string][2]string{"key": {"slipway-user-token", "token"}, "values.yaml": {"slipway-values", "values.yaml"}} {
+	mounted := map[string][2]string{"key": {"slipway-user-token", "token"}, "values.yaml": {"slipway-values", "values.yaml"}}
+	args := []string{
+		"agent", "--configFile=" + filepath.Join(dir, "agent.yaml"), "--outbound.allow=127.0.0.1,::1", "--platform.keyFile=" + filepath.Join(dir, "key"), "--runtime.valuesFile=" + filepath.Join(dir, "values.yaml"),
+		"--platform.stateDir=" + filepath.Join(dir, "state"), "--sources.cacheDir=" + filepath.Join(dir, "sources"), "--log.format=json",
+		"--health.address=127.0.0.1:0", "--webhooks.address=127.0.0.1:0", "--admin.address=127.0.0.1:0", "--access.address=127.0.0.1:0",
+	}
+	// The volume with the Git token, as a kubelet mounts it.
+	for _, volume := range deployment.Spec.Template.Spec.Volumes {
+		if volume.Name == "git" {
+			mounted["git"] = [2]string{volume.Secret.SecretName, volume.Secret.Items[0].Key}
+			args = append(args, "--sources.credentials.passwordFile="+filepath.Join(dir, "git"))
+		}
+	}
+	for name, from := range mounted {
 		found, err := w.cluster.Client.CoreV1().Secrets(w.namespace).Get(ctx, from[0], metav1.GetOptions{})
 		if err != nil {
 			return nil
@@ -128,11 +141,7 @@ func (w *releaseWorld) startAgent(ctx context.Context, dir string) *exec.Cmd {
 			return nil
 		}
 	}
-	agent := w.Command(context.Background(), []string{
-		"agent", "--configFile=" + filepath.Join(dir, "agent.yaml"), "--outbound.allow=127.0.0.1,::1", "--platform.keyFile=" + filepath.Join(dir, "key"), "--runtime.valuesFile=" + filepath.Join(dir, "values.yaml"),
-		"--platform.stateDir=" + filepath.Join(dir, "state"), "--sources.cacheDir=" + filepath.Join(dir, "sources"), "--log.format=json",
-		"--health.address=127.0.0.1:0", "--webhooks.address=127.0.0.1:0", "--admin.address=127.0.0.1:0", "--access.address=127.0.0.1:0",
-	})
+	agent := w.Command(context.Background(), args)
 	agent.Env = append(agent.Env, "POD_NAMESPACE="+w.namespace)
 	agent.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	agent.Stderr = &w.agentLog

@@ -69,6 +69,7 @@ func runtimeSets() []flagSet {
 		{name: "authorities R80 made", set: joined("global.codefresh.tls.caCerts.secret.create=true", "global.codefresh.tls.caCerts.secret.content=PEM")},
 		{name: "repository certificates R79", yaml: "agent: {repositories: {certificates: {git.example.com: PEM}, knownHosts: 'git.example.com ssh-ed25519 AAAA'}}", set: joined()},
 		{name: "Git credentials R37", set: joined("global.runtime.gitCredentials.username=robot", "global.runtime.gitCredentials.password.value="+canary, "global.runtime.gitCredentials.url=https://github.com/acme")},
+		{name: "Git credentials R37 by reference", set: joined("global.runtime.gitCredentials.password.secretKeyRef.name=git-token")},
 		{name: "token by reference R31", set: []string{"global.platform.url=https://slipway.example.com", "global.platform.userToken.secretKeyRef.name=mine", "global.platform.userToken.secretKeyRef.key=key"}},
 		{name: "without a platform", set: []string{"global.platform.enabled=false"}},
 		{name: "without the edge", set: joined("edge.enabled=false")},

@@ -57,6 +57,7 @@ const (
 	CodeAccountMissing   = "AccountMissing"
 	CodeGitMissing       = "GitPasswordMissing"
 	CodeGitTwice         = "GitPasswordTwice"
+	CodeGitServer        = "GitServerMissing"
 	CodeCATwice          = "AuthoritiesTwice"
 	CodeCAInvalid        = "AuthoritiesInvalid"
 	CodeRouteUnknown     = "AccessFieldUnknown"

@@ -212,5 +212,7 @@ func (i *inspection) checkGitCredentials() {
 	case inline == "" && name == "" && (i.document.Text(values.KeyGitUsername) != "" || i.document.Text(values.KeyGitURL) != ""):
 		// A user name or a URL shows that credentials were intended.
 		i.wrong(CodeGitMissing, values.KeyGitPassword, "Git credentials are given without a password or token", "set "+values.KeyGitRefName+", or leave gitCredentials out")
+	case inline+name != "" && i.document.Text(values.KeyGitURL) == "" && !i.document.Flag(values.KeyPlatformEnabled):
+		i.wrong(CodeGitServer, values.KeyGitURL, "Git credentials are given without their server, and no account names it", "write what the URLs of the repositories begin with, such as https://github.com/acme")
 	}
 }

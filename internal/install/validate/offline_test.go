@@ -109,6 +109,7 @@ func mistakes() []bad {
 		{"R123 no Gateway", runtime, runtime + "    httpRoute: {enabled: true, hostnames: [prod.example.com]}\n", "error AccessMissing global.runtime.httpRoute.parentRefs, global.runtime.httpRoute.enabled"},
 		{"R123 no hostname", runtime, runtime + "    httpRoute: {enabled: true, parentRefs: [{name: public}]}\n", "error AccessMissing global.runtime.httpRoute.hostnames, global.runtime.httpRoute.enabled"},
 		{"R37 no password", runtime, runtime + "    gitCredentials: {username: robot}\n", "error GitPasswordMissing global.runtime.gitCredentials.password.value"},
+		{"R37 no server", good, "global: {platform: {enabled: false}, runtime: {gitCredentials: {password: {value: x}}, name: prod}}\n", "error GitServerMissing global.runtime.gitCredentials.url"},
 		{"R37 password twice", runtime, runtime + "    gitCredentials: {password: {value: x, secretKeyRef: {name: git}}}\n", "error GitPasswordTwice global.runtime.gitCredentials.password.value"},
 		{"R80 no PEM", token, token + "    tls: {caCerts: {secret: {create: true, content: x}}}\n", "error AuthoritiesInvalid global.platform.tls.caCerts.secret.content"},
 		{"R80 two", token, token + "    tls: {caCerts: {secret: {create: true, content: x}, secretKeyRef: {name: ca}}}\n", "error AuthoritiesTwice global.platform.tls.caCerts.secret.create"},

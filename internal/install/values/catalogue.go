@@ -90,10 +90,10 @@ func runtimeValues() []Value {
 		{Key: KeySingleNamespace, Kind: Flag, Default: false, About: "Limit the permissions to the namespace of the runtime and to agent.namespaces, so that several runtimes can share a cluster. Nothing is created outside of them; the only object that is read outside of them is the namespace kube-system, which identifies the cluster."},
 		{Key: group + "isConfigurationRuntime", Kind: Flag, Default: false, About: "Make this the configuration runtime of the account. The first runtime always becomes the configuration runtime."},
 		{Key: KeyGitUsername, About: "User name at the Git provider, if it requires one."},
-		{Key: KeyGitPassword, Secret: true, About: "Git runtime token. It goes to a Secret. Prefer secretKeyRef."},
+		{Key: KeyGitPassword, Secret: true, About: "Git runtime token, with which the runtime has its Git credentials from the start. It goes to a Secret. Prefer secretKeyRef."},
 		{Key: KeyGitRefName, Rule: dnsName(), About: "Secret of the namespace with the Git runtime token."},
 		{Key: KeyGitRefKey, Default: "password", About: "Key in that Secret."},
-		{Key: KeyGitURL, Rule: Rule{Pattern: `^https?://[^\s?#@]+$`, Means: "a URL such as https://github.com/acme, without a user and a query"}, About: "URL prefix of the repositories that the credentials are for. When set, the agent uses them from the start."},
+		{Key: KeyGitURL, Rule: Rule{Pattern: `^https?://[^\s?#@]+$`, Means: "a URL such as https://github.com/acme, without a user and a query"}, About: "URL prefix of repositories that the credentials are for beside those of the account's Git server. A runtime without a platform needs it."},
 	}
 }
 
