@@ -65,8 +65,8 @@ export function Routes({ runtime, state, query, onQuery, onOpen }: RoutesProps) 
       </div>
       {more > 0 && (
         <Note tone="warn">
-          The edges serve {counted(more, "more route", "more routes")}. Only the {state.rows.length} with the most requests are listed; the totals
-          include all.
+          The edges serve {counted(more, "more route", "more routes")}. Only the {state.rows.length} with the most
+          requests are listed; the totals include all.
         </Note>
       )}
       <div className="panel traffic-table">
