@@ -106,7 +106,9 @@ func newPrintedWorld(t *testing.T) printedWorld {
 		}
 	}
 	w.Must(t, "config use test")
-	w.Registered(t, "prod")
+	for _, runtime := range []string{"prod", "slipway"} { // that of slipway up is called slipway
+		w.Registered(t, runtime)
+	}
 	clitest.WriteFile(t, filepath.Join(home, "ca.pem"), string(pkitest.NewFiles(t, "slipway.example.com").Cert))
 	clitest.WriteFile(t, filepath.Join(home, "key.txt"), w.Must(t, "api-key create printed"))
 	return w
