@@ -71,10 +71,12 @@ func runtimeReady(ctx context.Context, s *scene, report func(string)) (string, e
 	}
 	switch {
 	// With a repository of the user's own the rest is the user's too.
-	case c.foreign, s.state.marker.RuntimeComplete:
+	case c.foreign:
 		s.runtime.detail, err = c.describe(ctx)
 	case s.git.unreached != "":
-		s.runtime.detail = "not complete: " + s.git.unreached
+		s.runtime.detail = "its shared repository is not served: " + s.git.unreached
+	case s.state.marker.RuntimeComplete:
+		s.runtime.detail, err = c.describe(ctx)
 	default:
 		s.runtime.detail, err = c.run(ctx, report)
 	}

@@ -2,9 +2,12 @@ package up
 
 import (
 	"fmt"
+	"net"
 	"strings"
 	"testing"
 
+	"slipway.dev/slipway/internal/must"
+	"slipway.dev/slipway/internal/programs"
 	"slipway.dev/slipway/internal/wire/platformv1"
 )
 
@@ -29,6 +32,33 @@ func TestIncomplete(t *testing.T) {
 		err := incomplete(test.runtime)
 		if (test.missing == "") != (err == nil) || !strings.Contains(fmt.Sprint(err), test.missing) {
 			t.Errorf("%v: %v, want %q", test.runtime, err, test.missing)
+		}
+	}
+}
+
+// A port of the first start that another program has is a reason in the table,
+// and a port of this start that is in use an error.
+func TestListenForGit(t *testing.T) {
+	taken := programs.Listen(t, "").Addr().(*net.TCPAddr).Port
+	free := programs.Listen(t, "")
+	offset := free.Addr().(*net.TCPAddr).Port - gitPort
+	must.Do(t, free.Close())
+	for _, test := range []struct {
+		first, now int
+		listeners  int
+	}{
+		{first: gitPort + offset, now: offset, listeners: 1},
+		{first: taken, now: offset, listeners: 1},
+		{first: 0, now: offset, listeners: 2}, // the kernel chooses a free one
+		{first: taken, now: taken - gitPort, listeners: 0},
+	} {
+		s := &scene{state: &state{marker: marker{GitPort: test.first}}, options: Options{PortOffset: test.now}}
+		listeners, err := s.listenForGit(t.Context())
+		for _, one := range listeners {
+			must.Do(t, one.Close())
+		}
+		if len(listeners) != test.listeners || (err == nil) != (test.listeners > 0) || (s.git.unreached != "") != (test.first == taken && err == nil) {
+			t.Errorf("%+v: %d listeners, %q, %v", test, len(listeners), s.git.unreached, err)
 		}
 	}
 }
