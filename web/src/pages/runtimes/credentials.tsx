@@ -21,8 +21,7 @@ const scopes: Record<string, string> = {
   bitbucket:
     "It needs permission to read the account and workspaces, and to write and administer repositories and webhooks.",
   "bitbucket-server": "It needs permission to administer the project.",
-  git:
-    "It is the password of Git over HTTP, and needs permission to push. Create repositories and webhooks at the server yourself.",
+  git: "It is the password of Git over HTTP, and needs permission to push. Create repositories and webhooks at the server yourself.",
 };
 
 export interface CredentialsProps {
