@@ -102,6 +102,18 @@ func TestListeners(t *testing.T) {
 	}
 	request(201)
 
+	// The third becomes encrypted at its address.
+	secure := third
+	secure.TLS = true
+	change = &route.Change{}
+	change.Listeners.Changed = []*route.Listener{&secure}
+	if feedback := e.Update(change); len(feedback.Problems) > 0 {
+		t.Fatal(feedback.Problems)
+	}
+	if got := statusOf(t, e.at(&secure), "a.example"); got != 400 {
+		t.Errorf("the encrypted listener responds to plain HTTP with %d", got)
+	}
+
 	// A taken address is a problem of its listener alone.
 	taken := *first
 	taken.ID.Name = "taken"

@@ -52,11 +52,10 @@ func (e *Engine) placeRules(u *routeUnit) []*route.Rule {
 		claims := e.hosts[rule.Host]
 		// A route without a host belongs to no namespace: its Gateway decides who may
 		// attach to it. It serves no host that belongs to another namespace.
-		shared := rule.Host == "" && rule.Listener != (route.ListenerID{})
-		if shared {
+		if rule.Host == "" && rule.Listener != (route.ListenerID{}) {
 			claims = &hostClaims{owner: u.ref.Namespace}
 		}
-		place := route.HostOwner{Namespace: claims.owner, Exclusive: !behind && !shared}
+		place := route.HostOwner{Namespace: claims.owner, Exclusive: !behind}
 		if !claims.admits(u, rule) {
 			if !behind {
 				denied.add(claims.owner, rule)
