@@ -32,7 +32,7 @@ const (
 // allSteps is the table: what happens with each block of each page.
 func allSteps() map[string][]step {
 	steps := map[string][]step{
-		"README.md": nil, "values.md": nil,
+		"README.md": {{begins: "make release", elsewhere: "it builds a release, which takes minutes"}}, "values.md": nil,
 		"tunnel.md": tunnelSteps(), "ingress.md": ingressSteps(), "mesh.md": meshSteps(),
 		"certificates.md": certificateSteps(), "images.md": imageSteps(), "preflight.md": preflightSteps(),
 		"upgrade.md": upgradeSteps(), "controllers/nginx-community.md": communitySteps(), "controllers/nginx-enterprise.md": enterpriseSteps(),

@@ -45,5 +45,5 @@ tunnel
 {{/* The labels of objects that lead to the router. Takes a list: the root, and the
 labels that were given. */}}
 {{- define "slipway.accessLabels" -}}
-{{ merge (dict "app.kubernetes.io/managed-by" "slipway" "slipway.dev/runtime" (index . 0).Values.global.runtime.name) (index . 1 | default dict) | toYaml }}
+{{ merge (dict "app.kubernetes.io/managed-by" (index . 0).Release.Service "slipway.dev/runtime" (index . 0).Values.global.runtime.name) (index . 1 | default dict) | toYaml }}
 {{- end -}}
