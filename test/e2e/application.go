@@ -211,19 +211,19 @@ func rest(ctx context.Context, duration time.Duration) error {
 }
 
 // removeApplication deletes the Application with all objects that it delivered,
-// its namespace, and the CRDs of the access modes. The Application goes first:
+// its namespace, and what the access modes needed. The Application goes first:
 // its finalizer needs a running agent, and would block the deletion later.
 func (s *scene) removeApplication(ctx context.Context) error {
 	for _, words := range [][]string{
 		{"delete", "application", application, "-n", runtimeRelease().namespace, "--wait", "--timeout=120s"},
 		{"delete", "namespace", applicationNamespace, "--wait", "--timeout=120s"},
-		{"delete", "crd", "virtualservices.networking.istio.io", "httproutes.gateway.networking.k8s.io", "--timeout=120s"},
+		{"delete", "crd", "httproutes.gateway.networking.k8s.io", "--timeout=120s"},
 	} {
 		if output, err := s.node.Kubectl(ctx, words...).CombinedOutput(); err != nil {
 			return fmt.Errorf("kubectl %v: %w: %s", words, err, output)
 		}
 	}
-	return nil
+	return s.stopGateway(ctx)
 }
 
 // shopManifest is the format of the application's manifests. Its arguments are

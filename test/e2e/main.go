@@ -38,11 +38,11 @@ func main() {
 }
 
 // dispatch runs one subcommand: the test itself, or a program that it starts.
-// The same binary is the pause image, the web image and the load generator, so
-// one static build is all that has to be loaded.
+// The same binary is the pause image, the web image, the gateway of the mesh and
+// the load generator, so one static build is all that has to be loaded.
 func dispatch(ctx context.Context, args []string) error {
 	if len(args) == 0 {
-		return errors.New("usage: slipway-e2e run|pause|web|load")
+		return errors.New("usage: slipway-e2e run|pause|web|gateway|load")
 	}
 	switch args[0] {
 	case "pause":
@@ -50,12 +50,14 @@ func dispatch(ctx context.Context, args []string) error {
 		return nil
 	case "web":
 		return serveWeb(ctx)
+	case "gateway":
+		return serveGateway(ctx)
 	case "load":
 		return sendLoad(ctx, args[1:])
 	case "run":
 		return runScene(ctx, args[1:])
 	default:
-		return fmt.Errorf("%q is none of run, pause, web and load", args[0])
+		return fmt.Errorf("%q is none of run, pause, web, gateway and load", args[0])
 	}
 }
 

@@ -58,38 +58,38 @@ func (s *scene) joinIngress(ctx context.Context) (string, error) {
 		"global.runtime.ingress.className=slipway", "global.runtime.ingress.hosts[0]="+runtimeHost)
 }
 
-// joinMesh switches to access through a service mesh. The node has no mesh, so
-// preflight has to refuse first. Without preflight the chart creates the
-// VirtualService, `slipway runtime mesh verify` evaluates it as a gateway
-// would, and an Ingress carries the traffic in place of the gateway (R52, R91).
+// joinMesh switches to access through a service mesh. While the cluster has
+// none, preflight has to refuse. With a gateway the chart creates the
+// VirtualService, `slipway runtime mesh verify` evaluates it, and the gateway
+// routes the requests of the platform by it (R52, R91).
 func (s *scene) joinMesh(ctx context.Context) (string, error) {
-	if err := s.manifest(ctx, istioDefinition+fmt.Sprintf(gatewayStandIn, runtimeRelease().namespace, runtimeHost)); err != nil {
+	values := []string{"global.runtime.ingress.enabled=false", "tunnel-client.enabled=false", "global.runtime.ingressUrl=http://" + meshHost,
+		"global.runtime.virtualService.enabled=true", "global.runtime.virtualService.gateway=" + meshGateway}
+	if err := s.refused(ctx, values); err != nil {
 		return "", err
 	}
-	if err := s.established(ctx, "virtualservices.networking.istio.io"); err != nil {
+	if err := s.startGateway(ctx); err != nil {
 		return "", err
 	}
-	about, err := s.joinUnchecked(ctx, "ACCESS_MODE_MESH", "global.runtime.ingress.enabled=false", "tunnel-client.enabled=false",
-		"global.runtime.ingressUrl=http://"+runtimeHost, "global.runtime.virtualService.enabled=true", "global.runtime.virtualService.gateway=istio-system/public")
+	about, err := s.join(ctx, "ACCESS_MODE_MESH", values...)
 	if err != nil {
 		return "", err
 	}
-	verified, err := s.slipway(ctx, "", "runtime", "mesh", "verify", "--runtime", runtimeName, "--namespace", runtimeRelease().namespace, "--host", runtimeHost)
+	verified, err := s.slipway(ctx, "", "runtime", "mesh", "verify", "--runtime", runtimeName)
 	if err != nil {
 		return "", err
 	}
 	if ok := strings.Count(verified, " ok "); ok != 3 {
 		return "", fmt.Errorf("the VirtualService leads %d of 3 paths to the runtime:\n%s", ok, verified)
 	}
-	return about + "; the VirtualService is verified, its traffic goes through an Ingress in the place of Istio", nil
+	return about + ", after preflight refused it without its gateway", nil
 }
 
 // joinHTTPRoute switches to access through the Gateway API. The node has no
 // controller for it, so preflight has to refuse first. The test then compares
-// the rules of the HTTPRoute, and the Ingress keeps carrying the traffic
-// (R123).
+// the rules of the HTTPRoute, and an Ingress carries the traffic (R123).
 func (s *scene) joinHTTPRoute(ctx context.Context) (string, error) {
-	if err := s.manifest(ctx, gatewayDefinition); err != nil {
+	if err := s.manifest(ctx, gatewayDefinition+fmt.Sprintf(gatewayStandIn, runtimeRelease().namespace, runtimeHost)); err != nil {
 		return "", err
 	}
 	if err := s.established(ctx, "httproutes.gateway.networking.k8s.io"); err != nil {
@@ -122,15 +122,23 @@ func (s *scene) join(ctx context.Context, mode string, values ...string) (string
 // attempt has to fail in preflight without changing anything; the second skips
 // preflight.
 func (s *scene) joinUnchecked(ctx context.Context, mode string, values ...string) (string, error) {
-	_, err := s.slipway(ctx, "", upgradeWords(values)...)
-	if err == nil || !strings.Contains(err.Error(), "checks failed: nothing was changed") {
-		return "", fmt.Errorf("preflight does not see that the controller is missing: %w", err)
+	if err := s.refused(ctx, values); err != nil {
+		return "", err
 	}
 	if _, err := s.slipway(ctx, "", append(upgradeWords(values), "--skip-preflight")...); err != nil {
 		return "", err
 	}
 	about, err := s.reached(ctx, mode)
 	return about + ", after preflight refused it without its controller", err
+}
+
+// refused requires that preflight refuses values without changing anything.
+func (s *scene) refused(ctx context.Context, values []string) error {
+	_, err := s.slipway(ctx, "", upgradeWords(values)...)
+	if err == nil || !strings.Contains(err.Error(), "failed: nothing was changed") {
+		return fmt.Errorf("preflight does not see that the controller is missing: %w", err)
+	}
+	return nil
 }
 
 // upgradeWords returns the arguments of `slipway runtime upgrade` with values.
@@ -246,23 +254,6 @@ spec:
     - host: %s
       http:
         paths: [{path: /, pathType: Prefix, backend: {service: {name: internal-router, port: {number: 80}}}}]
-`
-
-// istioDefinition is the CRD of Istio's VirtualService, without its schema: the
-// API server stores objects of it, and no controller reads them.
-const istioDefinition = `---
-apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata: {name: virtualservices.networking.istio.io}
-spec:
-  group: networking.istio.io
-  names: {kind: VirtualService, listKind: VirtualServiceList, plural: virtualservices, singular: virtualservice}
-  scope: Namespaced
-  versions:
-    - name: v1alpha3
-      served: true
-      storage: true
-      schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
 `
 
 // gatewayDefinition is the CRD of the Gateway API's HTTPRoute, without its

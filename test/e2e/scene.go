@@ -23,6 +23,7 @@ const timeout = 3 * time.Minute
 const (
 	platformHost = "platform.e2e.test"
 	runtimeHost  = "runtime.e2e.test"
+	meshHost     = "mesh.e2e.test"
 	appHost      = "app.e2e.test"
 	gitHost      = "git.e2e.test"
 )
@@ -107,6 +108,7 @@ func (s *scene) start(ctx context.Context) (err error) {
 		Names: map[string]string{
 			platformHost: platformRelease().namespace + "/slipway-platform", gitHost: node.Address().String(),
 			runtimeHost: runtimeRelease().namespace + "/slipway-edge", appHost: runtimeRelease().namespace + "/slipway-edge",
+			meshHost: meshNamespace + "/istio-ingressgateway",
 		},
 	}, func(what string) {
 		s.report(time.Since(last), "node: "+what)
@@ -139,7 +141,7 @@ func (s *scene) steps(ctx context.Context) error {
 		{"the application is served through the edge, from outside", s.serve},
 		{"a commit is live", s.change},
 		{"the runtime is reached through an Ingress of its own edge", s.joinIngress},
-		{"the runtime is reached as in a mesh", s.joinMesh},
+		{"the runtime is reached through the gateway of a mesh", s.joinMesh},
 		{"the runtime is reached as with the Gateway API", s.joinHTTPRoute},
 		{"the runtime is reached through the tunnel again", s.joinTunnel},
 		{"footprint of the idle runtime", s.footprint},

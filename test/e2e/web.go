@@ -14,9 +14,14 @@ import (
 // its greeting, which shows which commit is live.
 func serveWeb(ctx context.Context) error {
 	greeting := cmp.Or(os.Getenv("GREETING"), "hello")
-	server := &http.Server{Addr: ":8080", ReadHeaderTimeout: 10 * time.Second, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	return serve(ctx, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = fmt.Fprintln(w, greeting)
-	})}
+	}))
+}
+
+// serve serves HTTP in a container until ctx is done.
+func serve(ctx context.Context, handler http.Handler) error {
+	server := &http.Server{Addr: ":8080", ReadHeaderTimeout: 10 * time.Second, Handler: handler}
 	ended := make(chan error, 1)
 	go func() { ended <- server.ListenAndServe() }()
 	select {
