@@ -299,5 +299,5 @@ func ownerless(t *testing.T, w *world, _ string) {
 		w.apply(t, string(must.Get(os.ReadFile(file))(t)))
 	}
 	names := "applications.argoproj.io applicationsets.argoproj.io appprojects.argoproj.io"
-	w.must(t, "kubectl label crd "+names+" app.kubernetes.io/managed-by-; kubectl annotate crd "+names+" meta.helm.sh/release-name- meta.helm.sh/release-namespace- slipway.dev/adopted-from- argocd.argoproj.io/tracking-id-")
+	w.must(t, "kubectl label crd "+names+" app.kubernetes.io/managed-by-; kubectl annotate crd "+names+" meta.helm.sh/release-name- meta.helm.sh/release-namespace- slipway.dev/adopted-from-; kubectl annotate crd --all argocd.argoproj.io/tracking-id-")
 }

@@ -50,6 +50,7 @@ func allSteps() map[string][]step {
 		"terraform.md": {
 			{begins: "slipway runtime install prod --create-key --print helm", says: []string{"helm upgrade --install slipway-runtime"}},
 			{begins: `resource "helm_release"`, shown: true, account: true},
+			{begins: "cd deploy/terraform/managed-cluster", elsewhere: "terraform is a program of others; the objects are those of slipway cluster add"},
 		},
 		"uninstall.md": {
 			{begins: "slipway runtime uninstall prod --dry-run", before: hasRuntime, answers: yes, says: []string{"The runtime prod is uninstalled."}},
