@@ -71,7 +71,7 @@ func TestAuthoritative(t *testing.T) {
 
 // awaiting returns a publisher that checks its resolvers at once, and the record.
 func awaiting(servers ...*nameserver) (*Publisher, Record) {
-	publisher := NewPublisher(Options{Check: CheckResolvers, Timeout: time.Hour})
+	publisher := NewPublisher(Options{Check: CheckResolvers, Timeout: time.Minute})
 	for _, server := range servers {
 		publisher.Resolvers = append(publisher.Resolvers, server.address)
 	}

@@ -48,6 +48,7 @@ func TestRefusedUpdates(t *testing.T) {
 		{"no right", func(_ *RFC2136, s *nameserver) { s.code = dns.RcodeRefused }, []string{"responds REFUSED", "allow the key Edge-Key"}},
 		{"not signed", func(_ *RFC2136, s *nameserver) { s.plain = true }, []string{"is not signed with the key Edge-Key"}},
 		{"other zone", func(_ *RFC2136, s *nameserver) { s.zone = "example.net." }, []string{"has no zone for _acme-challenge.example.org.", "dnsChallenge.rfc2136.nameserver"}},
+		{"zone of another", func(_ *RFC2136, s *nameserver) { s.cached = true }, []string{"has no zone for"}},
 		{"no zone", func(_ *RFC2136, s *nameserver) { s.quiet = true }, []string{"has no zone for"}},
 		{"away", func(p *RFC2136, _ *nameserver) { p.Server = "127.0.0.1:1" }, []string{"127.0.0.1:1", "refused"}},
 		{"no file", func(p *RFC2136, _ *nameserver) { p.SecretFile = "missing" }, []string{"missing"}},

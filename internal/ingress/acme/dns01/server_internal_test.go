@@ -28,9 +28,10 @@ type nameserver struct {
 	records []dns.RR
 	queries []string
 	// code is the response code of everything, plain leaves out the signature, quiet
-	// the SOA record, and short truncates what goes by UDP.
-	code                int
-	plain, quiet, short bool
+	// the SOA record, cached is for responses of another server's zone, and short
+	// truncates what goes by UDP.
+	code                        int
+	plain, quiet, cached, short bool
 	// seen gets the number of each query.
 	seen func(count int)
 	// late is how many queries for TXT find nothing.
@@ -71,7 +72,7 @@ func (s *nameserver) ServeDNS(w dns.ResponseWriter, r *dns.Msg) {
 		s.seen(len(s.queries))
 	}
 	reply := new(dns.Msg).SetReply(r)
-	reply.Authoritative = dns.IsSubDomain(s.zone, r.Question[0].Name)
+	reply.Authoritative = dns.IsSubDomain(s.zone, r.Question[0].Name) && !s.cached
 	_, udp := w.RemoteAddr().(*net.UDPAddr)
 	signed, failed := r.IsTsig(), uint16(0)
 	switch {
