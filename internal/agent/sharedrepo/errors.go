@@ -36,7 +36,7 @@ func advice(err error) string {
 		}
 		return "; slipway integration git set-runtime-token sets another token of the runtime"
 	case remote.Missing:
-		return "; create it there, or name another one with slipway account git reset and slipway account git set"
+		return "; create it there, or name another one with slipway account git reset and slipway account git set --shared-repository URL"
 	case remote.Unreachable:
 		return "; check that the cluster of the runtime reaches the host, then try again"
 	}
