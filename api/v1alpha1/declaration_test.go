@@ -39,7 +39,7 @@ func eachStruct(visit func(reflect.Type)) {
 	walk(reflect.TypeFor[HealthCheck]())
 }
 
-// TestDeclarations: every field says what it is, and its tags can be used.
+// TestDeclarations: every field has a description, and its tags are valid.
 func TestDeclarations(t *testing.T) {
 	count := 0
 	eachStruct(func(of reflect.Type) {

@@ -115,7 +115,7 @@ func containerMain(args []string) int {
 	return 0
 }
 
-// serve answers /status with what POST /status?set=N asked for, and ends on SIGTERM or POST /exit?code=N.
+// serve responds to /status with the status that POST /status?set=N set, and ends on SIGTERM or POST /exit?code=N.
 func serve(term <-chan os.Signal) int {
 	var status atomic.Int64
 	status.Store(http.StatusOK)

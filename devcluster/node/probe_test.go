@@ -19,7 +19,7 @@ import (
 	"slipway.dev/slipway/devcluster/must"
 )
 
-// A probe's life in fake time: when it looks, and what it reports. A container answers from upAfter on, and fails
+// A probe's life in fake time: when it looks, and what it reports. A container responds from upAfter on, and fails
 // between downAt and downUntil.
 func TestProbing(t *testing.T) {
 	for _, tt := range []struct {

@@ -79,7 +79,7 @@ func viewOf(pod *corev1.Pod, number int) podView {
 
 func printSlices(list []discoveryv1.EndpointSlice) string {
 	var out strings.Builder
-	// Names are hashes, which say nothing to a reader; the Pod does.
+	// Names are hashes, which mean nothing to a reader; the name of the Pod does.
 	slices.SortFunc(list, func(a, b discoveryv1.EndpointSlice) int {
 		return strings.Compare(a.Endpoints[0].TargetRef.Name, b.Endpoints[0].TargetRef.Name)
 	})

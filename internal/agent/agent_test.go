@@ -39,7 +39,7 @@ func (w *world) hookSecret(t *testing.T) {
 }
 
 // TestDelivers: what is in Git is made live, and what is pushed when a webhook
-// tells of it: Git is not asked again within the hour.
+// reports it: the agent does not poll Git again within the hour.
 func TestDelivers(t *testing.T) {
 	w := newWorld(t)
 	w.hookSecret(t)
@@ -153,8 +153,8 @@ func TestWithoutElection(t *testing.T) {
 	}
 }
 
-// TestWaitsForDefinitions: an agent that comes before its kinds says what to do,
-// and goes on when it was done.
+// TestWaitsForDefinitions: an agent that starts before its CRDs reports what to do,
+// and continues when they are there.
 func TestWaitsForDefinitions(t *testing.T) {
 	cluster := kubetest.Start(t, kubetest.WithoutNode())
 	w := &world{Cluster: cluster, control: cluster.Namespace(t)}

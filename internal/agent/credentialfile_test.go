@@ -17,8 +17,8 @@ import (
 )
 
 // TestChartCredentials: R37, R79: with the values of the chart, a Git server with a
-// certificate of a private authority and a token in a Secret that somebody else made
-// are all that an Application needs. The token is a file: a wrong one is told without
+// certificate of a private authority and a token in a Secret that another tool created
+// are all that an Application needs. The token is a file: a wrong one is reported without
 // being shown, and the right one is used without a restart.
 func TestChartCredentials(t *testing.T) {
 	const right, wrong = "token-right-1", "token-wrong-2"
@@ -93,7 +93,7 @@ func (w *world) charted(t *testing.T, values map[string]any) (map[string]string,
 	return objects, read.Agent
 }
 
-// TestCredentialFileMissing: a file that is not there is told with what to do, and the
+// TestCredentialFileMissing: a missing file is reported with what to do, and the
 // agent works without it.
 func TestCredentialFileMissing(t *testing.T) {
 	w := newWorld(t)

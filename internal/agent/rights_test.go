@@ -136,7 +136,7 @@ func TestShippedRights(t *testing.T) {
 	}
 }
 
-// TestMissingRight: an agent that may not read says what, and goes on when it may.
+// TestMissingRight: an agent that lacks a right to read reports it, and goes on when it is granted.
 func TestMissingRight(t *testing.T) {
 	w := newWorld(t)
 	w.apply(t, "apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: poor}\n")

@@ -126,7 +126,7 @@ func TestNoFolder(t *testing.T) {
 	}
 }
 
-// Every exception of the house says why.
+// Every exception to the house rules has a reason.
 func TestExceptionsHaveReasons(t *testing.T) {
 	for _, e := range archtest.HouseRules().LongFuncs {
 		if len(e.Reason) < 10 {

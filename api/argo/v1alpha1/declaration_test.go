@@ -36,7 +36,7 @@ func eachStruct(visit func(reflect.Type)) {
 	}
 }
 
-// TestDeclarations: every field has a name, says what it is, and is left out
+// TestDeclarations: every field has a name and a description, and is left out
 // when it is empty, unless it is always written.
 func TestDeclarations(t *testing.T) {
 	count := 0
@@ -63,7 +63,7 @@ func TestDeclarations(t *testing.T) {
 	}
 }
 
-// TestOptionsAreDeclared: every sync option can be told apart and has a name.
+// TestOptionsAreDeclared: every sync option has a name of its own and at least two values.
 func TestOptionsAreDeclared(t *testing.T) {
 	names := map[string]bool{}
 	for _, option := range optionFields(&SyncOptions{}) {

@@ -242,7 +242,7 @@ func TestStatusIsReadWithPatience(t *testing.T) {
 	}
 }
 
-// TestManyRefusals: what is said about one object is bounded.
+// TestManyRefusals: the number of refusals for one object is bounded.
 func TestManyRefusals(t *testing.T) {
 	object := accepted(t)["guestbook"]
 	for i := range 5000 {

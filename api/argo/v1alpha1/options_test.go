@@ -124,7 +124,7 @@ func TestRetry(t *testing.T) {
 	}
 }
 
-// TestDefaults: what a spec means where it says nothing.
+// TestDefaults: the values of an empty spec.
 func TestDefaults(t *testing.T) {
 	var spec v1alpha1.ApplicationSpec
 	if spec.ProjectName() != "default" || spec.HistoryLimit() != 10 || spec.AllSources() != nil || spec.SyncPolicy.IsAutomated() {

@@ -64,7 +64,7 @@ func (w *world) synced(t *testing.T, apps runtimev1connect.ApplicationServiceCli
 func shopRef() *runtimev1.ApplicationRef { return &runtimev1.ApplicationRef{Name: "shop"} }
 
 // TestLifeOfAnApplication: through the API an application is synced, looked at,
-// compared, and rolled back, and who asked is recorded. No answer has the value of
+// compared, and rolled back, and the requester is recorded. No response has the value of
 // a Secret.
 func TestLifeOfAnApplication(t *testing.T) {
 	w := newWorld(t)
@@ -132,7 +132,7 @@ func (w *world) requireTree(t *testing.T, apps runtimev1connect.ApplicationServi
 	}
 }
 
-// requireResource: an object is told as it is and as Git says, a Secret without
+// requireResource: the response has an object as live and as desired, a Secret without
 // its values, and equal values look alike.
 func (w *world) requireResource(t *testing.T, apps runtimev1connect.ApplicationServiceClient) {
 	t.Helper()
@@ -161,7 +161,7 @@ func (w *world) requireResource(t *testing.T, apps runtimev1connect.ApplicationS
 	}
 }
 
-// requireDiff: which keys of a Secret change is told, and not to what.
+// requireDiff: a diff has the keys of a Secret that change, without their values.
 func (w *world) requireDiff(t *testing.T, apps runtimev1connect.ApplicationServiceClient, revision string) {
 	t.Helper()
 	answer := must.Get(apps.Diff(t.Context(), connect.NewRequest(&runtimev1.DiffRequest{Ref: shopRef(), Revision: revision})))(t)
@@ -182,7 +182,7 @@ func (w *world) requireDiff(t *testing.T, apps runtimev1connect.ApplicationServi
 	}
 }
 
-// requireHistory: the syncs are told with their commits, and what was told of the
+// requireHistory: the history has the syncs with their commits, and the events of the
 // Application.
 func (w *world) requireHistory(t *testing.T, apps runtimev1connect.ApplicationServiceClient, revision string) {
 	t.Helper()

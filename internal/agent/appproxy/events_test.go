@@ -12,8 +12,8 @@ import (
 	"slipway.dev/slipway/internal/wire/runtimev1"
 )
 
-// TestWatchEvents: what was told of an object is there at once, and what is told of it
-// afterwards comes by itself; what is told of others does not.
+// TestWatchEvents: the stream begins with the events of an object and goes on with
+// new ones; it has no events of other objects.
 func TestWatchEvents(t *testing.T) {
 	w := newWorld(t)
 	w.growShop(t)

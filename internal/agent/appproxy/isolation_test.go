@@ -14,8 +14,8 @@ import (
 	"slipway.dev/slipway/internal/wire/runtimev1/runtimev1connect"
 )
 
-// victim is what belongs to somebody else: a ConfigMap, and a Pod that says whose
-// it is by name, but not by UID.
+// victim is what belongs to another owner: a ConfigMap, and a Pod that names its
+// owner with the right name but another UID.
 const victim = `apiVersion: v1
 kind: ConfigMap
 metadata: {name: theirs}
@@ -31,7 +31,7 @@ spec:
   containers: [{name: web, image: "slipway.dev/demo:v1", env: [{name: TOKEN, value: canary-value-4711}]}]
 `
 
-// forgedApp has a status that somebody wrote who may write Applications: it names
+// forgedApp has a status that a user with write access to Applications forged: it names
 // objects that are not its own.
 const forgedApp = `apiVersion: argoproj.io/v1alpha1
 kind: Application
@@ -91,7 +91,7 @@ func requireNoLogs(t *testing.T, apps runtimev1connect.ApplicationServiceClient,
 }
 
 // TestOtherNamespaces: Applications that are not the agent's are not there, with
-// one answer whether they exist or not.
+// the same response whether they exist or not.
 func TestOtherNamespaces(t *testing.T) {
 	w := newWorld(t)
 	other := w.Namespace(t)
@@ -203,7 +203,7 @@ func TestSyncRefusals(t *testing.T) {
 	}
 }
 
-// TestWithoutClaims: the service does not answer where no router has verified who
+// TestWithoutClaims: the service refuses requests where no router has verified who
 // asks, and no role does what is for admins.
 func TestWithoutClaims(t *testing.T) {
 	w := newWorld(t)

@@ -50,7 +50,7 @@ func received(t *testing.T, client runtimev1connect.RuntimeServiceClient, only .
 	return all, stream.Err()
 }
 
-// The checks look at a real API server, and tell what is wrong and what to do.
+// The checks look at a real API server, and report what is wrong and how to fix it.
 func TestPreflight(t *testing.T) {
 	w := newWorld(t, checked)
 	results := must.Get(received(t, w.runtime(t), "k8s-version", "P9", "P14"))(t)

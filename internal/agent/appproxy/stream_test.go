@@ -49,7 +49,7 @@ func (w *world) label(t *testing.T, name, value string) {
 }
 
 // TestWatch: who looks sees the state and each change of it, all share one watch,
-// and the end of an Application is told.
+// and the stream reports the end of an Application.
 func TestWatch(t *testing.T) {
 	w := newWorld(t)
 	w.application(t, "shop", "https://git.example/shop.git")
@@ -90,7 +90,7 @@ func TestWatch(t *testing.T) {
 	}
 }
 
-// loggedPods are two Pods of an Application, and one of somebody else.
+// loggedPods are two Pods of an Application, and one that belongs to no Application.
 const loggedPods = `apiVersion: argoproj.io/v1alpha1
 kind: Application
 metadata: {name: shop}
@@ -121,7 +121,7 @@ metadata: {name: theirs}
 spec: {containers: [{name: web, image: "slipway.dev/demo:v1"}]}
 `
 
-// logs reads a log to its end, or until enough says so.
+// logs reads a log to its end, or until enough returns true.
 func (w *world) logs(t *testing.T, request *runtimev1.LogsRequest, enough func([]*runtimev1.LogsResponse) bool) ([]*runtimev1.LogsResponse, error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -149,7 +149,7 @@ func writers(lines []*runtimev1.LogsResponse) map[string]int {
 }
 
 // TestLogs: of many Pods merged by time, of one, the last lines, with a text, and
-// followed until nobody reads.
+// followed until the client stops reading.
 func TestLogs(t *testing.T) {
 	w := newWorld(t)
 	label := tracking.App{Namespace: w.control, Name: "shop"}.Label()
@@ -157,7 +157,7 @@ func TestLogs(t *testing.T) {
 	for _, name := range []string{"one", "two", "theirs"} {
 		w.awaitPod(t, name)
 	}
-	// Following them says when both have written something.
+	// Following them shows when both have written something.
 	_, err := w.logs(t, &runtimev1.LogsRequest{Ref: shopRef(), Follow: true, TailLines: -1}, func(lines []*runtimev1.LogsResponse) bool {
 		return len(writers(lines)) == 2 && len(lines) >= 2
 	})

@@ -22,7 +22,7 @@ import (
 )
 
 // grownShop is an Application with a ConfigMap and a Deployment, and a ConfigMap
-// and a Pod of somebody else beside them.
+// and a Pod of another owner beside them.
 const grownShop = `apiVersion: argoproj.io/v1alpha1
 kind: Application
 metadata: {name: shop}
@@ -145,7 +145,7 @@ func (w *world) growShop(t *testing.T) {
 
 // TestWatchTree: the tree comes at once, and again when an object of the
 // Application or one that these own changes, and when the Application does; nothing
-// comes for what is others'; the end is told.
+// comes for objects of other owners; the stream reports the end.
 func TestWatchTree(t *testing.T) {
 	w := newWorld(t)
 	w.growShop(t)
@@ -211,14 +211,14 @@ func (w *world) requireQuiet(t *testing.T, stream *treeStream) {
 	}
 }
 
-// requireUnfollowed: when nobody looks, nothing is followed.
+// requireUnfollowed: without a viewer there are no watches.
 func (w *world) requireUnfollowed(t *testing.T) {
 	t.Helper()
 	programs.Until(t, "no watches are left", func() bool { return w.service.Following() == 0 })
 }
 
-// TestManyWatchTrees: all who look at a tree share what is followed, one too many is
-// told so, and there is room again when somebody leaves.
+// TestManyWatchTrees: all viewers of a tree share the watches, one too many is
+// refused, and there is room again when one leaves.
 func TestManyWatchTrees(t *testing.T) {
 	w := newWorld(t)
 	w.growShop(t)

@@ -42,7 +42,7 @@ import (
 // patience bounds what a test waits for.
 const patience = 90 * time.Second
 
-// canary is the value of a Secret that no answer may have, in no form.
+// canary is the value of a Secret that no response may have, in no form.
 const canary = "canary-value-4711"
 
 func TestMain(m *testing.M) { argotest.Main(m, func(m *testing.M) { kubetest.Main(m) }) }
@@ -151,7 +151,7 @@ func (w *world) token(t *testing.T, claims wire.RuntimeClaims) string {
 	return text
 }
 
-// http is a client with a role. What it is answered is kept.
+// http is a client with a role. The recorder keeps its responses.
 func (w *world) http(t *testing.T, role string) *http.Client {
 	t.Helper()
 	return w.httpWith(t, wire.RuntimeClaims{Role: role})
@@ -192,10 +192,10 @@ func (w *world) runtime(t *testing.T) runtimev1connect.RuntimeServiceClient {
 	return runtimev1connect.NewRuntimeServiceClient(w.http(t, "admin"), w.address+"/app-proxy", readable())
 }
 
-// readable has answers not compressed, so that the recorder can read them.
+// readable keeps responses uncompressed, so that the recorder can read them.
 func readable() connect.ClientOption { return connect.WithAcceptCompression("gzip", nil, nil) }
 
-// recorder keeps everything that was answered.
+// recorder keeps all responses.
 type recorder struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -214,7 +214,7 @@ func (r *recorded) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// requireNoCanary fails if an answer had the canary, or what it is in base64.
+// requireNoCanary fails if a response had the canary, or its base64.
 func (r *recorder) requireNoCanary(t *testing.T) {
 	t.Helper()
 	r.mu.Lock()
@@ -236,7 +236,7 @@ func (w *world) apply(t *testing.T, manifests string) {
 	w.Apply(t, w.control, strings.ReplaceAll(manifests, "NAMESPACE", w.control))
 }
 
-// application makes one of a repository that is synced when somebody asks.
+// application creates an Application of a repository that is synced only on request.
 func (w *world) application(t *testing.T, name, repository string) {
 	t.Helper()
 	w.apply(t, fmt.Sprintf(`apiVersion: argoproj.io/v1alpha1

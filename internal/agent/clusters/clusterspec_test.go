@@ -21,7 +21,7 @@ func clusterSecret(server, config string, annotations map[string]string) *corev1
 	}
 }
 
-// Parse takes Argo CD's form of a cluster, and says what it refuses of it.
+// Parse takes Argo CD's form of a cluster, and names what it refuses of it.
 func TestParse(t *testing.T) {
 	const server = "https://far.example:6443"
 	pem := base64.StdEncoding.EncodeToString([]byte("PEM"))

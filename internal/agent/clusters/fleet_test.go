@@ -104,8 +104,8 @@ func (s *scene) secrets(condition func([]*corev1.Secret) error) {
 	kubetest.WaitFor(s.t, s.home.Client.CoreV1().Secrets(s.namespace), selected, patience, condition)
 }
 
-// listed waits for the state of the other cluster as people see it. The fleet tells
-// nobody when it has looked, so it is asked again when something moved, or soon.
+// listed waits for the state of the other cluster as people see it. The fleet does not
+// notify when it has checked, so listed polls when something changed, or soon.
 func (s *scene) listed(want func(*runtimev1.ManagedCluster) bool) (last *runtimev1.ManagedCluster) {
 	s.t.Helper()
 	programs.Eventually(s.t, func(ctx context.Context) error {

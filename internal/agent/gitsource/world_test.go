@@ -235,7 +235,7 @@ func (w *world) configMap(t *testing.T, name string) map[string]string {
 	return found.Data
 }
 
-// refused checks that an answer is an error with a code and some words.
+// refused checks that a call returned an error with a code and some words.
 func refused(t *testing.T, err error, code connect.Code, words ...string) {
 	t.Helper()
 	if connect.CodeOf(err) != code {

@@ -9,7 +9,7 @@ import (
 
 const hostKey = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl"
 
-// FuzzKnownHosts: what is accepted names the Git server and nobody else, and
+// FuzzKnownHosts: what is accepted names the Git server and no other host, and
 // merging it keeps the lines of other hosts.
 func FuzzKnownHosts(f *testing.F) {
 	f.Add("git.example.com " + hostKey)
@@ -60,7 +60,7 @@ func TestGitHost(t *testing.T) {
 	}
 }
 
-// TestSealerKeys: another key is told from a damaged text.
+// TestSealerKeys: the errors for another key and for a damaged text differ.
 func TestSealerKeys(t *testing.T) {
 	one, err := newSealer([]byte(strings.Repeat("a", keyBytes)))
 	must.Do(t, err)

@@ -127,7 +127,7 @@ func TestRuntimeSSH(t *testing.T) {
 }
 
 // TestRecheck: tokens are asked about once a day, and one that was revoked is
-// flagged; the log tells so. (R114)
+// flagged, in the log as well. (R114)
 func TestRecheck(t *testing.T) {
 	w := newWorld(t)
 	w.trust(t)
@@ -156,7 +156,7 @@ func TestRecheck(t *testing.T) {
 	}
 }
 
-// TestCanary: after everything that stores tokens, none of them is in an answer,
+// TestCanary: after everything that stores tokens, none of them is in a response,
 // a log, a ConfigMap or an event, and tokens of users are in no Secret. Those of
 // the runtime are in the three Secrets that need them. (R9)
 func TestCanary(t *testing.T) {
@@ -202,7 +202,7 @@ func TestCanary(t *testing.T) {
 }
 
 // TestSkipValidation: an admin can store a token that lacks something, and the
-// status goes on saying what.
+// status keeps reporting what.
 func TestSkipValidation(t *testing.T) {
 	w := newWorld(t)
 	w.trust(t)

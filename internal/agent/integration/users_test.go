@@ -21,7 +21,7 @@ func register(token string) *connect.Request[runtimev1.RegisterRequest] {
 }
 
 // TestRegister: a user's token is checked at the provider, stored for that user
-// only, and forgotten when the user says so. A user sees the own one, an admin
+// only, and forgotten when the user removes it. A user sees the own one, an admin
 // that there are others. (R8, R17, R70)
 func TestRegister(t *testing.T) {
 	w := newWorld(t)
@@ -55,7 +55,7 @@ func TestRegister(t *testing.T) {
 }
 
 // TestRegisterRefuses: tokens that lack a scope, which is named, or that the
-// provider does not know are not stored; nor is anything for nobody.
+// provider does not know are not stored; nor is one of a request without a user.
 func TestRegisterRefuses(t *testing.T) {
 	w := newWorld(t)
 	w.trust(t)
@@ -140,7 +140,7 @@ func TestSwappedEntries(t *testing.T) {
 			t.Errorf("the token at the place of %s: %v", user, err)
 		}
 	}
-	// Whole entries at each other's places are nobody's.
+	// Whole entries at each other's places are valid for no user.
 	stored.Data[one], stored.Data[other] = stored.Data[other], stored.Data[one]
 	must.Get(w.Client.CoreV1().Secrets(w.namespace).Update(t.Context(), stored, metav1.UpdateOptions{}))(t)
 	for _, user := range []string{"ada", "bob"} {

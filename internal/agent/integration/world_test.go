@@ -91,7 +91,7 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// serve answers as the router does: with the claims of the user in the context.
+// serve handles requests as the router does: with the claims of the user in the context.
 func (w *world) serve(t *testing.T) {
 	t.Helper()
 	mux := http.NewServeMux()
@@ -122,7 +122,7 @@ func (w *world) user(name string) runtimev1connect.IntegrationServiceClient {
 	return w.as(name, permission.RoleOperator)
 }
 
-// asUser adds who asks, and keeps what is answered.
+// asUser adds the user to requests, and keeps the responses.
 type asUser struct {
 	w   *world
 	who string
@@ -159,7 +159,7 @@ func (w *world) secret(t *testing.T, name string) *corev1.Secret {
 	return must.Get(w.Client.CoreV1().Secrets(w.namespace).Get(t.Context(), name, metav1.GetOptions{}))(t)
 }
 
-// refused checks that an answer is an error with a code and some words.
+// refused checks that a call returned an error with a code and some words.
 func refused(t *testing.T, err error, code connect.Code, words ...string) {
 	t.Helper()
 	if connect.CodeOf(err) != code {

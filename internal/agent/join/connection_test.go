@@ -17,8 +17,8 @@ import (
 	"slipway.dev/slipway/internal/must"
 )
 
-// TestPlatformComesBack: a platform that is away is asked again until it answers,
-// and its return is seen.
+// TestPlatformComesBack: the agent retries a platform that is away until it responds,
+// and notices its return.
 func TestPlatformComesBack(t *testing.T) {
 	w := newWorld(t)
 	w.platform.change(func(p *platform) { p.cut = func(string) (bool, bool) { return true, false } })
@@ -55,7 +55,7 @@ func connectProxy(t *testing.T) (address *url.URL, used *atomic.Int32) {
 			_ = to.Close()
 			return
 		}
-		// Only now: what the client sends after the answer belongs to the other side,
+		// Only now: what the client sends after the response belongs to the other side,
 		// and the server reads ahead until it has given the connection away.
 		_, _ = io.WriteString(from, "HTTP/1.1 200 OK\r\n\r\n")
 		go func() {
@@ -93,7 +93,7 @@ func TestProxyAndAuthority(t *testing.T) {
 }
 
 // TestClocksDiffer: tokens are renewed at half of their life, whatever the clock of
-// this machine says.
+// the agent shows.
 func TestClocksDiffer(t *testing.T) {
 	for _, skew := range []time.Duration{-2 * time.Hour, 2 * time.Hour} {
 		t.Run(skew.String(), func(t *testing.T) {
@@ -123,7 +123,7 @@ func TestClocksDiffer(t *testing.T) {
 	}
 }
 
-// TestOptions: R33, R43: what cannot work is said before anything is asked.
+// TestOptions: R33, R43: options that cannot work are refused before any request.
 func TestOptions(t *testing.T) {
 	w := newWorld(t)
 	for _, tt := range []struct {

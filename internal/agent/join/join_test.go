@@ -20,7 +20,7 @@ import (
 )
 
 // TestJoins: R31, R61: the first start registers with the key, keeps the
-// credential in a Secret of ours, and tells that it lives. Other replicas have the
+// credential in a Secret of ours, and sends heartbeats. Other replicas have the
 // credential too.
 func TestJoins(t *testing.T) {
 	w := newWorld(t)
@@ -64,8 +64,8 @@ func TestJoins(t *testing.T) {
 	})
 }
 
-// TestHeartbeats: R61, R63: everything is told once, then that nothing changed, and
-// everything again when the platform asks for it.
+// TestHeartbeats: R61, R63: the agent reports its state once, then that nothing changed, and
+// the state again when the platform asks for it.
 func TestHeartbeats(t *testing.T) {
 	w := newWorld(t)
 	w.state = &platformv1.HeartbeatRequest{PendingSteps: []platformv1.CompletionStep{platformv1.CompletionStep_COMPLETION_STEP_USER_TOKEN}}
@@ -91,7 +91,7 @@ func TestHeartbeats(t *testing.T) {
 	})
 }
 
-// TestReportSoon: a change of the state is told before the next turn, once for
+// TestReportSoon: a change of the state is reported before the next heartbeat is due, once for
 // many changes.
 func TestReportSoon(t *testing.T) {
 	w := newWorld(t)
@@ -109,7 +109,7 @@ func TestReportSoon(t *testing.T) {
 	}
 }
 
-// TestLostAnswers: what was stored and not answered is asked again, and nothing is
+// TestLostAnswers: a request that was stored but got no response is sent again, and nothing is
 // used twice.
 func TestLostAnswers(t *testing.T) {
 	w := newWorld(t)
@@ -194,7 +194,7 @@ func TestKeyInASecret(t *testing.T) {
 	}
 }
 
-// TestRefusals: R32, R33, R34: what the platform says no to is a phase with what to
+// TestRefusals: R32, R33, R34: what the platform refuses becomes a phase with what to
 // do, and the agent goes on.
 func TestRefusals(t *testing.T) {
 	for _, tt := range []struct {

@@ -15,7 +15,7 @@ import (
 	"slipway.dev/slipway/internal/must"
 )
 
-// noTokens says when a Secret still has a credential.
+// noTokens returns an error when a Secret still has a credential.
 func noTokens(found *corev1.Secret) error {
 	for key, value := range found.Data {
 		if strings.Contains(string(value), "CANARY") {
@@ -25,7 +25,7 @@ func noTokens(found *corev1.Secret) error {
 	return nil
 }
 
-// TestRevoked: a runtime whose credential was revoked says so and stays out, also
+// TestRevoked: a runtime whose credential was revoked reports it and stays out, also
 // in a new process, until it gets another key.
 func TestRevoked(t *testing.T) {
 	w := newWorld(t)
@@ -69,7 +69,7 @@ func TestRevokedAndAllowedAgain(t *testing.T) {
 }
 
 // TestLostDatabase: a platform that does not know the credential any more is
-// registered with anew.
+// registered with again.
 func TestLostDatabase(t *testing.T) {
 	w := newWorld(t)
 	w.start(t, true).awaitPhase(t, join.Joined)
@@ -110,7 +110,7 @@ spec:
 
 // TestUninstall: R113: the runtime's own Applications lose their finalizers and sync
 // no more by themselves, the user's stay, the platform forgets the runtime, and it does not register again,
-// also when an answer is lost and in a new process.
+// also when a response is lost and in a new process.
 func TestUninstall(t *testing.T) {
 	for _, lost := range []bool{false, true} {
 		t.Run(fmt.Sprint("answer lost ", lost), func(t *testing.T) {

@@ -149,7 +149,7 @@ func (p *platform) RenewCredential(_ context.Context, request *connect.Request[p
 	case given == p.refresh:
 		p.previous = given
 	case given != "" && given == p.previous:
-		// Once more, for an answer that was lost.
+		// Once more, for a response that was lost.
 	default:
 		p.reused++
 		return nil, connect.NewError(connect.CodeUnauthenticated, errors.New("the refresh token is not valid"))

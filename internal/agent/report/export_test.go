@@ -18,7 +18,7 @@ func LargeBatches(o *Options) { o.batchEvents = defaultBatchEvents }
 // Clean is what stays of a text.
 func Clean(text string) string { return redact(text) }
 
-// ReadSegment reads a segment, and says how many events wait in it.
+// ReadSegment reads a segment, and returns how many events wait in it.
 func ReadSegment(content []byte) (waiting int, err error) {
 	found, err := readSteps(bytes.NewReader(content))
 	if found == nil {

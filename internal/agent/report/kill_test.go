@@ -76,7 +76,7 @@ func runChild(folder, platformURL, clusterURL string) error {
 }
 
 // TestKilled: a process that is killed at any point goes on where it was, and most
-// times without telling everything again.
+// times without a resync.
 func TestKilled(t *testing.T) {
 	p, c := newPlatform(t), newCluster()
 	p.change(func(p *platform) { p.cutBefore, p.cutAfter = 20, 20 })

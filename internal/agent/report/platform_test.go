@@ -45,8 +45,8 @@ func (d database) copy() database {
 	return d
 }
 
-// platform stores what it is told, as AgentService promises. Its front cuts
-// connections: before anything is stored, or before the answer.
+// platform stores what agents report, as AgentService promises. Its front cuts
+// connections: before anything is stored, or before the response.
 type platform struct {
 	platformv1connect.UnimplementedAgentServiceHandler
 	server *httptest.Server
@@ -163,7 +163,7 @@ func (d *database) store(event *platformv1.ReportEvent) {
 	}
 }
 
-// difference says what the platform has other than the cluster.
+// difference describes how the platform differs from the cluster.
 func (p *platform) difference(c *cluster) string {
 	want := c.messages()
 	p.mu.Lock()

@@ -50,7 +50,7 @@ func TestStatesOfOneApplicationBecomeOne(t *testing.T) {
 	})
 }
 
-// TestSameStateIsNotToldAgain: a watch that tells everything again costs nothing.
+// TestSameStateIsNotToldAgain: a watch that sends every object again makes no events.
 func TestSameStateIsNotToldAgain(t *testing.T) {
 	p, c := newPlatform(t), newCluster()
 	c.set("shop", "Healthy")
@@ -123,7 +123,7 @@ func TestRestoredFolder(t *testing.T) {
 	p.await(t, c)
 }
 
-// TestFolderGoesAway: a disk that fails keeps nothing from being told, and is used
+// TestFolderGoesAway: a disk that fails does not stop the reports, and is used
 // again when it is there.
 func TestFolderGoesAway(t *testing.T) {
 	p, c := newPlatform(t), newCluster()
@@ -172,7 +172,7 @@ func TestRunsAgain(t *testing.T) {
 	}
 }
 
-// TestOptions: what is missing is said.
+// TestOptions: an error names the option that is missing.
 func TestOptions(t *testing.T) {
 	if _, err := report.New(report.Options{}); err == nil || !strings.Contains(err.Error(), "folder") {
 		t.Errorf("without a folder: %v", err)
@@ -182,7 +182,7 @@ func TestOptions(t *testing.T) {
 	}
 }
 
-// TestThousands: a large cluster is told in batches, and soon.
+// TestThousands: a large cluster is reported in batches, and soon.
 func TestThousands(t *testing.T) {
 	p, c := newPlatform(t), newCluster()
 	for i := range 5000 {

@@ -24,8 +24,8 @@ import (
 
 const runtimeName = "prod"
 
-// cluster is the Applications that there are. Changes are told to whoever
-// watches.
+// cluster is the Applications that there are. Changes go to the reporter
+// that watches.
 type cluster struct {
 	mu      sync.Mutex
 	apps    map[where]*v1alpha1.Application

@@ -65,7 +65,7 @@ func TestPathsOutside(t *testing.T) {
 }
 
 // TestBranches: a branch that does not exist begins at the default branch, which
-// stays as it is; what nobody touched stays too. A change that changes nothing
+// stays as it is; untouched files stay too. A change that changes nothing
 // makes no commit. Removing the last file of a folder removes the folder.
 func TestBranches(t *testing.T) {
 	origin := gittest.Serve(t).Repository(t, "config", map[string]string{"other/deep/file": "kept", "run.sh": "x", "a/b/c": "1"})
@@ -105,7 +105,7 @@ func TestDefaultBranch(t *testing.T) {
 }
 
 // TestRejectedPush: a server that refuses a push is not asked again and again, and
-// its reason is told.
+// its reason is reported.
 func TestRejectedPush(t *testing.T) {
 	server := gittest.Serve(t)
 	origin := server.Repository(t, "config", map[string]string{"x": "x"})
@@ -130,7 +130,7 @@ func TestRejectedPush(t *testing.T) {
 }
 
 // TestUnreachable: a server that is away, an address without a repository, and a
-// wrong host key are told apart, and no credential is in the words.
+// wrong host key have different reasons, and no credential is in the messages.
 func TestUnreachable(t *testing.T) {
 	server := gittest.Serve(t)
 	origin := server.Repository(t, "config", map[string]string{"x": "x"})

@@ -15,7 +15,7 @@ import (
 	"slipway.dev/slipway/internal/secret"
 )
 
-// somebody is the user who asks, and runtime who commits.
+// somebody is the user who requests a change, and runtime the committer.
 func somebody() sharedrepo.Author {
 	return sharedrepo.Author{Name: "Ada Lovelace", Email: "ada@example.com"}
 }

@@ -36,7 +36,7 @@ func report(at time.Duration, counts map[trafficreport.RouteID]uint64, routes ..
 }
 
 // TestMeasure: rates are of the last step, totals since the start, also when an edge
-// was silent or began anew meanwhile.
+// was silent or restarted meanwhile.
 func TestMeasure(t *testing.T) {
 	at := edgeAddress{name: "a"}
 	first := newEdgeView(at, report(10*time.Second, map[trafficreport.RouteID]uint64{cart: 100}, cart), nil)
@@ -65,7 +65,7 @@ func TestMeasure(t *testing.T) {
 	}
 }
 
-// TestJoin: edges are added up, and what one does not serve is told. An Application
+// TestJoin: edges are added up, and a route that one does not serve is marked. An Application
 // is found by the Ingress, or else by the Service.
 func TestJoin(t *testing.T) {
 	one := newEdgeView(edgeAddress{name: "one"}, report(time.Second, map[trafficreport.RouteID]uint64{cart: 10}, cart, all), nil)
@@ -117,7 +117,7 @@ func TestCovers(t *testing.T) {
 	}
 }
 
-// FuzzReport: whatever an edge says, the agent counts with it and does not break.
+// FuzzReport: the agent adds up any report of an edge without a panic.
 func FuzzReport(f *testing.F) {
 	text := must.Get(json.Marshal(report(time.Second, map[trafficreport.RouteID]uint64{cart: 3}, cart, all)))(f)
 	f.Add(text, text)
