@@ -120,7 +120,7 @@ func TestEdgeServes(t *testing.T) {
 	}
 }
 
-// TestSharedSecretFile: a secret that cannot be used is said so.
+// TestSharedSecretFile: the error names a secret that cannot be used.
 func TestSharedSecretFile(t *testing.T) {
 	clitest.Clean(t)
 	dir := t.TempDir()

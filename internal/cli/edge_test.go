@@ -235,7 +235,7 @@ func TestEdgeFails(t *testing.T) {
 	}
 }
 
-// TestContextEnds: whoever calls Execute can stop it.
+// TestContextEnds: the caller of Execute can stop it.
 func TestContextEnds(t *testing.T) {
 	clitest.Clean(t)
 	ctx, cancel := context.WithCancel(t.Context())

@@ -24,7 +24,7 @@ func TestMain(m *testing.M) {
 	clitest.Main(m)
 }
 
-// edgeThatDrains is ready at once, and when told to stop, it has work left
+// edgeThatDrains is ready at once, and when it is stopped, it has work left
 // until its standard input ends.
 func edgeThatDrains(ctx context.Context, _ *config.Edge, health *observe.Health) error {
 	health.Condition("routes", "no table is live yet").Met()

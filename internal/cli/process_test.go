@@ -83,7 +83,7 @@ func TestSignals(t *testing.T) {
 			p := start(t, nil, "--providers.kubernetesingress")
 			p.becomes(t, 200, "ready\n")
 			p.signal(t, first)
-			// It has work left, and says so until that is done.
+			// It has work left, and is not ready until that is done.
 			p.becomes(t, 503, "not ready\nprocess: it is stopping\n")
 			must.Do(t, p.stdin.Close())
 			code, logged := p.wait(t)

@@ -79,7 +79,7 @@ func TestSecretOfMember(t *testing.T) {
 	}
 }
 
-// TestOtherChallenges: what is not supported is not known, and said so.
+// TestOtherChallenges: options that are not supported are refused as unknown.
 func TestOtherChallenges(t *testing.T) {
 	for _, option := range []string{"storage=acme.json", "tlschallenge=true", "dnschallenge.delaybeforecheck=1s"} {
 		_, err := load(t, "--certificatesresolvers.le.acme."+option)

@@ -9,7 +9,7 @@ import (
 	"slipway.dev/slipway/internal/secret"
 )
 
-// TestPlatformDefaults: the defaults are valid, and reach nobody else.
+// TestPlatformDefaults: the defaults are valid, and let no other machine connect.
 func TestPlatformDefaults(t *testing.T) {
 	var platform config.Platform
 	platform.Defaults()

@@ -96,7 +96,7 @@ func TestLoginWithKey(t *testing.T) {
 	}
 }
 
-// TestLoginRefusals: what cannot be right is told before anything is sent.
+// TestLoginRefusals: arguments that cannot be right are refused before anything is sent.
 func TestLoginRefusals(t *testing.T) {
 	clitest.Clean(t)
 	w := &clitest.PlatformWorld{Home: t.TempDir()}
@@ -123,7 +123,7 @@ func TestLoginRefusals(t *testing.T) {
 	}
 }
 
-// TestKeyStaysAtHome: a key is sent to the platform that it is for, and to nobody
+// TestKeyStaysAtHome: a key is sent to the platform that it is for, and to no server
 // that it names instead.
 func TestKeyStaysAtHome(t *testing.T) {
 	clitest.Clean(t)
@@ -198,7 +198,7 @@ a https://a.example acme ada@example.com staging 2026-12-01T00:00:00Z
 }
 
 // TestContextsTogether: commands that change contexts at the same time lose nothing,
-// and one that is locked out says so.
+// and one that is locked out reports it.
 func TestContextsTogether(t *testing.T) {
 	clitest.Clean(t)
 	w := &clitest.PlatformWorld{Home: t.TempDir()}

@@ -209,8 +209,8 @@ func TestAppLogsThroughPlatform(t *testing.T) {
 	}
 }
 
-// TestAppThroughPlatformRefusals: what goes wrong is told with what to do, and the
-// key never.
+// TestAppThroughPlatformRefusals: errors name what to do, and
+// never the key.
 func TestAppThroughPlatformRefusals(t *testing.T) {
 	w := newRemoteWorld(t)
 	w.ApplyManifests(t, shopApp)

@@ -8,7 +8,7 @@ import (
 	"slipway.dev/slipway/internal/kube/kubetest"
 )
 
-// TestAppRights: who may not is told which right is missing.
+// TestAppRights: the error for a user without a right names the right.
 func TestAppRights(t *testing.T) {
 	w := clitest.NewAppWorld(t)
 	w.ApplyManifests(t, shopApp)

@@ -62,7 +62,7 @@ func TestAppSyncChoices(t *testing.T) {
 	})
 }
 
-// TestAppSyncFails: the exit code says so, and the object and its error are told.
+// TestAppSyncFails: the command exits with an error, and prints the object and its error.
 func TestAppSyncFails(t *testing.T) {
 	w := clitest.NewAppWorld(t)
 	repository := gittest.Serve(t).Repository(t, "shop", map[string]string{
@@ -89,7 +89,7 @@ spec:
       containers: [{name: migrate, image: slipway.dev/demo:v1}]
 `
 
-// TestAppSyncWaitsAndEnds: a sync tells what it waits for, another is refused
+// TestAppSyncWaitsAndEnds: a sync prints what it waits for, another is refused
 // meanwhile, and terminate ends it.
 func TestAppSyncWaitsAndEnds(t *testing.T) {
 	w := clitest.NewAppWorld(t)

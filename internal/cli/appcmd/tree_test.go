@@ -28,7 +28,7 @@ spec:
       - {name: web, image: "slipway.dev/demo:v1", ports: [{containerPort: 8080}]}
 `
 
-// webApp has the Deployment, as its agent tells it.
+// webApp has the Deployment, as its agent reports it.
 const webApp = `apiVersion: argoproj.io/v1alpha1
 kind: Application
 metadata: {name: web}

@@ -107,7 +107,7 @@ func TestRuntimeThroughPlatform(t *testing.T) {
 }
 
 // TestAppsOfAllRuntimes: app list shows what all runtimes reported; other commands
-// find the runtime by the name, and say so when there are several.
+// find the runtime by the name, and refuse when there are several.
 func TestAppsOfAllRuntimes(t *testing.T) {
 	w := newFleetWorld(t)
 	repository := gittest.Serve(t).Repository(t, "shop", map[string]string{"deploy/one.yaml": clitest.ConfigMap("one", "1")})

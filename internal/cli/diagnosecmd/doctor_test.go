@@ -15,8 +15,8 @@ import (
 	"slipway.dev/slipway/internal/wire/platformv1"
 )
 
-// TestDoctor: what is wrong is told, and nothing secret is in the bundle, wherever
-// it was: in the contexts, in the environment, or in what runtimes told.
+// TestDoctor: the problems are reported, and nothing secret is in the bundle, wherever
+// it was: in the contexts, in the environment, or in the reports of runtimes.
 func TestDoctor(t *testing.T) {
 	w := clitest.NewPlatformWorld(t)
 	w.Login(t)

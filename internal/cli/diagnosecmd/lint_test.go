@@ -62,7 +62,7 @@ func writeShop(t *testing.T) string {
 	return dir
 }
 
-// Lint says what the edge would refuse, and tells what may be in the cluster
+// Lint reports what the edge would refuse, and separates what may be in the cluster
 // from what is wrong wherever it is.
 func TestLint(t *testing.T) {
 	dir := writeShop(t)
@@ -183,8 +183,8 @@ func TestLintUsage(t *testing.T) {
 	}
 }
 
-// Explain names the Ingress, the Service and the endpoints, or says why nobody
-// answers.
+// Explain names the Ingress, the Service and the endpoints, or states why none
+// serves the request.
 func TestExplain(t *testing.T) {
 	dir := writeShop(t)
 	tests := []struct {

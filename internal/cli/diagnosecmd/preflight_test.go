@@ -74,7 +74,7 @@ func TestPreflightFix(t *testing.T) {
 	must.Get(classes.Get(t.Context(), "alb", metav1.GetOptions{}))(t)
 }
 
-// TestPreflightUsage: everything that is wrong with the command line is told at once.
+// TestPreflightUsage: everything that is wrong with the command line is reported at once.
 func TestPreflightUsage(t *testing.T) {
 	clitest.Clean(t)
 	var stdout, stderr strings.Builder

@@ -22,7 +22,7 @@ import (
 	"slipway.dev/slipway/internal/route"
 )
 
-// askedEdge is what an edge tells its admin server, from its real parts.
+// askedEdge is what the admin server reads of an edge, made of its real parts.
 type askedEdge struct {
 	table    *route.Table
 	compiled *program.Program
@@ -145,7 +145,7 @@ shop.example.com  / (prefix)      Ingress shop/all[0][0]                shop/car
 	}
 }
 
-// TestEdgeRoutesPages: more rules than one answer has.
+// TestEdgeRoutesPages: more rules than one response has.
 func TestEdgeRoutesPages(t *testing.T) {
 	table := &route.Table{}
 	const count = 2001

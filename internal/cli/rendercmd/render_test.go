@@ -54,7 +54,7 @@ spec:
 	}
 }
 
-// TestRender: the same folder, rendered as the flags or an Application say.
+// TestRender: the same folder, rendered with flags or with an Application.
 func TestRender(t *testing.T) {
 	clitest.Clean(t)
 	dir := writeFiles(t, renderFiles())

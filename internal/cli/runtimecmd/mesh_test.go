@@ -18,7 +18,7 @@ func mesh(t *testing.T, line string) clitest.Result {
 }
 
 // TestMeshGenerate: R90, R91, R92: the shape follows the version, and everything
-// that is wrong is told at once.
+// that is wrong is reported at once.
 func TestMeshGenerate(t *testing.T) {
 	clitest.Clean(t)
 	for _, tt := range []struct {
@@ -85,7 +85,7 @@ func TestMeshApplyAndVerify(t *testing.T) {
 		t.Errorf("as JSON: %+v %v", got, err)
 	}
 
-	// Somebody else's is left alone.
+	// One of another manager is left alone.
 	w.ApplyManifests(t, `apiVersion: networking.istio.io/v1alpha3
 kind: VirtualService
 metadata: {name: internal-router, labels: {app.kubernetes.io/managed-by: somebody}}

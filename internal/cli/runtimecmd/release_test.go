@@ -39,7 +39,7 @@ func TestRuntimeLife(t *testing.T) {
 	t.Run("force", w.testForce)
 }
 
-// What is wrong is told before anything is touched, with the exit codes of slipway
+// Errors are reported before anything is touched, with the exit codes of slipway
 // helm validate and slipway preflight.
 func (w *releaseWorld) testRefused(t *testing.T) {
 	w.ends(t, "runtime install prod --create-key --set edge.replicas=many --set agent.replica=2 --yes", 1, "edge.replicas", "agent.replica", "2 errors in the values: nothing was changed")

@@ -166,7 +166,7 @@ func (w *releaseWorld) release(t *testing.T, line string) clitest.Result {
 	return clitest.Result{Code: command.ProcessState.ExitCode(), Stdout: stdout.String(), Stderr: stderr.String()}
 }
 
-// ends runs a command line that has to end with a code, and says all that is wanted.
+// ends runs a command line that has to end with a code and to print all that is wanted.
 func (w *releaseWorld) ends(t *testing.T, line string, code int, wanted ...string) clitest.Result {
 	t.Helper()
 	got := w.release(t, line)
