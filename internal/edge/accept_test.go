@@ -198,7 +198,7 @@ func tcpTable(t *testing.T, routes map[*route.TCPRoute]netip.AddrPort) *route.Ta
 	return table
 }
 
-// talk expects the greeting, says something and expects it back, until it ends
+// talk expects the greeting, sends text and expects it back, until it ends
 // the connection and so does the other side.
 func talk(t *testing.T, conn net.Conn, greeting string) {
 	t.Helper()
@@ -221,7 +221,7 @@ func TestTCPPlain(t *testing.T) {
 	talk(t, conn, "ready\n")
 }
 
-// TestTCPByServerName: connections are told apart by SNI, decrypted or passed
+// TestTCPByServerName: connections are routed by SNI, decrypted or passed
 // as they are, and what no TCP route takes is HTTP.
 func TestTCPByServerName(t *testing.T) {
 	authority := pkitest.NewAuthority(t)

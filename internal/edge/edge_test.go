@@ -39,7 +39,7 @@ func TestForward(t *testing.T) {
 	}
 }
 
-// Two requests in one packet get two answers, in order.
+// Two requests in one packet get their responses, in order.
 func TestPipelined(t *testing.T) {
 	s := start(t, tableFor(edgetest.Backend(t, edgetest.Echo)))
 	w := edgetest.Dial(t, s.address)
@@ -51,8 +51,8 @@ func TestPipelined(t *testing.T) {
 	}
 }
 
-// What says who the client is comes from the edge alone, in whatever spelling
-// the client tries it, and no Connection header takes it away again.
+// The headers with the client's identity come from the edge alone, in whatever spelling
+// the client tries it, and no Connection header removes them.
 func TestIdentityHeaders(t *testing.T) {
 	s := start(t, tableFor(edgetest.Backend(t, edgetest.Echo)))
 	w := edgetest.Dial(t, s.address)
@@ -128,7 +128,7 @@ func TestBrokenUpload(t *testing.T) {
 
 func TestLargeBodies(t *testing.T) {
 	s := start(t, tableFor(edgetest.Backend(t, func(w http.ResponseWriter, r *http.Request) {
-		// net/http throws input away when a handler answers before it has read it.
+		// net/http throws input away when a handler responds before it has read it.
 		body, err := io.ReadAll(r.Body)
 		if err != nil {
 			t.Error(err)
@@ -188,7 +188,7 @@ func TestExpectContinue(t *testing.T) {
 	}
 }
 
-// An answer that comes before the end of the upload is passed on, and neither
+// A response that comes before the end of the upload is passed on, and neither
 // connection is used again.
 func TestEarlyAnswer(t *testing.T) {
 	s := start(t, tableFor(edgetest.Backend(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -211,7 +211,7 @@ func TestUpgrade(t *testing.T) {
 			return
 		}
 		defer conn.Close()
-		// The first bytes of the new protocol come with the head of the answer.
+		// The first bytes of the new protocol come with the head of the response.
 		fmt.Fprintf(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: %s\r\n\r\nhello ", r.Header.Get("Upgrade"))
 		_, _ = io.Copy(conn, buffered)
 	})))
@@ -228,7 +228,7 @@ func TestUpgrade(t *testing.T) {
 	}
 }
 
-// Nothing listens on one of the two endpoints: nobody notices.
+// Nothing listens on one of the two endpoints: no client notices.
 func TestRetryOnAnotherEndpoint(t *testing.T) {
 	gone := programs.FreeAddress(t)
 	s := start(t, tableFor(gone, edgetest.Backend(t, edgetest.Echo)))
@@ -245,7 +245,7 @@ func TestRetryOnAnotherEndpoint(t *testing.T) {
 // client seeing it.
 func TestStaleConnection(t *testing.T) {
 	backend := programs.Serve(t, "", func(conn net.Conn) {
-		// One answer that promises more, and then the end.
+		// One response with keep-alive, and then the end.
 		if _, err := conn.Read(make([]byte, 4096)); err == nil {
 			_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
 		}

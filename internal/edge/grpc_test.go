@@ -26,7 +26,7 @@ import (
 	"slipway.dev/slipway/internal/route"
 )
 
-// talkative is a gRPC service: it answers, fails, counts and converses.
+// talkative is a gRPC service: it responds, fails, counts and converses.
 type talkative struct{}
 
 func (talkative) say(_ any, ctx context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {

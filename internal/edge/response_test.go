@@ -8,7 +8,7 @@ import (
 )
 
 // TestConfiguredBody: a response that was asked for carries its body, as plain
-// text, and a HEAD only says how long it is.
+// text, and a HEAD has only its length.
 func TestConfiguredBody(t *testing.T) {
 	table := &route.Table{Rules: []*route.Rule{{
 		ID: route.ID{Name: "token"}, Host: "token.example", Match: route.Match{Path: route.PathMatch{Type: route.PathExact, Value: "/token"}},

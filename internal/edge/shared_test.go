@@ -32,7 +32,7 @@ func TestSessionsOnReplicas(t *testing.T) {
 		conn := must.Get(tls.Dial("tcp", address, config))(t)
 		w := edgetest.NewWire(t, conn)
 		defer conn.Close()
-		// The ticket comes with the first bytes of an answer.
+		// The ticket comes with the first bytes of a response.
 		w.Send("GET / HTTP/1.1\r\nHost: a.example\r\n\r\n")
 		w.Response("GET")
 		return conn.ConnectionState().DidResume

@@ -12,7 +12,7 @@ import (
 	"slipway.dev/slipway/internal/route"
 )
 
-// named answers with a name, so that a test sees who answered.
+// named responds with a name, so that a test sees which backend served.
 func named(t *testing.T, name string) netip.AddrPort {
 	return edgetest.Backend(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, name) })
 }
@@ -79,7 +79,7 @@ func TestHash(t *testing.T) {
 	}
 }
 
-// Filters see the edge's own answers too, and what they say wins.
+// Filters see the edge's local responses too, and their headers win.
 func TestFiltersOnOwnAnswers(t *testing.T) {
 	table := &route.Table{Rules: []*route.Rule{{
 		ID: route.ID{Name: "limited"}, Match: route.Match{Path: route.PathMatch{Type: route.PathPrefix, Value: "/"}},

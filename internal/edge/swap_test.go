@@ -19,7 +19,7 @@ import (
 )
 
 // load asks the edge until ctx ends. Each request carries a nonce, and the
-// answer must repeat it together with the tenant that the host belongs to.
+// response must repeat it together with the tenant that the host belongs to.
 type load struct {
 	sent, failed atomic.Int64
 	first        atomic.Pointer[string]
@@ -150,7 +150,7 @@ func TestSwapUnderLoad(t *testing.T) {
 	tunnel.Close()
 }
 
-// hijackEcho answers an upgrade and repeats what it is sent.
+// hijackEcho accepts an upgrade and repeats what it is sent.
 func hijackEcho(t *testing.T, w http.ResponseWriter) {
 	conn, buffered, err := w.(http.Hijacker).Hijack()
 	if err != nil {
@@ -163,7 +163,7 @@ func hijackEcho(t *testing.T, w http.ResponseWriter) {
 }
 
 // TestDrainLosesNothing stops the edge while requests run: each one that was
-// accepted is answered, and the connections end by themselves.
+// accepted gets its response, and the connections end by themselves.
 func TestDrainLosesNothing(t *testing.T) {
 	const inFlight = 20
 	arrived, finish := make(chan struct{}, inFlight), make(chan struct{})
@@ -201,7 +201,7 @@ func TestDrainLosesNothing(t *testing.T) {
 }
 
 // TestDrainStreams stops the edge while requests of HTTP/2 run: they are
-// answered, and the client is told to go.
+// served, and the client gets GOAWAY.
 func TestDrainStreams(t *testing.T) {
 	arrived, finish := make(chan struct{}, 1), make(chan struct{})
 	s := start(t, tableFor(edgetest.Backend(t, func(http.ResponseWriter, *http.Request) {
@@ -235,8 +235,8 @@ func TestDrainStreams(t *testing.T) {
 	<-stopped
 }
 
-// TestOverload: without memory requests are refused, and told when to come
-// again.
+// TestOverload: without memory requests are refused, with the time for
+// a retry.
 func TestOverload(t *testing.T) {
 	options := edge.Options{MemoryLimit: 1}
 	s := startWith(t, tableFor(edgetest.Backend(t, edgetest.Echo)), options, edge.DefaultEntryPoint("web", "127.0.0.1:0"))

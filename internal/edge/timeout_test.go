@@ -12,7 +12,7 @@ import (
 )
 
 // Each of a rule's timeouts ends the wait that it is for, and an endpoint that
-// is only slow to answer keeps its connection for other rules.
+// is only slow to respond keeps its connection for other rules.
 func TestTimeouts(t *testing.T) {
 	const short = route.Duration(50 * time.Millisecond)
 	release := make(chan struct{})

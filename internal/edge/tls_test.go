@@ -58,7 +58,7 @@ func newBrowser(t *testing.T, address string, config *tls.Config, http2 bool) *b
 	}, t: t}
 }
 
-// get gives the answer, its body, and the error of a request that got none.
+// get returns the response, its body, and the error of a request that got none.
 func (b *browser) get(url, host string) (*http.Response, string, error) {
 	b.t.Helper()
 	request := must.Get(http.NewRequestWithContext(b.t.Context(), http.MethodGet, url, nil))(b.t)
@@ -101,7 +101,7 @@ func TestTLSProtocols(t *testing.T) {
 	}
 }
 
-// TestHTTP3: clients are told of HTTP/3, and it is answered by the same rules,
+// TestHTTP3: the edge advertises HTTP/3, and the same rules serve it,
 // options included.
 func TestHTTP3(t *testing.T) {
 	servers, clients := pkitest.NewAuthority(t), pkitest.NewAuthority(t)
@@ -246,7 +246,7 @@ func TestCertificateSwap(t *testing.T) {
 	}
 }
 
-// TestPlainOnTLS: who forgets the s is told so.
+// TestPlainOnTLS: a plain request to a TLS port gets a response that names https.
 func TestPlainOnTLS(t *testing.T) {
 	s := startAt(t, tableFor(edgetest.Backend(t, edgetest.Echo)), secure("websecure"))
 	w := edgetest.Dial(t, s.address)

@@ -15,7 +15,7 @@ import (
 	"slipway.dev/slipway/internal/route"
 )
 
-// siteRule is a rule of a cluster that answers with a status.
+// siteRule is a rule of a cluster that responds with a status.
 func siteRule(name, host string, status int) *route.Rule {
 	return &route.Rule{
 		ID: route.ID{Kind: "Ingress", Namespace: "shop", Name: name}, Host: host,
@@ -96,7 +96,7 @@ func TestUpdateConfines(t *testing.T) {
 			t.Errorf("%s answers %d, want %d", host, got, want)
 		}
 	}
-	// Whoever sends changes believes that all of it is there.
+	// The sender of changes takes all of it as applied.
 	again := &route.Change{}
 	again.Rules.Changed = []*route.Rule{siteRule("point", "point.example", 204)}
 	again.Rules.Removed = []route.ID{host.ID, policy.ID}
@@ -189,7 +189,7 @@ func TestUpdateLeadsThere(t *testing.T) {
 	}
 }
 
-// What is wrong with certificates is told in full with each change of them.
+// The problems of certificates are reported in full with each change of them.
 func TestUpdateTellsOfCertificates(t *testing.T) {
 	e := start(t, &route.Table{})
 	change := &route.Change{}

@@ -33,7 +33,7 @@ func loggedProxy(t *testing.T, backend net.Addr, log *accesslog.Log) string {
 }
 
 // TestThroughProxy: what requests over a real connection leave in a file: one
-// that a backend answers, one that no rule takes, and one that is none.
+// that a backend serves, one that no rule takes, and one that is none.
 func TestThroughProxy(t *testing.T) {
 	backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("X-Answer", "yes")

@@ -249,7 +249,7 @@ func TestMistakes(t *testing.T) {
 }
 
 // TestGuard: the admin server's guard is in front of the API, nothing but GET
-// is answered, and no other site is let in.
+// is allowed, and no other site is let in.
 func TestGuard(t *testing.T) {
 	s := serve(t)
 	s.Attach(newParts(t, shopTable(t)))

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestShares: a share is told where there is one to tell.
+// TestShares: a share is printed only where there are several backends.
 func TestShares(t *testing.T) {
 	for want, weights := range map[string][]uint32{
 		"[]": {0},

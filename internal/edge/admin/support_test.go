@@ -28,7 +28,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// canary is in every secret of the test table, and must be in no answer.
+// canary is in every secret of the test table, and must be in no response.
 const canary = "canary-d41d8cd9"
 
 // parts is an edge made of its real parts, without the proxy in between.
@@ -145,7 +145,7 @@ func (s *served) get(t *testing.T, path string, change ...func(*http.Request)) (
 	return response, string(body)
 }
 
-// decode asks for a path and reads the answer, in which nothing may be unknown.
+// decode asks for a path and decodes the response, which may have no unknown field.
 func decode[V any](t *testing.T, s *served, path string) V {
 	t.Helper()
 	response, body := s.get(t, path)

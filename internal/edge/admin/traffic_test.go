@@ -55,7 +55,7 @@ func TestTraffic(t *testing.T) {
 	if issuer := table.Certificates[0].Issuer; issuer != "shop.example.com (self-signed)" {
 		t.Errorf("the issuer is %q", issuer)
 	}
-	// Who has the table is not told it again, until it is another.
+	// A client that has the table does not get it again, until it changes.
 	again := decode[trafficreport.Report](t, s, "traffic?have="+report.TableVersion)
 	if again.Table != nil || again.TableVersion != report.TableVersion {
 		t.Errorf("again: %+v", again)
@@ -69,7 +69,7 @@ func TestTraffic(t *testing.T) {
 	}
 }
 
-// TestTrafficBound: of too many routes the busiest are told, and the others counted.
+// TestTrafficBound: of too many routes the busiest are listed, and the others counted.
 func TestTrafficBound(t *testing.T) {
 	table := &route.Table{}
 	for i := range trafficreport.MaxRoutes + 10 {
@@ -102,7 +102,7 @@ func TestRemote(t *testing.T) {
 	}
 	s := serve(t)
 	s.Attach(newParts(t, shopTable(t)))
-	// The agent reads a part of what the edge says.
+	// The agent reads a part of the edge's response.
 	_, body := s.get(t, "explain?text=true&url=http://shop.example.com/cart")
 	var e trafficreport.Explanation
 	must.Do(t, json.Unmarshal([]byte(body), &e))

@@ -77,7 +77,7 @@ func checkRequest(t *testing.T, raw, body, trailers string) {
 }
 
 // A body that has a length and does not keep to it is no whole body, whatever
-// the library says about it.
+// error the library returns.
 func TestUploadEndsShort(t *testing.T) {
 	for _, end := range []error{io.EOF, io.ErrUnexpectedEOF, errors.New("reset")} {
 		r := httptest.NewRequest("POST", "/", io.MultiReader(strings.NewReader("1234"), iotest.ErrReader(end)))

@@ -34,7 +34,7 @@ type Proxy struct {
 }
 
 // StartProxy serves a table until the end of the test. Options change the
-// configuration first. Connections are as from says; the two ends of each are
+// configuration first. Connections are as in from; the two ends of each are
 // filled in.
 func StartProxy(t testing.TB, table *route.Table, from proxy.Accepted, options ...func(*proxy.Config)) *Proxy {
 	t.Helper()

@@ -161,7 +161,7 @@ func TestStrangersAreNotLetIn(t *testing.T) {
 }
 
 // TestChecksAreBounded fills the line of those who wait for a check: the next
-// one is told to come again, and who is known already does not have to wait.
+// one gets 503 with Retry-After, and a cached password does not have to wait.
 func TestChecksAreBounded(t *testing.T) {
 	counters := filter.NewCounters(start)
 	chain := compile(t, counters, usersPolicy(bcryptLine(t, "alice", "secret", bcrypt.MinCost)))
@@ -229,8 +229,8 @@ func TestHtpasswdErrors(t *testing.T) {
 	}
 }
 
-// FuzzHtpasswd reads any file. What is taken lets nobody in without a password,
-// and what is not taken is not quoted.
+// FuzzHtpasswd reads any file. An accepted file lets no client in without a password,
+// and the error for a refused one does not quote it.
 func FuzzHtpasswd(f *testing.F) {
 	for _, seed := range []string{"a:" + shaLine, "b:" + apr1Line, "c:" + bcryptOld, "# x\n\na:b", "a:$apr1$$", "a:$2y$99$", ":::", "é:{SHA}"} {
 		f.Add(seed)

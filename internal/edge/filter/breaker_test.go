@@ -19,7 +19,7 @@ func breakerPolicy(name string, percent int, least int64) route.Policy {
 	}}
 }
 
-// send runs a whole exchange and gives the status of the filter's answer.
+// send runs a whole exchange and returns the status of the filter's response.
 func send(t *testing.T, chain *filter.Chain, after time.Duration, status int) int {
 	t.Helper()
 	r := begin(t, chain, get("/"), at(after))
@@ -132,8 +132,8 @@ func TestBreakerTrialThatNeverEnds(t *testing.T) {
 	expect(t, 0, send(t, chain, 11*time.Second, 200), "an old trial opens the breaker")
 }
 
-// TestBreakerIgnoresFilters gives the trial the answer of another filter, which
-// says nothing about the backend, neither good nor bad.
+// TestBreakerIgnoresFilters gives the probe the response of another filter, which
+// counts neither for nor against the backend.
 func TestBreakerIgnoresFilters(t *testing.T) {
 	for _, status := range []int{403, 503} {
 		chain := opened(t, route.Policy{IPFilter: &route.IPFilter{

@@ -49,7 +49,7 @@ func TestExchangeIsClean(t *testing.T) {
 	}
 }
 
-// TestResponseHeadersOnAnswers puts headers on the answers of filters too, but
+// TestResponseHeadersOnAnswers puts headers on the responses of filters too, but
 // only of those behind.
 func TestResponseHeadersOnAnswers(t *testing.T) {
 	chain := compile(t, filter.NewCounters(start), policiesOf(t,

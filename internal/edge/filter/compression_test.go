@@ -15,13 +15,13 @@ import (
 	"slipway.dev/slipway/internal/must"
 )
 
-// page is the head of an answer that could be encoded, with more lines.
+// page is the head of a response that could be encoded, with more lines.
 func page(lines ...string) string {
 	return strings.Join(append([]string{"HTTP/1.1 200 OK", "Content-Type: text/html; charset=utf-8"}, append(lines, "", "")...), "\n")
 }
 
-// compressed runs a request and an answer through a compression policy. It
-// gives the answer's head for the client, and the encoder.
+// compressed runs a request and a response through a compression policy. It
+// returns the response's head for the client, and the encoder.
 func compressed(t testing.TB, policy, request, response string) (string, *filter.Encoder) {
 	t.Helper()
 	return compressedBy(t, compile(t, filter.NewCounters(start), policiesOf(t, policy)...), request, response)
@@ -180,7 +180,7 @@ func TestEncoders(t *testing.T) {
 	}
 }
 
-// Whatever a client says, an encoding is used only if it named it, or any.
+// For any Accept-Encoding, an encoding is used only if the client named it, or any.
 func FuzzAcceptEncoding(f *testing.F) {
 	for _, seed := range []string{"gzip, br;q=0.5, *;q=0", "identity;q=0", "*", ";;q=,", "GZIP ; q = 1", "br;q=1e-3", "zstd;q=NaN"} {
 		f.Add(seed)

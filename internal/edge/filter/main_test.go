@@ -20,7 +20,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // start is when the counters of all tests begin.
 var start = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// testClient is who sends requests unless a test says otherwise.
+// testClient is who sends requests unless a test sets another address.
 var testClient = netip.MustParseAddr("192.0.2.1")
 
 // parse reads a request head in which lines may end in LF.
@@ -73,7 +73,7 @@ func begin(t testing.TB, chain *filter.Chain, raw string, options ...func(*filte
 	return r
 }
 
-// finish gives the request an answer: the filter's own when it has one.
+// finish ends the request with a response: the filter's own when it has one.
 func (r *run) finish(status int) {
 	if r.answer != nil {
 		status = r.answer.Status
@@ -82,7 +82,7 @@ func (r *run) finish(status int) {
 	r.chain.Done(&r.x, r.ran)
 }
 
-// status is that of the filter's answer, 0 when the backend would be asked.
+// status is that of the filter's response, 0 when the request would go to the backend.
 func (r *run) status() int {
 	if r.answer == nil {
 		return 0
@@ -102,7 +102,7 @@ func (r *run) forwarded(t testing.TB, trusted bool) string {
 		t.Fatalf("forward: %v", err)
 	}
 	text := strings.ReplaceAll(string(head), "\r\n", "\n")
-	// What every request gets says nothing here.
+	// The header that every request gets is left out.
 	return strings.Replace(text, "X-Forwarded-Host: "+string(r.x.Head.URI.Authority)+"\n", "", 1)
 }
 

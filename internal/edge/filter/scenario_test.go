@@ -18,7 +18,7 @@ import (
 // TestScenarios runs the files of testdata. Each has policies.json, and then for
 // each case:
 //
-//	NAME.request   a head; lines before it that start with @ say how it came
+//	NAME.request   a head; lines before it that start with @ set how it came
 //	NAME.response  the backend's head, 200 when it is left out
 //	NAME.want      what the backend or the client gets
 //

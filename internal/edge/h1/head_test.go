@@ -10,7 +10,7 @@ import (
 	"slipway.dev/slipway/internal/must"
 )
 
-// requests are accepted; what they say is in want, as describe prints it, in
+// requests are accepted; their parts are in want, as describe prints it, in
 // part.
 var requests = []struct {
 	name string

@@ -42,7 +42,7 @@ func parseSplit(head *h1.Head, raw []byte, at int, limits *h1.Limits) (int, erro
 	return head.Parse(bytes.Clone(raw), limits)
 }
 
-// describe prints what a head says, for comparing.
+// describe prints the parts of a head, for comparing.
 func describe(head *h1.Head) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %s 1.%d\n", head.Method(), head.Target(), head.Minor)

@@ -127,7 +127,7 @@ func FuzzHead(f *testing.F) {
 	limits := h1.DefaultLimits()
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		compare(t, raw)
-		// However the bytes are cut, the answer is the same.
+		// However the bytes are cut, the result is the same.
 		var whole, cut h1.Head
 		n, err := whole.Parse(raw, &limits)
 		at := len(raw) / 2
@@ -142,7 +142,7 @@ func FuzzHead(f *testing.F) {
 }
 
 // FuzzForward holds forwarding to this: what is written is accepted again, and
-// says the same of method, resource and body; doing it twice changes nothing.
+// has the same method, resource and body; doing it twice changes nothing.
 func FuzzForward(f *testing.F) {
 	for _, test := range requests {
 		f.Add([]byte(test.raw), false)

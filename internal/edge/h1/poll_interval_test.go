@@ -53,7 +53,7 @@ func TestAwaitKeepsDeadline(t *testing.T) {
 	}
 }
 
-// TestAwaitPieces: a wait goes on after each piece, and the pieces tell how long
+// TestAwaitPieces: a wait goes on after each piece, and the pieces show how long
 // it was.
 func TestAwaitPieces(t *testing.T) {
 	const piece, pieces = 20 * time.Millisecond, 3

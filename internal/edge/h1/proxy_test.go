@@ -156,7 +156,7 @@ func (x *exchange) tunnel() error {
 	return err
 }
 
-// echo answers with what it received, in a way that the path chooses.
+// echo responds with what it received, in a way that the path chooses.
 func echo(w http.ResponseWriter, r *http.Request) {
 	data, err := io.ReadAll(r.Body)
 	if err != nil {

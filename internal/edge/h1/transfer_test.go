@@ -144,7 +144,7 @@ func TestTransferLarge(t *testing.T) {
 	}
 }
 
-// TestTransferWriteError tells the side that failed.
+// TestTransferWriteError: the error names the side that failed.
 func TestTransferWriteError(t *testing.T) {
 	client, server := programs.Pipe(t)
 	out, far := programs.Pipe(t)

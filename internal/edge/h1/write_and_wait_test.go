@@ -62,7 +62,7 @@ func TestTurns(t *testing.T) {
 	}
 }
 
-// TestTurnEnds: how a wait for an answer can end without one.
+// TestTurnEnds: how a wait for a response can end without one.
 func TestTurnEnds(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -128,7 +128,7 @@ func TestTurnDeadWriter(t *testing.T) {
 	r, w, far := turning(t, DefaultTimeouts())
 	defer r.Close()
 	must.Do(t, errors.Join(far.SetLinger(0), far.Close()))
-	// The reset has arrived when a read says so.
+	// The reset has arrived when a read fails with it.
 	if _, err := r.conn.Read(make([]byte, 1)); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Fatal(err)
 	}

@@ -33,7 +33,7 @@ func waitEmpty(t testing.TB, s *server) {
 	}
 }
 
-// Drain tells first and refuses later; what runs ends by itself.
+// Drain sends GOAWAY first and refuses later; running streams end by themselves.
 func TestDrain(t *testing.T) {
 	release := make(chan struct{})
 	s := start(t, h2.Config{DrainNotice: 300 * time.Millisecond, Handler: bridgetest.Handler(func(x *bridgetest.Exchange) {
@@ -72,7 +72,7 @@ func TestDrain(t *testing.T) {
 	waitEmpty(t, s)
 }
 
-// A connection that comes during a drain is told with its first answer.
+// A connection that comes during a drain gets GOAWAY with its first response.
 func TestLateConnection(t *testing.T) {
 	s := start(t, h2.Config{Handler: waits(), DrainNotice: time.Minute}, nil)
 	s.Drain()

@@ -8,7 +8,7 @@ import (
 	"slipway.dev/slipway/internal/must"
 )
 
-// TestEarlyEnd: an answer without a body to a request that is still coming ends
+// TestEarlyEnd: a response without a body to a request that is still coming ends
 // after it, so that the client keeps sending; only the status of a gRPC call ends
 // with its head, because there is no call without a status.
 func TestEarlyEnd(t *testing.T) {

@@ -18,7 +18,7 @@ import (
 	"slipway.dev/slipway/internal/must"
 )
 
-// waits answers POST at once, and everything else when its stream is over.
+// waits responds to POST at once, and everything else when its stream is over.
 func waits() *bridge.Handler {
 	return bridgetest.Handler(func(x *bridgetest.Exchange) {
 		if string(x.Head.Method()) != "POST" {
@@ -34,8 +34,8 @@ func waits() *bridge.Handler {
 var attacks = []struct {
 	name, reason string
 	send         func(p *peer) error
-	// answered says that the server writes frames meanwhile. When it is cut
-	// off in one, it cannot say GOAWAY.
+	// answered is set where the server writes frames meanwhile. When it is cut
+	// off in one, it cannot send GOAWAY.
 	answered bool
 }{
 	{"PING", h2.ReasonPings, func(p *peer) error {
@@ -139,7 +139,7 @@ func TestAttacks(t *testing.T) {
 			good := dial(t, s)
 			must.Do(t, good.open(1, true, ":method: POST"))
 			bad := dial(t, s)
-			// A server that has not said hello cannot say GOAWAY.
+			// A server that has not sent its settings cannot send GOAWAY.
 			roundTrip(t, bad)
 			if err := tt.send(bad); err != nil {
 				t.Logf("the attack was cut off: %v", err)
@@ -247,7 +247,7 @@ func TestStalls(t *testing.T) {
 	}
 }
 
-// A setting may be said twice.
+// A setting may be sent twice.
 func TestSettingsTwice(t *testing.T) {
 	s := start(t, h2.Config{Handler: waits()}, nil)
 	p := dial(t, s)
@@ -294,7 +294,7 @@ func TestGuardLetsPass(t *testing.T) {
 			id := uint32(2*i + 1)
 			must.Do(t, p.open(id, true))
 			must.Do(t, p.WriteRSTStream(id, http2.ErrCodeCancel))
-			// A PING is answered in order, so that handlers do not pile up.
+			// PINGs are acknowledged in order, so that handlers do not pile up.
 			if i%50 == 49 {
 				roundTrip(t, p)
 			}
@@ -303,8 +303,8 @@ func TestGuardLetsPass(t *testing.T) {
 	})
 }
 
-// testSmallMessages is a call of gRPC both ways, with a client that answers
-// every frame for the stream and for the connection, and measures.
+// testSmallMessages is a call of gRPC both ways, with a client that sends window updates
+// for each frame, for the stream and for the connection, and a PING.
 func testSmallMessages(t *testing.T) {
 	const messages = 20_000
 	s := start(t, h2.Config{Handler: bridgetest.Handler(func(x *bridgetest.Exchange) {

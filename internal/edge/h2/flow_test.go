@@ -45,7 +45,7 @@ func serveOne(t *testing.T, s *h2.Server, wrap func(net.Conn) net.Conn) (addr st
 	return listener.Addr().String()
 }
 
-// A small answer goes out with one write: headers, data and the end.
+// A small response goes out with one write: headers, data and the end.
 func TestOneWrite(t *testing.T) {
 	s := must.Get(h2.New(h2.Config{Handler: bridgetest.Handler(func(x *bridgetest.Exchange) { _ = x.Respond(200, "hello") })}))(t)
 	conn := &counted{}
@@ -209,8 +209,8 @@ func TestUnread(t *testing.T) {
 	}
 }
 
-// Trailers that are still on their way to a stream that was answered early and
-// reset harm nobody.
+// Trailers that are still on their way to a stream that got an early response and
+// was reset do no harm.
 func TestLateTrailers(t *testing.T) {
 	s := start(t, h2.Config{Handler: waits()}, nil)
 	p := dial(t, s)
@@ -222,7 +222,7 @@ func TestLateTrailers(t *testing.T) {
 	alive(t, p, 3)
 }
 
-// The end of an answer waits for the end of its request, as long as somebody
+// The end of a response waits for the end of its request, as long as a handler
 // reads that.
 func TestEndWaits(t *testing.T) {
 	outcome := make(chan string, 1)

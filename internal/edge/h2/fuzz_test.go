@@ -28,7 +28,7 @@ func pack(fields ...string) []byte {
 }
 
 // FuzzCompose checks that whatever is composed is read as exactly one request,
-// whose body ends where the stream says.
+// whose body ends where the stream ends.
 func FuzzCompose(f *testing.F) {
 	usual := []string{":method", "GET", ":scheme", "https", ":authority", "example.com", ":path", "/"}
 	for _, more := range [][]string{
@@ -108,7 +108,7 @@ func FuzzSession(f *testing.F) {
 	})
 }
 
-// echo answers with what it was sent, as far as it is a request.
+// echo responds with what it was sent, as far as it is a request.
 func echo() *bridge.Handler {
 	return &bridge.Handler{Pool: new(h1.BufferPool), Serve: func(_ bridge.Stream, conn net.Conn) {
 		defer conn.Close()

@@ -13,7 +13,7 @@ import (
 )
 
 // malformed are requests that no client of HTTP/2 makes: smuggling that hopes
-// for a translation which does not look. Each is answered with a status, or
+// for a translation which does not look. Each gets a status, or
 // its stream is reset.
 var malformed = []struct {
 	name  string
@@ -81,7 +81,7 @@ func TestMalformed(t *testing.T) {
 	}
 }
 
-// The target is the path as it came, even where net/url would spell it anew.
+// The target is the path as it came, even where net/url would spell it differently.
 func TestRawPath(t *testing.T) {
 	served := make(chan string, 1)
 	s := start(t, h2.Config{Handler: bridgetest.Handler(func(x *bridgetest.Exchange) {
@@ -111,7 +111,7 @@ func (p *peer) openLarge(stream uint32, lines ...string) error {
 	return err
 }
 
-// A body that is shorter or longer than it says is no whole body, and its stream
+// A body that is shorter or longer than its Content-Length is no whole body, and its stream
 // is reset.
 func TestFalseLengths(t *testing.T) {
 	outcome := make(chan error, 3)
@@ -138,8 +138,8 @@ func TestFalseLengths(t *testing.T) {
 	}
 }
 
-// A client that waits with its body is told once to go on, and not at all when
-// nobody wants it.
+// A client that waits with its body gets 100 Continue once, and not at all when
+// the handler does not read it.
 func TestExpect(t *testing.T) {
 	s := start(t, h2.Config{Handler: bridgetest.Handler(func(x *bridgetest.Exchange) {
 		if x.Head.ExpectContinue {

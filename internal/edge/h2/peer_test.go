@@ -41,7 +41,7 @@ type event struct {
 	gone   bool // the connection
 }
 
-// dial opens a connection and says hello.
+// dial opens a connection and sends the preface.
 func dial(t testing.TB, s *server) *peer {
 	t.Helper()
 	conn := must.Get(net.Dial("tcp", s.addr))(t)
@@ -153,7 +153,7 @@ func (p *peer) open(stream uint32, ends bool, lines ...string) error {
 	})
 }
 
-// answered fits the headers of a final answer.
+// answered matches the headers of a final response.
 func answered(stream uint32) func(event) bool {
 	return func(e event) bool {
 		return e.kind == http2.FrameHeaders && e.stream == stream && !strings.HasPrefix(e.status, "1")

@@ -67,7 +67,7 @@ func TestBide(t *testing.T) {
 		<-ctx.Done()
 	})}, nil)
 	p := dial(t, s)
-	// All at once, and cut off at once, so that a busy machine has no say in it.
+	// All at once, and cut off at once, so that a busy machine has no effect on it.
 	var opened, reset bytes.Buffer
 	open, cut := http2.NewFramer(&opened, nil), http2.NewFramer(&reset, nil)
 	for i := range uint32(streams) {

@@ -50,7 +50,7 @@ func start(t testing.TB, cfg h2.Config, certificate *tls.Certificate) *server {
 	return s
 }
 
-// lasting makes a handler that answers nothing. It is given the context of each
+// lasting makes a handler that sends no response. serve gets the context of each
 // request.
 func lasting(serve func(ctx context.Context)) *bridge.Handler {
 	return &bridge.Handler{Pool: new(h1.BufferPool), Serve: func(s bridge.Stream, conn net.Conn) {
@@ -59,7 +59,7 @@ func lasting(serve func(ctx context.Context)) *bridge.Handler {
 	}}
 }
 
-// quick answers at once.
+// quick responds at once.
 func quick() *bridge.Handler {
 	return bridgetest.Handler(func(x *bridgetest.Exchange) { _ = x.Respond(200, "") })
 }

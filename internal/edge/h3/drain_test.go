@@ -38,7 +38,7 @@ func TestDrain(t *testing.T) {
 	}
 	drained := make(chan error, 1)
 	go func() { drained <- s.Drain(t.Context()) }()
-	// Serve ends at once: nobody new is let in.
+	// Serve ends at once: no new client is let in.
 	if err := bridgetest.Within(t, "the end of Serve", s.served); err != nil {
 		t.Error(err)
 	}

@@ -214,7 +214,7 @@ func TestStreamsAreBounded(t *testing.T) {
 	}
 }
 
-// A client that waits with its body is told once to go on. The library leaves
+// A client that waits with its body gets 100 Continue once. The library leaves
 // that to the origin.
 func TestExpect(t *testing.T) {
 	s := start(t, h3.Config{Handler: bridgetest.Handler(func(x *bridgetest.Exchange) {
@@ -246,7 +246,7 @@ func TestExpect(t *testing.T) {
 	}
 }
 
-// A GET that neither ends nor goes on is answered when its time is over.
+// A GET that neither ends nor goes on gets a response when its time is over.
 func TestGetWithoutEnd(t *testing.T) {
 	handler := ok()
 	handler.HeadTimeout = 50 * time.Millisecond

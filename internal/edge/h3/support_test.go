@@ -31,7 +31,7 @@ type server struct {
 	served  chan error
 }
 
-// start serves HTTP/3 on a socket. The config need not say where and how.
+// start serves HTTP/3 on a socket. The config needs no address and no TLS.
 func start(t testing.TB, cfg h3.Config) *server {
 	t.Helper()
 	certificate, roots := newCertificate(t)
@@ -90,7 +90,7 @@ func TestExchanges(t *testing.T) {
 	})
 }
 
-// ok answers everything.
+// ok responds with 200 to every request.
 func ok() *bridge.Handler {
 	return bridgetest.Handler(func(x *bridgetest.Exchange) { _ = x.Respond(200, "ok") })
 }

@@ -49,7 +49,7 @@ func saveForEver(dir string) {
 	}
 }
 
-// numbered is a table that tells its number in every part, with secrets and
+// numbered is a table that has its number in every part, with secrets and
 // with text that a careless writer would break.
 func numbered(n int) *route.Table {
 	table := &route.Table{Certificates: []*route.Certificate{{
@@ -219,7 +219,7 @@ func TestKilled(t *testing.T) {
 	}
 }
 
-// killedSaver runs a saver until it says that it begins to save the table with
+// killedSaver runs a saver until it reports that it begins to save the table with
 // the number, and kills it.
 func killedSaver(t *testing.T, dir string, number int) (begun int) {
 	t.Helper()

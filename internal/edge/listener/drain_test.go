@@ -97,7 +97,7 @@ func TestDrainForces(t *testing.T) {
 	}
 }
 
-// TestDrainServesQueue connects while nobody accepts: the kernel has the
+// TestDrainServesQueue connects while nothing accepts: the kernel has the
 // connections, and closing the socket would reset them.
 func TestDrainServesQueue(t *testing.T) {
 	t.Parallel()

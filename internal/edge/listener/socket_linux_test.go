@@ -28,7 +28,7 @@ func TestReusePort(t *testing.T) {
 	}
 }
 
-// TestBacklogAndKeepAlive asks the kernel what it was told, through a file
+// TestBacklogAndKeepAlive reads the options back from the kernel, through a file
 // descriptor of the same socket.
 func TestBacklogAndKeepAlive(t *testing.T) {
 	t.Parallel()
@@ -78,7 +78,7 @@ func listenBacklog(t *testing.T, fd int) uint32 {
 }
 
 // TestOutOfFiles takes all file descriptors of the process: the listener
-// reports it, waits, and goes on. It is not parallel, because nobody else
+// reports it, waits, and goes on. It is not parallel, because no other test
 // could open a file meanwhile.
 func TestOutOfFiles(t *testing.T) {
 	count := newCounters()

@@ -28,7 +28,7 @@ const testTimeout = 30 * time.Second
 // loopback is who the tests connect as.
 var loopback = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
 
-// counters counts what the hooks say.
+// counters counts the calls of the hooks.
 type counters struct {
 	mu      sync.Mutex
 	opened  int

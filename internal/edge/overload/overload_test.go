@@ -37,7 +37,7 @@ func TestNext(t *testing.T) {
 	}
 }
 
-// TestMonitor: the level follows the memory, and each change is told once.
+// TestMonitor: the level follows the memory, and each change is reported once.
 func TestMonitor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var used atomic.Uint64

@@ -43,7 +43,7 @@ func applyTable() *route.Table {
 }
 
 // TestApplyRefuses: a change with a problem, or for another Program, is an
-// error, and the Program that it was applied to answers as before.
+// error, and the Program that it was applied to matches as before.
 func TestApplyRefuses(t *testing.T) {
 	missing := simpleRule("missing", "", "/")
 	missing.Response = nil
@@ -208,7 +208,7 @@ func TestApplyLimits(t *testing.T) {
 	}
 }
 
-// TestExplainIsBounded: it shows the winner even when it comes late, and says
+// TestExplainIsBounded: it shows the winner even when it comes late, and reports
 // how many rules it does not show.
 func TestExplainIsBounded(t *testing.T) {
 	table := &route.Table{}

@@ -15,7 +15,7 @@ import (
 	"slipway.dev/slipway/internal/route"
 )
 
-// TestCases: rules, and which of them answers each request. A rule is a name,
+// TestCases: rules, and which of them serves each request. A rule is a name,
 // with or without a namespace, and its fields. A request is a method (GET when
 // it is left out) or an entry point, a host and path, and headers.
 func TestCases(t *testing.T) {

@@ -110,7 +110,7 @@ func TestHostsOfAnyLength(t *testing.T) {
 	check(changed, "/", "")
 	check(changed, "/more", "-more")
 	check(compiled, "/more", "")
-	// A target that is no path is nobody's.
+	// A target that is no path matches no rule.
 	if found := compiled.Lookup(&program.Request{Host: "x", Path: "*"}); found.Rule != nil {
 		t.Errorf("rule %s takes *", found.Rule.ID)
 	}

@@ -97,7 +97,7 @@ func steps(compiled *program.Program, req *program.Request) string {
 }
 
 // TestApplyAnswersLikeCompile follows a table through many changes. Each
-// Program answers like the oracle for its own table, also after others were
+// Program matches like the oracle for its own table, also after others were
 // made from it.
 func TestApplyAnswersLikeCompile(t *testing.T) {
 	type state struct {
@@ -185,7 +185,7 @@ func TestApplyToEmptyAndBack(t *testing.T) {
 }
 
 // TestTableOrderHasNoEffect: replicas that list the same things differently
-// give the same answers.
+// choose the same rules.
 func TestTableOrderHasNoEffect(t *testing.T) {
 	for seed := range uint64(150) {
 		c := randomChooser(seed + 3_000_000)

@@ -27,8 +27,8 @@ func authTable(t testing.TB, auth http.HandlerFunc, change func(*route.ForwardAu
 	return edgetest.AddBackend(table, "auth", edgetest.Backend(t, auth))
 }
 
-// The question says what the client asked for, and who it is only in the edge's
-// own words.
+// The sub-request has what the client requested, and its identity only in the edge's
+// own headers.
 func TestForwardAuthQuestion(t *testing.T) {
 	asked := make(chan *http.Request, 1)
 	remember := func(_ http.ResponseWriter, r *http.Request) { asked <- r }
@@ -68,8 +68,8 @@ func TestForwardAuthQuestion(t *testing.T) {
 // shaSecret is the digest of the password secret.
 const shaSecret = "5en6G6MezRroT3XKqkdPOmY/BfQ="
 
-// What the answer says about the client reaches the backend, and what the
-// client says under these names never does, in whatever spelling and place.
+// The response's headers about the client reach the backend, and what the
+// client sends under these names never does, in whatever spelling and place.
 func TestForwardAuthHeaders(t *testing.T) {
 	table := authTable(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Cookie") == "known" {
@@ -189,7 +189,7 @@ func TestForwardAuthBodyTooLarge(t *testing.T) {
 	}
 }
 
-// A large answer that lets in needs nobody to read it.
+// A large response that lets in need not be read.
 func TestForwardAuthLargeYes(t *testing.T) {
 	table := authTable(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("X-User", "alice")

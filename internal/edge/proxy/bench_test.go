@@ -17,7 +17,7 @@ import (
 	"slipway.dev/slipway/internal/route"
 )
 
-// canned answers every read of a connection with the same bytes.
+// canned responds to every read of a connection with the same bytes.
 func canned(b *testing.B, reply string) netip.AddrPort {
 	b.Helper()
 	return programs.Serve(b, "", func(conn net.Conn) {
@@ -38,7 +38,7 @@ const browserGet = "GET /shop/cart?item=1234 HTTP/1.1\r\nHost: shop.example\r\nU
 
 const smallReply = "HTTP/1.1 200 OK\r\nDate: Sun, 01 Mar 2026 12:00:00 GMT\r\nContent-Type: text/html\r\nCache-Control: no-cache\r\nContent-Length: 5\r\n\r\nhello"
 
-// BenchmarkExchange is a small request and its answer, on connections that
+// BenchmarkExchange is a small request and its response, on connections that
 // stay open. It is here to see that policies cost nothing where there are none.
 func BenchmarkExchange(b *testing.B) {
 	reply := []byte("hello")

@@ -168,7 +168,7 @@ func TestBufferedResponse(t *testing.T) {
 	}
 }
 
-// All bodies together have a bound. What does not fit is told to come back, and
+// All bodies together have a bound. What does not fit is refused with Retry-After, and
 // there is room again afterwards.
 func TestBufferMemory(t *testing.T) {
 	few := func(c *proxy.Config) { c.MaxBufferedBytes = 128 << 10 }

@@ -21,7 +21,7 @@ import (
 )
 
 // canary is a backend that behaves as badly as the path of each request asks.
-// Every answer repeats the request's nonce. What is not a request, on a
+// Every response repeats the request's nonce. What is not a request, on a
 // connection that should have one, is counted: some other request left it.
 type canary struct {
 	desyncs, connections atomic.Int64
@@ -50,7 +50,7 @@ func (c *canary) serve(conn net.Conn, read *bufio.Reader) {
 	}
 }
 
-// answer reports whether the connection goes on.
+// answer responds and reports whether the connection stays open.
 func (c *canary) answer(conn net.Conn, request *http.Request, nonce string) bool {
 	kind, _, _ := strings.Cut(strings.TrimPrefix(request.URL.Path, "/"), "/")
 	if kind != "early" && kind != "early-close" {
@@ -134,7 +134,7 @@ const (
 	leaves // it is gone after the head of the answer
 )
 
-// mixedRequest makes a request of a random kind, and says how its client
+// mixedRequest makes a request of a random kind, and returns how its client
 // behaves.
 func mixedRequest(random *rand.Rand, host, nonce string) (request string, manner int) {
 	kinds := []string{"ok", "ok", "chunked", "polluted", "cut", "hangup", "unavailable", "unavailable-large", "early", "early-close", "interim", "drip"}
@@ -160,7 +160,7 @@ func mixedRequest(random *rand.Rand, host, nonce string) (request string, manner
 }
 
 // After any exchange that did not end cleanly neither connection is used again:
-// nobody ever gets what was meant for another, whatever backends and clients do.
+// no client ever gets what was meant for another, whatever backends and clients do.
 func TestNoSwappedAnswers(t *testing.T) {
 	backend := &canary{}
 	table, hosts := mixedTable(raw(t, backend.serve))

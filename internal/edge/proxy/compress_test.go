@@ -139,7 +139,7 @@ func decoder(t testing.TB, encoding string, body io.Reader) io.Reader {
 	return unpacked
 }
 
-// An answer that breaks off is seen to break off.
+// The client sees when a response breaks off.
 func TestCompressedCut(t *testing.T) {
 	e := start(t, edgetest.Table([]netip.AddrPort{edgetest.Backend(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/plain")

@@ -22,7 +22,7 @@ func mirroring(percent int, body int64) route.Policy {
 	return route.Policy{Mirror: &route.Mirror{Backend: edgetest.BackendID("copy"), Percent: percent, MaxBodyBytes: body}}
 }
 
-// copies is a backend that tells what it got.
+// copies is a backend that reports what it got.
 func copies(t testing.TB) (netip.AddrPort, chan string) {
 	got := make(chan string, 1000)
 	return edgetest.Backend(t, func(w http.ResponseWriter, r *http.Request) {
@@ -117,7 +117,7 @@ func TestMirrorPercent(t *testing.T) {
 	}
 }
 
-// A backend for copies that is slow, broken or gone is nobody else's business.
+// A backend for copies that is slow, broken or gone affects no other request.
 func TestMirrorNeverHurts(t *testing.T) {
 	release := make(chan struct{})
 	var stuck atomic.Int32

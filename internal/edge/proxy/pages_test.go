@@ -19,7 +19,7 @@ func pagesFor(from, to int) route.Policy {
 	}}
 }
 
-// failing answers with the status that its path has.
+// failing responds with the status that its path has.
 func failing(w http.ResponseWriter, r *http.Request) {
 	var status int
 	if _, err := fmt.Sscanf(r.URL.Path, "/%d", &status); err != nil {
@@ -80,7 +80,7 @@ func TestErrorPages(t *testing.T) {
 	}
 }
 
-// Answers of the edge itself have pages too: of the filters that come after the
+// Local responses of the edge have pages too: of the filters that come after the
 // policy, and of a backend that cannot be reached.
 func TestErrorPagesOfTheEdge(t *testing.T) {
 	pages := edgetest.Backend(t, func(w http.ResponseWriter, r *http.Request) {
@@ -111,7 +111,7 @@ func TestErrorPagesOfTheEdge(t *testing.T) {
 	}
 }
 
-// Without a page the answer stays as it is.
+// Without a page the response stays as it is.
 func TestNoErrorPage(t *testing.T) {
 	tests := map[string][]netip.AddrPort{
 		"nobody listens": {programs.FreeAddress(t)},

@@ -103,7 +103,7 @@ func TestRecordOfTunnel(t *testing.T) {
 	}
 }
 
-// What Admit says is done, for requests that a rule took, and before filters.
+// The edge does what Admit returns, for requests that a rule took, and before filters.
 func TestAdmit(t *testing.T) {
 	table := edgetest.Table([]netip.AddrPort{edgetest.Backend(t, edgetest.Echo)}, route.Policy{BasicAuth: &route.BasicAuth{Users: route.NewSecret("alice:{SHA}" + shaSecret)}})
 	table.Rules[0].Host = "*.example"

@@ -18,8 +18,8 @@ import (
 	"slipway.dev/slipway/internal/route"
 )
 
-// moody is a backend that fails as its script says, request by request, and
-// then answers. Each word is one request.
+// moody is a backend that fails as in its script, request by request, and
+// then responds. Each word is one request.
 type moody struct {
 	script []string
 	at     atomic.Int32
@@ -184,7 +184,7 @@ func TestRetryBackoff(t *testing.T) {
 	}
 }
 
-// An attempt's time ends with the head of the answer: what comes after may take
+// An attempt's time ends with the head of the response: what comes after may take
 // as long as it likes.
 func TestAttemptTimeoutIsForTheHead(t *testing.T) {
 	wait := make(chan struct{})
@@ -206,7 +206,7 @@ func TestAttemptTimeoutIsForTheHead(t *testing.T) {
 	response, err := http.ReadResponse(w.Reader, nil)
 	must.Do(t, err)
 	defer response.Body.Close()
-	// When three attempts without an answer are over, so is the time of the first.
+	// When three attempts without a response are over, so is the time of the first.
 	if silent, _ := edgetest.Dial(t, e.Address).Get("/silent"); silent.StatusCode != 504 {
 		t.Errorf("got %d", silent.StatusCode)
 	}

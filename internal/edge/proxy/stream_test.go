@@ -32,7 +32,7 @@ func (e *edge) stream(t testing.TB, edits ...h1.Edit) *edgetest.Wire {
 	return w
 }
 
-// A stream is one request, and nothing in its answer is about a connection.
+// A stream is one request, and its response has nothing about a connection.
 func TestStreamIsOneRequest(t *testing.T) {
 	edit, err := h1.SetField("Alt-Svc", `h3=":443"`)
 	must.Do(t, err)
@@ -103,7 +103,7 @@ func TestStreamBothWays(t *testing.T) {
 	}
 }
 
-// An answer that ends before the upload does is whole, and ends the upload. Its
+// A response that ends before the upload does is whole, and ends the upload. Its
 // connection to the backend is not used again.
 func TestStreamEndsEarly(t *testing.T) {
 	var mu sync.Mutex

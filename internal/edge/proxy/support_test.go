@@ -28,7 +28,7 @@ func start(t testing.TB, table *route.Table, options ...func(*proxy.Config)) *ed
 	return startFrom(t, table, proxy.Accepted{}, options...)
 }
 
-// startFrom serves connections that came as from says; the two ends of each
+// startFrom serves connections that came as in from; the two ends of each
 // are filled in.
 func startFrom(t testing.TB, table *route.Table, from proxy.Accepted, options ...func(*proxy.Config)) *edge {
 	t.Helper()
@@ -43,7 +43,7 @@ func (e *edge) rest() {
 	}
 }
 
-// raw serves connections on loopback as a test says, byte by byte, and waits for
+// raw serves connections on loopback with a function of the test, byte by byte, and waits for
 // them at the end.
 func raw(t testing.TB, handle func(conn net.Conn, read *bufio.Reader)) netip.AddrPort {
 	t.Helper()

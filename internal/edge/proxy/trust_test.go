@@ -37,7 +37,7 @@ func TestClientAddress(t *testing.T) {
 			seen := make(chan proxy.Record, 1)
 			observe := func(c *proxy.Config) { c.Observe = func(r *proxy.Record) { seen <- *r } }
 			table := edgetest.Table([]netip.AddrPort{edgetest.Backend(t, edgetest.Echo)})
-			// What filters see is what the record says.
+			// Filters see the address that is in the record.
 			table.Rules[0].Policies = []route.Policy{{IPFilter: &route.IPFilter{Allow: []netip.Prefix{netip.PrefixFrom(netip.MustParseAddr(test.want), 32)}}}}
 			e := startFrom(t, table, test.from, observe)
 			response, _ := edgetest.Dial(t, e.Address).Get("/", test.lines...)
@@ -52,7 +52,7 @@ func TestClientAddress(t *testing.T) {
 	}
 }
 
-// The scheme of the client's own connection is what a trusted proxy says it is.
+// The scheme of the client's own connection is the one that a trusted proxy sends.
 func TestForwardedProto(t *testing.T) {
 	table := edgetest.Table([]netip.AddrPort{edgetest.Backend(t, edgetest.Echo)}, route.Policy{RedirectScheme: &route.RedirectScheme{Scheme: route.SchemeHTTPS}})
 	secure := *table.Rules[0]

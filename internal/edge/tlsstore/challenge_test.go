@@ -21,7 +21,7 @@ func TestChallenge(t *testing.T) {
 		}
 		return &answer
 	}})
-	// A challenge is answered even where clients need a certificate: the
+	// A challenge succeeds even where clients need a certificate: the
 	// authority has none.
 	load(t, store, tlsstore.Input{Options: []tlsstore.HostOptions{hostOptions("mtls", "pending.example", clientAuth(ca))}})
 	address := serve(t, store)

@@ -115,7 +115,7 @@ func served(t *testing.T, store *tlsstore.Store, host string) ([][]byte, tlsstor
 	return certificate.Certificate, options.ID
 }
 
-// TestChangeRefused: where a change is not enough, it says so.
+// TestChangeRefused: a change that is not enough is refused.
 func TestChangeRefused(t *testing.T) {
 	t.Parallel()
 	ca := newIssuer(t)

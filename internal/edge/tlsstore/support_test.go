@@ -99,7 +99,7 @@ func loadWith(store *tlsstore.Store, in tlsstore.Input) []tlsstore.Problem {
 	return problems
 }
 
-// serve runs TLS servers on a loopback port. Each connection is answered with
+// serve runs TLS servers on a loopback port. Each connection gets
 // one byte after its handshake, so that clients also get their tickets.
 func serve(t testing.TB, store *tlsstore.Store) string {
 	t.Helper()
@@ -117,7 +117,7 @@ func answer(conn net.Conn, store *tlsstore.Store) {
 	_ = server.Close()
 }
 
-// dial makes a handshake and reads the answer.
+// dial makes a handshake and reads the response.
 func dial(t testing.TB, address string, config *tls.Config) (tls.ConnectionState, error) {
 	t.Helper()
 	raw := must.Get(net.DialTimeout("tcp", address, testTimeout))(t)
@@ -132,7 +132,7 @@ func exchange(raw net.Conn, config *tls.Config) (tls.ConnectionState, error) {
 		return tls.ConnectionState{}, err
 	}
 	// With TLS 1.3 the client is done before the server has judged its
-	// certificate; the first read tells.
+	// certificate; the first read shows it.
 	if _, err := io.ReadFull(client, make([]byte, 1)); err != nil {
 		return tls.ConnectionState{}, err
 	}

@@ -69,7 +69,7 @@ func TestResumeAcrossSwap(t *testing.T) {
 				t.Error("the session was not resumed after a swap")
 			}
 		}
-		// The options go away and come back, with a config made anew.
+		// The options go away and come back, with a new config.
 		load(t, store, tlsstore.Input{})
 		load(t, store, tlsstore.Input{Options: []tlsstore.HostOptions{own}})
 		if !client.resumes(t, address) {
@@ -204,7 +204,7 @@ func TestTicketRotation(t *testing.T) {
 		t.Error("a ticket is accepted after three rotations")
 	}
 
-	// Nobody connects for two days: the old keys are not used again.
+	// No client connects for two days: the old keys are not used again.
 	stale := ticket()
 	clock.advance(48 * time.Hour)
 	if stale.resumes(t, address) {

@@ -15,7 +15,7 @@ import (
 	"slipway.dev/slipway/internal/route"
 )
 
-// TestThroughProxy: requests over real connections, to a backend that answers,
+// TestThroughProxy: requests over real connections, to a backend that responds,
 // to one that is not there, and to no rule.
 func TestThroughProxy(t *testing.T) {
 	parents := make(chan string, 1)

@@ -38,7 +38,7 @@ type receiver struct {
 	resource map[string]string
 	header   http.Header
 	path     string
-	// answer, when it is set, is given in place of taking the spans.
+	// answer, when it is set, responds in place of taking the spans.
 	answer http.HandlerFunc
 }
 

@@ -250,7 +250,7 @@ func TestBrokenCollector(t *testing.T) {
 	}
 }
 
-// TestCloseEnds: a collector that never answers does not hold up the end.
+// TestCloseEnds: a collector that never responds does not hold up the end.
 func TestCloseEnds(t *testing.T) {
 	r := newReceiver(t)
 	release := make(chan struct{})

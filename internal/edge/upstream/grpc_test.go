@@ -30,7 +30,7 @@ type (
 	reply    = grpc_health_v1.HealthCheckResponse
 )
 
-// counting is a service of gRPC with the three kinds of methods. It answers
+// counting is a service of gRPC with the three kinds of methods. It responds
 // with the length of the text.
 var counting = grpc.ServiceDesc{
 	ServiceName: "shop.Counting",
@@ -187,7 +187,7 @@ func TestGRPC(t *testing.T) {
 	}
 }
 
-// TestGRPCBothWays: each message is answered before the next is sent.
+// TestGRPCBothWays: each message gets its response before the next is sent.
 func TestGRPCBothWays(t *testing.T) {
 	address := newCounting(t)
 	w := newWorld(t, upstream.Config{})
@@ -201,7 +201,7 @@ func TestGRPCBothWays(t *testing.T) {
 		must.Get(conn.Writer.Write(text))(t)
 	}
 	say([]byte(callHead("Both") + "Transfer-Encoding: chunked\r\n\r\n"))
-	// The server answers the first message, so its head comes with that.
+	// The server responds to the first message, so its head comes with that.
 	say(chunk(asMessage("x")))
 	response := must.Get(http.ReadResponse(bufio.NewReader(conn.NetConn()), nil))(t)
 	defer response.Body.Close()

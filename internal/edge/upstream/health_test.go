@@ -183,7 +183,7 @@ func TestEjectionAndHash(t *testing.T) {
 	}
 }
 
-// When those that are left have too much to do, the client is told so. It is
+// When those that are left have too much to do, the pick reports overload. It is
 // not sent to an endpoint that is known to fail.
 func TestEjectionAndOverload(t *testing.T) {
 	w := newWorld(t, upstream.Config{Ejection: eager, MaxInFlightPerEndpoint: 1})
@@ -228,7 +228,7 @@ func TestEjectedStaysThroughChanges(t *testing.T) {
 	}
 }
 
-// Requests that began before the ejection say nothing about the endpoint now.
+// Requests that began before the ejection do not count for the endpoint now.
 func TestLateOutcomes(t *testing.T) {
 	w := newWorld(t, upstream.Config{Ejection: eager})
 	w.serve(weighted(route.BalanceRoundRobin, 0, 0))
@@ -259,7 +259,7 @@ func TestTrial(t *testing.T) {
 		if health() != upstream.HealthHalfOpen {
 			t.Errorf("health %s, want trial", health())
 		}
-		// An answer that goes on for hours has come all the same.
+		// A response that goes on for hours has come all the same.
 		long := toEndpoint(t, h, "a")
 		long.ResponseStarted()
 		if health() != upstream.HealthReady {
@@ -284,7 +284,7 @@ func TestTrial(t *testing.T) {
 // address. No client is sent there before a connection was made.
 func TestConnectIsRetriedInTheBackground(t *testing.T) {
 	well := newPod(t)
-	// An address of its own, so that nobody else takes the port meanwhile.
+	// An address of its own, so that no other process takes the port meanwhile.
 	ill := runPod(t, listen(t, "127.83.12.7:0"))
 	w := newWorld(t, upstream.Config{Ejection: upstream.Ejection{Failures: 2, Base: 2 * time.Millisecond}})
 	b := cart(ill.address, well.address)

@@ -201,7 +201,7 @@ func TestUsedConnectionsDoNotExpire(t *testing.T) {
 	used.Close()
 }
 
-// until204 answers one request with 204, and gives the reader on.
+// until204 responds to one request with 204, and then sends after.
 func until204(conn net.Conn, after string) {
 	request, err := http.ReadRequest(bufio.NewReader(conn))
 	if err != nil {

@@ -22,7 +22,7 @@ func (w *world) hashed(weights map[string]uint32) {
 	w.serve(b)
 }
 
-// placement says where each key goes.
+// placement returns where each key goes.
 func (w *world) placement(t *testing.T) []string {
 	t.Helper()
 	h := w.Handle(shop)

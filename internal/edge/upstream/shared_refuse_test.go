@@ -58,7 +58,7 @@ func untilEnd(framer *http2.Framer) {
 	}
 }
 
-// status204 is an answer in HPACK.
+// status204 is a response head in HPACK.
 var status204 = []byte{0x89}
 
 // TestRefusedRequest: what the endpoint did not look at reads as a connection
@@ -141,7 +141,7 @@ func TestCloseCancelsTheRequest(t *testing.T) {
 	}
 }
 
-// TestSilentEndpoint: waits end in time where an endpoint never answers.
+// TestSilentEndpoint: waits end in time where an endpoint never responds.
 func TestSilentEndpoint(t *testing.T) {
 	address := framed(t, untilEnd)
 	w := newWorld(t, upstream.Config{})
@@ -158,7 +158,7 @@ func TestSilentEndpoint(t *testing.T) {
 	}
 }
 
-// TestNoSettings: an endpoint that takes a connection and says nothing costs no
+// TestNoSettings: an endpoint that takes a connection and sends nothing costs no
 // more than the connect timeout, for all that wait for it.
 func TestNoSettings(t *testing.T) {
 	quiet := func(conn net.Conn) { _, _ = io.Copy(io.Discard, conn) }

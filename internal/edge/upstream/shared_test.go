@@ -40,7 +40,7 @@ func runHTTP2(t testing.TB, handler http.HandlerFunc, tune ...func(*http.Server)
 	return listener.Addr().String()
 }
 
-// proto answers with the protocol and the connection that it was asked by.
+// proto responds with the protocol and the connection of the request.
 func proto(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Peer", r.Proto+" "+r.RemoteAddr)
 	w.WriteHeader(http.StatusNoContent)

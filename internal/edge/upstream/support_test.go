@@ -62,7 +62,7 @@ func cart(addresses ...string) *route.Backend {
 	return b
 }
 
-// pods are addresses that nobody connects to.
+// pods are addresses that no test connects to.
 func pods(n int) []string {
 	list := make([]string, n)
 	for i := range list {
@@ -92,7 +92,7 @@ func connect(t testing.TB, lease *upstream.Lease) *upstream.Conn {
 }
 
 // get makes one request on a connection and returns the header Peer of the
-// answer: the connection as its other end sees it.
+// response: the connection as its other end sees it.
 func get(t testing.TB, conn *upstream.Conn) string {
 	t.Helper()
 	if _, err := conn.Writer.Write([]byte("GET / HTTP/1.1\r\nHost: cart\r\n\r\n")); err != nil {
@@ -123,7 +123,7 @@ func roundTrip(t testing.TB, h *upstream.Handle) string {
 	return peer
 }
 
-// pod is a backend that answers 204 and tells of its connections.
+// pod is a backend that responds with 204 and reports its closed connections.
 type pod struct {
 	address string
 	closed  chan string // what get returned for it
@@ -199,7 +199,7 @@ func script(t testing.TB, plays ...func(net.Conn)) string {
 	return listener.Addr().String()
 }
 
-// state is what the Set tells about the only backend's endpoint.
+// state is what the Set reports about the only backend's endpoint.
 func (w *world) state(t testing.TB, address string) upstream.EndpointState {
 	t.Helper()
 	for _, backend := range w.Snapshot() {

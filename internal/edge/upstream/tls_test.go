@@ -296,7 +296,7 @@ func tryConnect(t *testing.T, h *upstream.Handle) error {
 	return err
 }
 
-// A second answer that came along with the first is inside TLS already, where
+// A second response that came along with the first is inside TLS already, where
 // no look at the socket shows it.
 func TestPollutionInsideTLS(t *testing.T) {
 	trusted := pkitest.NewAuthority(t)

@@ -14,7 +14,7 @@ import (
 	"slipway.dev/slipway/internal/must"
 )
 
-// mirror tells in its answer what it was asked.
+// mirror responds with the request that it got.
 func mirror(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
@@ -75,7 +75,7 @@ func TestRequests(t *testing.T) {
 	}
 }
 
-// TestResponses: what the endpoint answers, and what the edge reads.
+// TestResponses: what the endpoint sends, and what the edge reads.
 func TestResponses(t *testing.T) {
 	address := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {

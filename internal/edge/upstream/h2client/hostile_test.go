@@ -126,7 +126,7 @@ func TestMalformedResponses(t *testing.T) {
 	}
 }
 
-// TestBrokenConnections: what nobody can recover from ends the connection, in
+// TestBrokenConnections: an error that leaves no way to recover ends the connection, in
 // time and with a reason.
 func TestBrokenConnections(t *testing.T) {
 	for _, test := range []struct {
@@ -181,7 +181,7 @@ func TestBrokenConnections(t *testing.T) {
 	}
 }
 
-// TestWindow: an endpoint can send a window full that nobody reads, and not a
+// TestWindow: an endpoint can send a window full that no reader takes, and not a
 // byte more.
 func TestWindow(t *testing.T) {
 	full, more := make(chan struct{}), make(chan struct{})
@@ -192,7 +192,7 @@ func TestWindow(t *testing.T) {
 		for range 128 / 16 {
 			p.check(p.framer.WriteData(id, false, make([]byte, 16<<10)))
 		}
-		// The answer to a PING shows that all of it was taken in.
+		// The acknowledgement of a PING shows that all of it was taken in.
 		p.check(p.framer.WritePing(false, [8]byte{1}))
 		for {
 			f, err := p.framer.ReadFrame()
@@ -250,7 +250,7 @@ func TestPingFlood(t *testing.T) {
 	programs.Receive(t, ended, "the end of the connection")
 }
 
-// TestSlowReader: a stream that nobody reads holds up no other, and no more
+// TestSlowReader: a stream without a reader holds up no other, and no more
 // than its window is kept.
 func TestSlowReader(t *testing.T) {
 	const size = 4 << 20

@@ -14,7 +14,7 @@ import (
 	"slipway.dev/slipway/internal/programs"
 )
 
-// TestSilence: an endpoint that does not answer a PING is given up.
+// TestSilence: an endpoint that does not acknowledge a PING is given up.
 func TestSilence(t *testing.T) {
 	cfg := config()
 	cfg.PingAfter, cfg.PingTimeout = time.Millisecond, 10*time.Millisecond
@@ -29,7 +29,7 @@ func TestSilence(t *testing.T) {
 	}
 }
 
-// TestPings: one that answers lives, and gets no second PING.
+// TestPings: one that acknowledges stays open, and gets no second PING.
 func TestPings(t *testing.T) {
 	cfg := config()
 	cfg.PingAfter, cfg.PingTimeout = time.Millisecond, 20*time.Millisecond

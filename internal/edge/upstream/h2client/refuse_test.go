@@ -40,7 +40,7 @@ func TestRefusedStream(t *testing.T) {
 	}
 }
 
-// TestResetStream: any other reset says that the request was looked at.
+// TestResetStream: any other reset means that the endpoint may have handled the request.
 func TestResetStream(t *testing.T) {
 	c := start(t, play(t, func(p *peer) {
 		p.welcome()
@@ -57,7 +57,7 @@ func TestResetStream(t *testing.T) {
 	if _, err := hear(s, h1.RequestInfo{}); !errors.As(err, &reset) || reset.Code != http2.ErrCodeInternal || errors.Is(err, io.EOF) {
 		t.Errorf("error %v, want a ResetError that is no io.EOF", err)
 	}
-	// After the first byte of an answer, nobody can refuse.
+	// After the first byte of a response, a reset is no refusal.
 	s = open(t, c)
 	say(t, s, get)
 	got, err := hear(s, h1.RequestInfo{})
@@ -306,8 +306,8 @@ func TestCloseCancels(t *testing.T) {
 	}
 }
 
-// TestEarlyAnswer: an answer ends the stream while the request goes on; the
-// rest of the request is thrown away and the answer stays whole.
+// TestEarlyAnswer: a response ends the stream while the request goes on; the
+// rest of the request is thrown away and the response stays whole.
 func TestEarlyAnswer(t *testing.T) {
 	c := start(t, play(t, func(p *peer) {
 		p.welcome()

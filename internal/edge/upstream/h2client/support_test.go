@@ -166,8 +166,8 @@ type peer struct {
 	hpack  *hpack.Encoder
 }
 
-// play runs a server that does what a function says, once the client has said
-// hello. The server has said nothing then.
+// play runs a server that runs a function, once the client has sent its
+// preface. The server has sent nothing then.
 func play(t testing.TB, act func(*peer)) string {
 	t.Helper()
 	return programs.Serve(t, "", func(conn net.Conn) {
