@@ -10,7 +10,7 @@ import (
 	"slipway.dev/slipway/internal/must"
 )
 
-// checkCase is a token, what it is for, and what the report must say.
+// checkCase is a token, what it is for, and what the report must have.
 type checkCase struct {
 	name    string
 	token   providertest.Token

@@ -74,7 +74,7 @@ func TestRetryBackoffHonoursContext(t *testing.T) {
 	})
 }
 
-// Rate limits say until when, in each provider's way, and are not tried again.
+// Rate limits have their end, in each provider's way, and are not retried.
 func TestRateLimits(t *testing.T) {
 	at := noon().Add(17 * time.Minute)
 	for _, test := range []struct {
@@ -185,7 +185,7 @@ func TestErrorsHaveNoToken(t *testing.T) {
 	}
 }
 
-// Answers are bounded, and pages of other programs are not mistaken.
+// Responses are bounded, and pages of other programs are not taken for them.
 func TestStrangeAnswers(t *testing.T) {
 	token := admin(gitprovider.GitHub)
 	server := start(t, gitprovider.GitHub, token)

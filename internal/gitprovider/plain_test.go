@@ -36,7 +36,7 @@ func plainProvider(t *testing.T, server, token, repository string) gitprovider.P
 	}))(t)
 }
 
-// A server that speaks Git alone says whether a token may push.
+// A server that speaks Git alone shows whether a token may push.
 func TestPlainCheck(t *testing.T) {
 	server := servePlain(t)
 	page := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -72,7 +72,7 @@ func TestPlainCheck(t *testing.T) {
 	}
 }
 
-// What such a server cannot do is said with what to do instead.
+// The error for what such a server cannot do states what to do instead.
 func TestPlainLimits(t *testing.T) {
 	server := servePlain(t)
 	p := plainProvider(t, server, "good", "")

@@ -7,7 +7,7 @@ import (
 	"unicode"
 )
 
-// What the error bodies of the providers say, each as its API documents it.
+// The messages in the error bodies of the providers, each as its API documents it.
 func TestSaidIn(t *testing.T) {
 	for _, test := range []struct{ body, want string }{
 		{`{"message":"Not Found","documentation_url":"https://docs.github.com/rest"}`, "Not Found"},

@@ -185,7 +185,7 @@ func TestDelete(t *testing.T) {
 	}
 }
 
-// Argo CD puts a finalizer on the objects of hooks. Nobody else removes it.
+// Argo CD puts a finalizer on the objects of hooks. No other controller removes it.
 func TestClearRemovesHookFinalizer(t *testing.T) {
 	w := enter(t)
 	step := w.step(strings.ReplaceAll(settings, "{name: settings}", "{name: settings, finalizers: [argocd.argoproj.io/hook-finalizer]}"))
@@ -198,7 +198,7 @@ func TestClearRemovesHookFinalizer(t *testing.T) {
 	}
 }
 
-// answer makes an answer of the API server.
+// answer makes a response of the API server.
 func answer(request *http.Request, code int, header, body string) *http.Response {
 	response := &http.Response{StatusCode: code, Request: request, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(body))}
 	if name, value, ok := strings.Cut(header, ": "); ok {
@@ -207,8 +207,8 @@ func answer(request *http.Request, code int, header, body string) *http.Response
 	return response
 }
 
-// What may pass is tried a few times, and then told. What happened to a create
-// is not known when no answer comes, so it is not sent again.
+// Temporary errors are retried a few times, and then returned. What happened to a create
+// is not known when no response comes, so it is not sent again.
 func TestRetries(t *testing.T) {
 	refused := &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}
 	for _, tt := range []struct {

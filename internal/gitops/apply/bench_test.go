@@ -13,7 +13,7 @@ import (
 )
 
 // BenchmarkInstall creates Applications of four objects each, eight requests at a
-// time, and says what one object costs: time, and the processor time of this
+// time, and reports what one object costs: time, and the processor time of this
 // side.
 func BenchmarkInstall(b *testing.B) {
 	const applications = 50

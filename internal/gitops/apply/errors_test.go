@@ -13,7 +13,7 @@ import (
 	"slipway.dev/slipway/internal/gitops/plan"
 )
 
-// What the API server does not accept is told with the field and what to do.
+// The error for what the API server does not accept has the field and what to do.
 func TestRefusals(t *testing.T) {
 	w := enter(t)
 	for _, tt := range []struct {
@@ -208,7 +208,7 @@ func TestForceRestores(t *testing.T) {
 	}
 }
 
-// The API server quotes what it cannot read. Of a Secret nothing is told, in
+// The API server quotes what it cannot read. Nothing of a Secret is shown, in
 // none of the texts of an error.
 func TestSecretsAreNotTold(t *testing.T) {
 	w := enter(t)

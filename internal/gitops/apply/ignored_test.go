@@ -19,7 +19,7 @@ func TestRespectIgnoreDifferences(t *testing.T) {
 	for _, tt := range []struct {
 		name, manifest string
 		rule           v1alpha1.ResourceIgnoreDifferences
-		// patch is what somebody does, after the first sync.
+		// patch is the change that another manager makes, after the first sync.
 		patch string
 		field []string
 		want  string

@@ -57,7 +57,7 @@ func TestMigration(t *testing.T) {
 	for _, tt := range []struct {
 		name, manager string
 		how           metav1.ManagedFieldsOperationType
-		// other is somebody else who owns a field, or nobody.
+		// other is another manager that owns a field, or empty.
 		other string
 		data  string
 		left  []string

@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/json"
 )
 
-// What somebody put into managedFields and into Git is read without harm, and an
+// Any managedFields and any manifest in Git are read without harm, and an
 // object that is certainly as desired stays so when it is read again.
 func FuzzCertain(f *testing.F) {
 	f.Add(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"},"data":{"a":"b"}}`,

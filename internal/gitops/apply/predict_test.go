@@ -77,8 +77,8 @@ func (w *world) defineWidgets() {
 		})
 }
 
-// compare compares a manifest with what is live, and says how many requests
-// that took.
+// compare compares a manifest with what is live, and returns the requests
+// that it took.
 func (w *world) compare(by *apply.Applier, step *plan.Step) (plan.SyncState, []string) {
 	w.t.Helper()
 	var state plan.SyncState
@@ -91,7 +91,7 @@ func (w *world) compare(by *apply.Applier, step *plan.Step) (plan.SyncState, []s
 	return state, requests
 }
 
-// After an apply, comparing asks nobody.
+// After an apply, comparing sends no request.
 func TestPredictAfterApply(t *testing.T) {
 	w := enter(t)
 	w.defineWidgets()
@@ -123,7 +123,7 @@ func TestPredictAfterApply(t *testing.T) {
 	}
 }
 
-// What somebody changed is seen, or asked about.
+// A change of another manager is seen, or found by a request.
 func TestPredictDrift(t *testing.T) {
 	w := enter(t)
 	w.defineWidgets()
@@ -201,8 +201,8 @@ spec: {maxReplicas: 3, targetCPUUtilizationPercentage: 50, scaleTargetRef: {apiV
 	}
 }
 
-// A kind that goes while it is known is an error that says so, and it is asked
-// for again.
+// A kind that goes while it is known is an error that names it, and it is looked up
+// again.
 func TestKindIsGone(t *testing.T) {
 	w := enter(t)
 	w.defineWidgets()
@@ -212,7 +212,7 @@ func TestKindIsGone(t *testing.T) {
 	w.fails(stepOf(object, nil), apply.NotFound, "does not have the kind, or does not serve it yet")
 }
 
-// established is a definition that says that it is.
+// established is a definition with the condition Established.
 func established(definition *unstructured.Unstructured) *unstructured.Unstructured {
 	definition.Object["status"] = map[string]any{"conditions": []any{map[string]any{"type": "Established", "status": "True"}}}
 	return definition

@@ -18,8 +18,8 @@ import (
 	"slipway.dev/slipway/internal/must"
 )
 
-// Whatever others do to an object, and whatever Git wants of it: if nobody was
-// asked, an apply changes nothing.
+// Whatever others do to an object, and whatever Git wants of it: if no request was
+// sent, an apply changes nothing.
 func TestCertainIsCertain(t *testing.T) {
 	archive := must.Get(txtar.ParseFile("testdata/common.txtar"))(t)
 	rounds := 40
@@ -137,7 +137,7 @@ func (p *property) dryRun(wanted *unstructured.Unstructured) (*unstructured.Unst
 	return p.resource(sent).Apply(p.context(), sent.GetName(), sent, metav1.ApplyOptions{FieldManager: apply.Manager, Force: true, DryRun: []string{metav1.DryRunAll}})
 }
 
-// interfere changes the live object as somebody else, by an update or an apply.
+// interfere changes the live object as another manager, by an update or an apply.
 func (p *property) interfere() string {
 	p.t.Helper()
 	is := p.live(p.base)

@@ -137,7 +137,7 @@ func (w *world) isFault(err error, kind apply.ErrorKind, parts ...string) *apply
 	return fault
 }
 
-// patch changes a live object as somebody else.
+// patch changes a live object as another manager.
 func (w *world) patch(object *unstructured.Unstructured, manager, patch string) *unstructured.Unstructured {
 	w.t.Helper()
 	return must.Get(w.resource(object).Patch(w.context(), object.GetName(), types.MergePatchType, []byte(patch), metav1.PatchOptions{FieldManager: manager}))(w.t)

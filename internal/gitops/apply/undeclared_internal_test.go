@@ -10,7 +10,7 @@ import (
 	"slipway.dev/slipway/internal/must"
 )
 
-// The paths are read of what the API server answers, one error or many.
+// The paths are read of the API server's message, one error or many.
 func TestUndeclaredFields(t *testing.T) {
 	for _, test := range []struct {
 		text string
@@ -76,7 +76,7 @@ func TestLeaveOut(t *testing.T) {
 	}
 }
 
-// FuzzLeaveOut: whatever the API server answers, nothing panics.
+// FuzzLeaveOut: whatever the API server returns, nothing panics.
 func FuzzLeaveOut(f *testing.F) {
 	f.Add(`.l[name="y"].a: field not declared in schema`, `{"l":[{"name":"y","a":1}]}`)
 	f.Add(`errors:\n  .a[0: field not declared in schema`, `{"a":[1]}`)

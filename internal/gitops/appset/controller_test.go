@@ -62,7 +62,7 @@ func TestUnknownFieldsAreShown(t *testing.T) {
 	})
 }
 
-// A repository that cannot be read deletes nothing, and says so.
+// A repository that cannot be read deletes nothing, and the status has the error.
 func TestGitDown(t *testing.T) {
 	s := newScene(t)
 	repository := s.git.Repository(t, "a", map[string]string{"apps/web/x.yaml": ""})
@@ -74,7 +74,7 @@ func TestGitDown(t *testing.T) {
 	s.told(s.control, "ErrorOccurred", "True", "spec.generators[0]")
 	s.told(s.control, "ParametersGenerated", "False", "")
 	s.awaits(s.control, "web")
-	// Whoever starts meanwhile knows nothing, and deletes nothing either.
+	// A controller that starts meanwhile knows nothing, and deletes nothing either.
 	s.stop()
 	s.start()
 	s.askAgain(s.control)
@@ -174,7 +174,7 @@ func TestDrift(t *testing.T) {
 	s.patch(s.applications(s.control), "a", `{"metadata": {"finalizers": null}}`)
 }
 
-// A controller that starts anew finds everything as it should be, and writes
+// A controller that restarts finds everything as it should be, and writes
 // nothing; nor does one that is asked to look again.
 func TestNothingWritten(t *testing.T) {
 	s := newScene(t)
@@ -234,7 +234,7 @@ func TestPoliciesAsDocumented(t *testing.T) {
 }
 
 // TestPreserveResourcesAsDocumented: an Application that is deleted keeps its
-// objects, also if that was said only now.
+// objects, also if that was set only now.
 func TestPreserveResourcesAsDocumented(t *testing.T) {
 	s := newScene(t)
 	s.listSet(s.control, "a,b", "")
@@ -281,7 +281,7 @@ func TestRefusedSet(t *testing.T) {
 	s.told(s.control, "ErrorOccurred", "False", "")
 }
 
-// An Application that nobody controls is taken over, as Argo CD does; one of
+// An Application without a controller is taken over, as Argo CD does; one of
 // another set is not.
 func TestAdopt(t *testing.T) {
 	s := newScene(t)

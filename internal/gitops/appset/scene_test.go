@@ -95,7 +95,7 @@ func (s *scene) start() {
 	s.t.Cleanup(s.stop)
 }
 
-// refresh tells of a push.
+// refresh reports a push.
 func (s *scene) refresh(repository *gittest.Repository) {
 	s.sources.Forget(repository.URL())
 	s.controller.Refresh(repository.URL())
@@ -139,7 +139,7 @@ func (s *scene) until(namespace, name string, holds func(*unstructured.Unstructu
 	})[0]
 }
 
-// told waits until a condition of the set says something.
+// told waits until a condition of the set has a status and a message.
 func (s *scene) told(namespace, kind, status, part string) *unstructured.Unstructured {
 	s.t.Helper()
 	return kubetest.WaitFor(s.t, s.sets(namespace), kube.Named("set"), patience, func(found []*unstructured.Unstructured) error {
@@ -158,7 +158,7 @@ func (s *scene) told(namespace, kind, status, part string) *unstructured.Unstruc
 	})[0]
 }
 
-// settled waits until the set has been generated and told as it is now.
+// settled waits until the set has been generated and its status is current.
 func (s *scene) settled(namespace string, count int64) {
 	s.t.Helper()
 	kubetest.WaitFor(s.t, s.sets(namespace), kube.Named("set"), patience, func(found []*unstructured.Unstructured) error {

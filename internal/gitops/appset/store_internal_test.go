@@ -23,7 +23,7 @@ func object(uid, version string, generation int64) *unstructured.Unstructured {
 	return made
 }
 
-// The answer to our own request can come after the news that it is older than.
+// The response to our own request can come after an event that is newer.
 func TestBookSets(t *testing.T) {
 	b := newStore()
 	name := types.NamespacedName{Namespace: "argocd", Name: "a"}

@@ -99,7 +99,7 @@ func TestDeadline(t *testing.T) {
 	}
 }
 
-// TestWithDeadline: Progressing that takes too long is Degraded, and says why.
+// TestWithDeadline: Progressing that takes too long is Degraded, with the reason.
 func TestWithDeadline(t *testing.T) {
 	ingress := parse(t, `{apiVersion: networking.k8s.io/v1, kind: Ingress}`)
 	misspelt := parse(t, `{apiVersion: v1, kind: Service, metadata: {annotations: {slipway.dev/progress-deadline: soon}}}`)

@@ -9,7 +9,7 @@ import (
 )
 
 // TestIngressOfArgoCD shows what Argo CD documents: an Ingress with any address
-// is healthy. What a controller other than our edge says at ports is passed over.
+// is healthy. Port errors of a controller other than our edge are ignored.
 func TestIngressOfArgoCD(t *testing.T) {
 	check(t, "networking.k8s.io/v1", "Ingress", []row{
 		{`spec: {}`, progressing, "address"},
@@ -23,7 +23,7 @@ func TestIngressOfArgoCD(t *testing.T) {
 	})
 }
 
-// TestIngressOfEdge: what our edge says at the ports is how the Ingress is.
+// TestIngressOfEdge: the health of the Ingress follows the port errors of our edge.
 func TestIngressOfEdge(t *testing.T) {
 	const signed = `metadata: {managedFields: [{manager: kubectl, operation: Update}, {manager: slipway-edge, operation: Apply, subresource: status}]}`
 	at := func(ports ...string) string {

@@ -29,7 +29,7 @@ const deployment = `{
     ]}}}
 }`
 
-// decode reads a document as the answers of the API server are read: whole
+// decode reads a document as the responses of the API server are read: whole
 // numbers are int64.
 func decode(t testing.TB, text string) map[string]any {
 	t.Helper()

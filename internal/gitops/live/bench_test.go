@@ -47,7 +47,7 @@ func heap() uint64 {
 	return stats.HeapAlloc
 }
 
-// BenchmarkMemory says how many bytes a cached Deployment with managedFields
+// BenchmarkMemory reports how many bytes a cached Deployment with managedFields
 // takes, with all that is around it, and how many a decoded one takes.
 func BenchmarkMemory(b *testing.B) {
 	cluster := kubetest.Shared(b)

@@ -34,7 +34,7 @@ func (w *world) namesOf(app tracking.App, namespace string) []string {
 	return names
 }
 
-// Only what has the label is there, and each change of it is told.
+// The cache has only objects with the label, and reports each change of them.
 func TestFollow(t *testing.T) {
 	cluster, namespace := kubetest.SharedNamespace(t)
 	cluster.Apply(t, namespace, configMap("one", "first", shop)+configMap("two", "first", bank)+configMap("bare", "first"))
@@ -100,7 +100,7 @@ func oldServer(config *rest.Config) {
 }
 
 // An API server that knows no such streams is asked for lists, in pages. The
-// items of a list do not say what they are; the objects do.
+// items of a list have no kind; the objects do.
 func TestFollowByPages(t *testing.T) {
 	cluster, namespace := kubetest.SharedNamespace(t)
 	var manifests strings.Builder
@@ -126,7 +126,7 @@ func TestFollowByPages(t *testing.T) {
 	w.until("the change is seen", func() bool { return w.data(namespace, "page-7", "value") == "second" })
 }
 
-// What may not be read is an error that says what to do. Given the right, it
+// What may not be read is an error that states what to do. Given the right, it
 // goes on.
 func TestFollowForbidden(t *testing.T) {
 	cluster, namespace := kubetest.SharedNamespace(t)
@@ -221,7 +221,7 @@ func TestKindComesAndGoes(t *testing.T) {
 	}
 }
 
-// Kinds that nobody needs are not watched.
+// Kinds without a user are not watched.
 func TestRetain(t *testing.T) {
 	cluster, namespace := kubetest.SharedNamespace(t)
 	cluster.Apply(t, namespace, configMap("one", "first", shop))

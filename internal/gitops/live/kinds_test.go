@@ -157,7 +157,7 @@ func define(t *testing.T, cluster *kubetest.Cluster, group string) *unstructured
 	return must.Get(cluster.Dynamic.Resource(kube.DefinitionResource()).Get(t.Context(), made[0].GetName(), metav1.GetOptions{}))(t)
 }
 
-// What a definition says is known without a question, in the order of versions
+// The kind of a definition is known without a request, in the order of versions
 // that discovery has.
 func TestKindsLearn(t *testing.T) {
 	cluster := kubetest.Shared(t)

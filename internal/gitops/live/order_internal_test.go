@@ -174,7 +174,7 @@ func (h *history) deliver(t *testing.T, f *feed, count int) {
 	}
 }
 
-// note notes one of the answers that have not been.
+// note notes one of the responses that are still outstanding.
 func (h *history) note(c *Cache, random *rand.Rand) {
 	if len(h.notes) == 0 {
 		return

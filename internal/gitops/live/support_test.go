@@ -30,7 +30,7 @@ func connect(t testing.TB, cluster *kubetest.Cluster, options ...kube.Option) *k
 	return cluster.Connect(t, append([]kube.Option{kube.Rate(-1, 0)}, options...)...)
 }
 
-// world is a Cache and what it tells.
+// world is a Cache and what it reports.
 type world struct {
 	*live.Cache
 	t     testing.TB
@@ -88,7 +88,7 @@ func (w *world) mustFollow(kinds ...schema.GroupKind) {
 	must.Do(w.t, w.Follow(ctx, kinds))
 }
 
-// took gives what was told so far, and forgets it.
+// took returns what was reported so far, and forgets it.
 func (w *world) took() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()

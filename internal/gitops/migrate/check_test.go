@@ -77,7 +77,7 @@ func TestRefused(t *testing.T) {
 }
 
 // TestNobodyCompares: without a runtime the move stops where everything can be taken
-// back, and says so.
+// back, and reports it.
 func TestNobodyCompares(t *testing.T) {
 	w := newWorld(t)
 	repository := w.git.Repository(t, "shop", manifests("shop"))

@@ -200,7 +200,7 @@ func (w *world) checkHalt(name string, before map[string]identity) {
 	}
 }
 
-// TestDryRun: a dry run tells the very writes that a move makes, and makes none.
+// TestDryRun: a dry run lists the very writes that a move makes, and makes none.
 func TestDryRun(t *testing.T) {
 	w := newWorld(t)
 	w.start(w.argo)

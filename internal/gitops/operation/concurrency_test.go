@@ -120,7 +120,7 @@ func (s *stubborn) Clear(ctx context.Context, key tracking.Key, uid types.UID) e
 }
 
 // Spent hooks that cannot be deleted now are tried again before the operation is
-// told to have ended. Those that cannot be deleted at all are told, once.
+// reported as ended. Those that cannot be deleted at all are reported, once.
 func TestSpentHooksThatStay(t *testing.T) {
 	notes := map[string]string{"argocd.argoproj.io/hook": "Sync", "argocd.argoproj.io/hook-delete-policy": "HookSucceeded"}
 	s := quietStory(t, plainObject("v1", "ConfigMap", "denied", notes), plainObject("v1", "ConfigMap", "fine", notes),

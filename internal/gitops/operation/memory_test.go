@@ -143,7 +143,7 @@ func (m *memory) leave(key tracking.Key) {
 	}
 }
 
-// memoryLive is a Live that is only told: a Run in memory looks at the maps.
+// memoryLive is a Live that only takes calls: a Run in memory looks at the maps.
 type memoryLive struct{ operation.Live }
 
 func (memoryLive) Follow(context.Context, []schema.GroupKind) error { return nil }

@@ -58,7 +58,7 @@ func TestOlderObjectDoesNotCount(t *testing.T) {
 	}
 }
 
-// A resource that somebody deletes while it is waited for may come back. If it
+// A resource that is deleted while the sync waits for it may come back. If it
 // does not, the sync fails.
 func TestResourceDeletedBySomebody(t *testing.T) {
 	for _, returns := range []bool{true, false} {
@@ -84,8 +84,8 @@ func TestResourceDeletedBySomebody(t *testing.T) {
 	}
 }
 
-// The clock of a deadline starts with our write, is not started anew by other
-// changes, and is known after a restart by what the object says.
+// The clock of a deadline starts with our write, is not reset by other
+// changes, and is known after a restart from the object.
 func TestDeadlineClock(t *testing.T) {
 	s, key := twoWaves(t)
 	s.rendered[0].SetAnnotations(map[string]string{"slipway.dev/progress-deadline": "1m"})
@@ -135,7 +135,7 @@ func TestUnwatchedIsAskedFor(t *testing.T) {
 	}
 }
 
-// A hook that was deleted counts as it ended, whoever deleted it and whether it
+// A hook that was deleted counts as it ended, by any client and whether or not it
 // is gone. One that had not ended has failed.
 func TestDeletedHookCountsAsItEnded(t *testing.T) {
 	for _, test := range []struct {
@@ -173,7 +173,7 @@ func TestDeletedHookCountsAsItEnded(t *testing.T) {
 	}
 }
 
-// The last state of an older object of that name says nothing of a hook that no
+// The last state of an older object of that name does not count for a hook that no
 // watch knows.
 func TestOlderHookIsAnother(t *testing.T) {
 	s := quietStory(t, plainObject("batch/v1", "Job", "hook", map[string]string{"argocd.argoproj.io/hook": "Sync"}))

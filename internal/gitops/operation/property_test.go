@@ -86,7 +86,7 @@ func (s *story) run(p *plan.Plan, marks map[plan.StepID]plan.Mark, parallel int)
 	return run
 }
 
-// However things go, and however often the process is started anew, an operation
+// However things go, and however often the process restarts, an operation
 // ends, no step is done twice, nothing is deleted twice, and no more requests
 // than allowed are under way.
 func TestOperationsEnd(t *testing.T) {

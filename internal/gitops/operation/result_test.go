@@ -82,7 +82,7 @@ func TestDescribe(t *testing.T) {
 	}
 }
 
-// What is refused by the plan is told for each object.
+// The refusals of the plan are in the result of each object.
 func TestBlockedResults(t *testing.T) {
 	run := operation.New(operation.Input{Plan: &plan.Plan{Blocked: true, Refusals: []refusal.Refusal{
 		{Object: refusal.Object(parseKey("ConfigMap shop/a")), Reason: refusal.Invalid, Field: "data", Message: "one"},
@@ -99,7 +99,7 @@ func TestBlockedResults(t *testing.T) {
 	}
 }
 
-// Argo CD tells the images of an object with its result.
+// Argo CD reports the images of an object with its result.
 func TestImages(t *testing.T) {
 	s := newStory(t, 1)
 	object := &unstructured.Unstructured{}

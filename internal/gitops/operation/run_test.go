@@ -50,7 +50,7 @@ func (w *world) key(kind, name string) tracking.Key {
 	return parseKey(kind + " " + w.namespace + "/" + name)
 }
 
-// Argo CD: what says Prune=confirm is deleted when somebody confirms it, and all
+// Argo CD: an object with Prune=confirm is deleted when a user confirms it, and all
 // of its wave waits for that.
 func TestArgoConfirmPrune(t *testing.T) {
 	t.Parallel()
@@ -119,7 +119,7 @@ kind: ConfigMap
 metadata: {name: after, annotations: {argocd.argoproj.io/sync-wave: "1"}}
 `
 
-// A process that is started anew goes on where the last one was: the plan is
+// A process that restarts goes on where the last one was: the plan is
 // made again, of what is live now and what the status has kept. Nothing is done
 // twice.
 func TestRestart(t *testing.T) {
@@ -252,7 +252,7 @@ func (f *faulty) Apply(_ context.Context, step *plan.Step, _ apply.Options) (*un
 	return nil, &apply.Error{Kind: f.kind, Key: step.Key, Message: "trouble"}
 }
 
-// An object that a finalizer holds is told with what it waits for. It fails a
+// An object that a finalizer holds is reported with what it waits for. It fails a
 // sync when that takes too long, and not the deletion of an Application.
 func TestHeldByFinalizer(t *testing.T) {
 	t.Parallel()
@@ -292,7 +292,7 @@ metadata:
 	}
 }
 
-// A hook that somebody deletes before it has finished has failed.
+// A hook that is deleted before it has finished has failed.
 func TestHookDeletedBySomebody(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, kubetest.Shared(t))

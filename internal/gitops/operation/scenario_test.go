@@ -69,7 +69,7 @@ func play(t *testing.T, archive *txtar.Archive) {
 // version of Kubernetes.
 var replicaSet = regexp.MustCompile(`ReplicaSet "([a-z-]+)-[a-z0-9]+"`)
 
-// tell is what an operation did and how it ended.
+// tell returns what an operation did and how it ended.
 func (w *world) tell(outcome operation.Outcome, run *operation.Run) string {
 	lines := append(w.applier.taken(), fmt.Sprintf("= %s: %s", outcome.Phase, outcome.Message), "")
 	text := strings.ReplaceAll(strings.Join(lines, "\n"), w.namespace, "NAMESPACE") + showResults(w, run.Results())

@@ -29,7 +29,7 @@ func (w *world) tryGet(key tracking.Key, version string) (*unstructured.Unstruct
 }
 
 // showResults is one line for each object: phase, object, status, progress,
-// message. Whether something that nobody waits for is gone when the operation
+// message. Whether an object that no step waits for is gone when the operation
 // ends is a matter of luck.
 func showResults(w *world, results []v1alpha1.ResourceResult) string {
 	var text strings.Builder

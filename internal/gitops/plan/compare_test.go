@@ -184,7 +184,7 @@ func canonical(t *testing.T, text string) string {
 	return string(written)
 }
 
-// Argo CD: extra objects make an application OutOfSync, unless they say
+// Argo CD: extra objects make an application OutOfSync, unless they have
 // IgnoreExtraneous. Hooks and skipped objects do not count.
 func TestCompareAll(t *testing.T) {
 	same := func(_, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
@@ -264,7 +264,7 @@ func TestCompareRefused(t *testing.T) {
 }
 
 // An object that Argo CD applied and that lacks only our label is Synced where
-// no sync would add it by itself, and is told apart.
+// no sync would add it by itself, and is marked as unlabelled.
 func TestCompareUnlabelled(t *testing.T) {
 	apply := func(desired, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 		after := live.DeepCopy()
@@ -316,7 +316,7 @@ func TestCompareUnlabelled(t *testing.T) {
 	}
 }
 
-// Whatever rules and managed fields say, stripping does not panic, and the same
+// Whatever rules and managed fields have, stripping does not panic, and the same
 // two objects are the same afterwards.
 func FuzzStrip(f *testing.F) {
 	f.Add("/spec/replicas", []byte(`{"f:spec":{"f:l":{"k:{\"name\":\"a\"}":{".":{}}}}}`), []byte(`{"l":[{"name":"a"}]}`))

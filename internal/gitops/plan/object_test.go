@@ -65,8 +65,8 @@ func parseKey(text string) tracking.Key {
 }
 
 // object reads one line: a key, and words that become annotations or other
-// fields. A live object is marked as the Application's unless owner= says
-// otherwise.
+// fields. A live object is marked as the Application's unless owner= names
+// another.
 func object(t testing.TB, line string, live bool) *unstructured.Unstructured {
 	t.Helper()
 	words := strings.Fields(line)
@@ -136,7 +136,7 @@ func define(made *unstructured.Unstructured, value string) {
 	}
 }
 
-// mark makes a live object one of the Application, of another one, or of nobody.
+// mark makes a live object one of the Application, of another one, or of none.
 func mark(made *unstructured.Unstructured, owner string) {
 	switch owner {
 	case "":

@@ -230,7 +230,7 @@ func TestOperationsEnd(t *testing.T) {
 	}
 }
 
-// actor does what a plan says, in a world where anything can fail.
+// actor carries out a plan, in a world where anything can fail.
 type actor struct {
 	t     *testing.T
 	d     dice

@@ -24,7 +24,7 @@ import (
 //	live     one object a line
 //	synced   keys of objects that are as desired
 //	plan     what is planned
-//	talk     what Next says, and what happens then: lines that begin with >
+//	talk     what Next returns, and what happens then: lines that begin with >
 func TestScenarios(t *testing.T) {
 	archives.Each(t, "testdata/*.txtar", runScenario)
 }

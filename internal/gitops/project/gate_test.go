@@ -78,7 +78,7 @@ func TestNamespaceOfObjects(t *testing.T) {
 }
 
 // A namespace in the manifest does not make a kind of the cluster one of the
-// namespace, and an object that is not what its key says is not touched.
+// namespace, and an object that does not match its key is not touched.
 func TestDisguised(t *testing.T) {
 	gate := compile(t, "destinations: [{server: '*', namespace: '*'}]").Gate(to("|x"), true)
 	for _, object := range []string{

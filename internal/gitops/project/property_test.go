@@ -31,7 +31,7 @@ func admits(p *project.Project, address string) bool {
 	return err == nil
 }
 
-// naive is the rules of the package's comment, said once more.
+// naive is the rules of the package's comment, written once more.
 type naive struct{ spec *v1alpha1.AppProjectSpec }
 
 func (n naive) source(address string) bool {
@@ -135,7 +135,7 @@ func randomSpec(random *rand.Rand) *v1alpha1.AppProjectSpec {
 	return spec
 }
 
-// TestNeverMoreThanTheRules compares with the rules said once more: what they
+// TestNeverMoreThanTheRules compares with the rules written once more: what they
 // forbid is forbidden, and what they allow is allowed.
 func TestNeverMoreThanTheRules(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))

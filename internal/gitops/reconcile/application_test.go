@@ -116,7 +116,7 @@ func TestCreateNamespace(t *testing.T) {
 	}
 }
 
-// Two Applications with the same object: the second tells it.
+// Two Applications with the same object: the second has a condition.
 func TestSharedResource(t *testing.T) {
 	w := newWorld(t)
 	repository := w.repository("shop", map[string]string{"web/one.yaml": configMap("one", "1")})

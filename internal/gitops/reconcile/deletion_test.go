@@ -40,7 +40,7 @@ func (w *world) gone(name string) {
 	})
 }
 
-// label changes something of a Deployment that nobody cares about.
+// label changes something of a Deployment that no rule depends on.
 func (w *world) label(name, key string) {
 	w.t.Helper()
 	must.Get(w.cluster.Client.AppsV1().Deployments(w.target).Patch(w.t.Context(), name, types.MergePatchType,
@@ -110,7 +110,7 @@ func TestDeletionNeedsNothing(t *testing.T) {
 }
 
 // Hooks of the deletion run before and after, and an object that asks for it is
-// deleted when somebody confirms.
+// deleted when a user confirms.
 func TestDeletionHooksAndConfirmation(t *testing.T) {
 	w := newWorld(t)
 	repository := w.repository("shop", map[string]string{

@@ -25,7 +25,7 @@ import (
 
 const farServer = "https://far.example:6443"
 
-// far is another cluster, as whoever keeps the clusters would give it to the
+// far is another cluster, as the cluster registry would give it to the
 // engine.
 type far struct {
 	*kubetest.Cluster
@@ -107,7 +107,7 @@ func TestOtherCluster(t *testing.T) {
 	t.Run("move", func(t *testing.T) { testMove(t, cluster) })
 }
 
-// An Application deploys to another cluster that somebody added: by name and by
+// An Application deploys to another cluster that was added: by name and by
 // address, with repairs, pruning and deletion there and nothing here.
 func testOtherCluster(t *testing.T, cluster *kubetest.Cluster) {
 	w := newWorld(t)
@@ -156,7 +156,7 @@ func testOtherCluster(t *testing.T, cluster *kubetest.Cluster) {
 }
 
 // An Application that moves to another cluster is compared with that one: what
-// was found here says nothing about there.
+// was found here does not count there.
 func testMove(t *testing.T, cluster *kubetest.Cluster) {
 	w := newWorld(t)
 	other := &far{Cluster: cluster, world: w}

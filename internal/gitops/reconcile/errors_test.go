@@ -13,7 +13,7 @@ import (
 	"slipway.dev/slipway/internal/gitops/gittest"
 )
 
-// What we do not do is told in the status, and nothing is done.
+// Fields that are not supported are reported in the status, and nothing is done.
 func TestInvalidSpecIsTold(t *testing.T) {
 	w := newWorld(t)
 	repository := w.repository("shop", map[string]string{"web/one.yaml": configMap("one", "1")})
@@ -60,9 +60,9 @@ func TestProjectRefuses(t *testing.T) {
 	w.synced("web", repository.Head(t))
 }
 
-// Git that is away prunes nothing and hides nothing: the condition says so, and
-// health goes on being told. When it is back, so is the application, without
-// anybody asking.
+// Git that is away prunes nothing and hides nothing: the condition reports it, and
+// health stays up to date. When it is back, so is the application, without
+// a refresh.
 func TestGitDownThenUp(t *testing.T) {
 	w := newWorld(t)
 	repository := w.repository("shop", map[string]string{"web/one.yaml": configMap("one", "1")})
@@ -108,7 +108,7 @@ func TestRestartWithoutGit(t *testing.T) {
 	w.synced("web", repository.Head(t))
 }
 
-// A render that fails is told, and not tried again before Git changes.
+// A render that fails is reported, and not retried before Git changes.
 func TestRenderFails(t *testing.T) {
 	w := newWorld(t)
 	repository := w.repository("shop", map[string]string{"web/one.yaml": configMap("one", "1")})
@@ -166,7 +166,7 @@ func TestSecondOperationIsRefused(t *testing.T) {
 }
 
 // waiting is an application whose first wave does not become healthy before
-// somebody says so: a Deployment that is looked after by the test.
+// the test makes it so: an Ingress whose status the test writes.
 func waiting() map[string]string {
 	return map[string]string{
 		"web/first.yaml":  gate("first", "-1"),
@@ -174,7 +174,7 @@ func waiting() map[string]string {
 	}
 }
 
-// gate is an object that is healthy when its condition Ready is set.
+// gate is an Ingress, which is healthy when its status has an address.
 func gate(name, wave string) string {
 	return fmt.Sprintf(`apiVersion: networking.k8s.io/v1
 kind: Ingress
@@ -196,7 +196,7 @@ func resourceNames(app *v1alpha1.Application) []string {
 	return names
 }
 
-// A Git server that does not answer holds up its own applications, and no other.
+// A Git server that does not respond holds up its own applications, and no other.
 func TestSlowGitHoldsUpNobody(t *testing.T) {
 	w := newWorld(t)
 	slow := gittest.Serve(t)

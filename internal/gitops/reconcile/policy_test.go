@@ -16,7 +16,7 @@ import (
 	"slipway.dev/slipway/internal/programs"
 )
 
-// set changes the value of a ConfigMap as somebody with kubectl does.
+// set changes the value of a ConfigMap as a user with kubectl does.
 func (w *world) set(name, value string) {
 	w.t.Helper()
 	must.Get(w.cluster.Client.CoreV1().ConfigMaps(w.target).Patch(w.t.Context(), name, types.MergePatchType,
@@ -34,7 +34,7 @@ func (w *world) outOfSync(name string) *v1alpha1.Application {
 }
 
 // With selfHeal a change in the cluster is undone, by a sync of what drifted.
-// Without it, it is only told, as Argo CD documents.
+// Without it, it is only reported, as Argo CD documents.
 func TestSelfHeal(t *testing.T) {
 	w := newWorld(t)
 	repository := w.repository("shop", map[string]string{"web/one.yaml": configMap("one", "1"), "web/two.yaml": configMap("two", "2")})
@@ -57,7 +57,7 @@ func TestSelfHeal(t *testing.T) {
 	w.value("two", "2")
 }
 
-// What leaves Git is pruned only if the policy says so.
+// What leaves Git is pruned only if the policy allows it.
 func TestPrune(t *testing.T) {
 	w := newWorld(t)
 	repository := w.repository("shop", map[string]string{"web/one.yaml": configMap("one", "1"), "web/two.yaml": configMap("two", "2")})
@@ -118,7 +118,7 @@ spec:
 }
 
 // A sync window that denies keeps automated syncs away, and by hand too unless
-// it says manualSync. A project that changes is looked at at once.
+// it has manualSync. A project that changes is looked at at once.
 func TestSyncWindows(t *testing.T) {
 	w := newWorld(t)
 	repository := w.repository("shop", map[string]string{"web/one.yaml": configMap("one", "1")})
@@ -165,7 +165,7 @@ func (w *world) eventually(what string, try func() error) {
 	})
 }
 
-// A sync that fails is tried again as the Application says, and then no more for
+// A sync that fails is retried as the Application sets, and then no more for
 // the same revision.
 func TestRetry(t *testing.T) {
 	w := newWorld(t)

@@ -68,7 +68,7 @@ func TestStatusCannotBeWritten(t *testing.T) {
 	}
 }
 
-// A program that ends after it applied something and before it could say so does
+// A program that ends after it applied something and before it could write the status does
 // it again, which changes nothing.
 func TestEndsBeforeTheStatusIsWritten(t *testing.T) {
 	w := newWorld(t)

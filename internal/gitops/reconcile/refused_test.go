@@ -66,7 +66,7 @@ func TestRefusedObject(t *testing.T) {
 	w.value("old", "")
 }
 
-// An Application whose only object is refused is not Synced, and says so in an
+// An Application whose only object is refused is not Synced, and reports it in an
 // Event once.
 func TestRefusedObjectAlone(t *testing.T) {
 	w := newWorld(t)
@@ -147,7 +147,7 @@ func (w *world) labelled(name string) error {
 }
 
 // After a take-over from Argo CD an Application that is synced by hand is Synced,
-// and a condition says that the label is missing. Changes are noticed although no
+// and a condition reports that the label is missing. Changes are noticed although no
 // watch sees them. The next sync adds the label.
 func TestUnlabelledIsSynced(t *testing.T) {
 	w := newWorld(t)

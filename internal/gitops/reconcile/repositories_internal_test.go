@@ -33,7 +33,7 @@ func names(apps []tracking.App) string {
 	return strings.Join(texts, " ")
 }
 
-// One look at a repository tells exactly those for whom something is new.
+// One poll of a repository triggers exactly the Applications for which something is new.
 func TestRepositoryTellsItsUsers(t *testing.T) {
 	r := newRepositories()
 	main, stable := sourceRef{repository: shop, revision: "main"}, sourceRef{repository: shop, revision: "stable"}
@@ -83,7 +83,7 @@ func TestRepositoryTellsItsUsers(t *testing.T) {
 	}
 }
 
-// A repository that nobody uses is forgotten.
+// A repository without users is forgotten.
 func TestRepositoryIsForgotten(t *testing.T) {
 	r := newRepositories()
 	r.use(appNamed("a"), sourceAt("main"))

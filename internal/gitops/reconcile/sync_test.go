@@ -10,7 +10,7 @@ import (
 
 const automated = `{automated: {}}`
 
-// What is in Git becomes live, and is told in Argo CD's shape.
+// What is in Git becomes live, and is reported in Argo CD's form.
 func TestAutomatedSync(t *testing.T) {
 	w := newWorld(t)
 	repository := w.repository("shop", map[string]string{"web/one.yaml": configMap("one", "1"), "web/two.yaml": configMap("two", "2")})
@@ -45,7 +45,7 @@ func TestAutomatedSync(t *testing.T) {
 	}
 }
 
-// Without a policy nothing is done before somebody asks; then what was asked for
+// Without a policy nothing is done before a request; then what was requested
 // is, and the request is gone.
 func TestManualSync(t *testing.T) {
 	w := newWorld(t)

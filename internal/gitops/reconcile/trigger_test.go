@@ -17,7 +17,7 @@ func pushTo(of *gittest.Repository) webhook.Push {
 	return webhook.Push{Provider: webhook.GitHub, RepositoryURLs: []string{of.URL()}, Ref: "refs/heads/main"}
 }
 
-// Polling finds a commit without being told.
+// Polling finds a commit without a webhook.
 func TestPolling(t *testing.T) {
 	w := newWorld(t)
 	repository := w.repository("shop", map[string]string{"web/one.yaml": configMap("one", "1")})

@@ -184,7 +184,7 @@ func (w *world) operated(name string, phase v1alpha1.OperationPhase) *v1alpha1.A
 	})
 }
 
-// summaryOf is what an Application says about itself.
+// summaryOf is the status of an Application in one line.
 func summaryOf(app *v1alpha1.Application) string {
 	text := fmt.Sprintf("sync %s, health %s", app.Status.Sync.Status, app.Status.Health.Status)
 	if state := app.Status.OperationState; state != nil {

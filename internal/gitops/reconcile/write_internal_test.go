@@ -21,7 +21,7 @@ func sample() *v1alpha1.Application {
 }
 
 // What is not ours alone is written for the version that was read; and what
-// somebody wrote meanwhile is not taken away.
+// another client wrote meanwhile is not removed.
 func TestPatch(t *testing.T) {
 	sync := &v1alpha1.Operation{Sync: &v1alpha1.SyncOperation{Revision: "aaa"}}
 	other := &v1alpha1.Operation{Sync: &v1alpha1.SyncOperation{Revision: "bbb"}}
@@ -73,7 +73,7 @@ func TestPatch(t *testing.T) {
 	}
 }
 
-// merged is a document after a JSON merge patch, as RFC 7386 says.
+// merged is a document after a JSON merge patch, as in RFC 7386.
 func merged(document, patch map[string]any) map[string]any {
 	result := maps.Clone(document)
 	for name, value := range patch {
@@ -131,7 +131,7 @@ func hasNull(value any) bool {
 	return false
 }
 
-// What somebody else wrote, and we learn by the answer to our own write, is
+// What another client wrote, and we learn by the response to our own write, is
 // looked at: its event will be taken for an echo.
 func TestAnswerWithNewsIsLookedAt(t *testing.T) {
 	tests := []struct {

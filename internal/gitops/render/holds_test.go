@@ -119,7 +119,7 @@ func TestErrorHolds(t *testing.T) {
 	}
 }
 
-// Each render is told when it is over.
+// Each render is reported when it is over.
 func TestObserve(t *testing.T) {
 	var mu sync.Mutex
 	var seen []render.Outcome

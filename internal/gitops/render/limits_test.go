@@ -107,7 +107,7 @@ func tight(workers int) render.Options {
 	return options
 }
 
-// Each limit that a repository breaks is told with what to do. It takes no
+// Each limit that a repository breaks is reported with what to do. It takes no
 // memory of the renderer's, and the next render works.
 func TestLimits(t *testing.T) {
 	renderer := newRenderer(t, tight(1))

@@ -81,7 +81,7 @@ func TestIdleWorkerEnds(t *testing.T) {
 	r.mustRender(t)
 }
 
-// Somebody kills a worker that waits: the next render does not notice.
+// A worker is killed while it waits: the next render does not notice.
 func TestKilledWhileWaiting(t *testing.T) {
 	r := testRenderer(t, Options{Workers: 1})
 	r.mustRender(t)
@@ -91,7 +91,7 @@ func TestKilledWhileWaiting(t *testing.T) {
 	r.mustRender(t)
 }
 
-// Somebody kills a worker that renders: that is told, and only once.
+// A worker is killed while it renders: that is reported, and only once.
 func TestKilledWhileRendering(t *testing.T) {
 	r := testRenderer(t, Options{Workers: 1})
 	request := chartRequest(endless)
@@ -177,7 +177,7 @@ func awaitQueued(t *testing.T, count int) {
 	}
 }
 
-// Nobody waits any more: the worker is stopped, and the error is the context's.
+// The caller cancels: the worker is stopped, and the error is the context's.
 func TestCancel(t *testing.T) {
 	r := testRenderer(t, Options{Workers: 1})
 	ctx, cancel := context.WithCancel(t.Context())
@@ -236,7 +236,7 @@ type failingRead struct {
 
 func (f *failingRead) Read(string, int64) ([]byte, error) { return nil, f.err }
 
-// A program that is no worker is told at once.
+// A program that is no worker is reported at once.
 func TestNoWorker(t *testing.T) {
 	r := testRenderer(t, Options{Command: []string{program(), "-test.run=^$"}})
 	_, err := r.Render(t.Context(), chartRequest(oneObject))
@@ -246,7 +246,7 @@ func TestNoWorker(t *testing.T) {
 	}
 }
 
-// A worker has no environment but what is named here, runs as nobody, cannot
+// A worker has no environment but what is named here, runs without root, cannot
 // gain privileges, and has few files open.
 func TestWorkerIsConfined(t *testing.T) {
 	r := testRenderer(t, Options{Workers: 1})

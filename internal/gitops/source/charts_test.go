@@ -232,7 +232,7 @@ func TestHelmChartsAreChecked(t *testing.T) {
 	wantError(t, err, source.Refused, "leaves the archive")
 }
 
-// The index may point to another host, which is not told who asks.
+// The index may point to another host, which does not get the credential.
 func TestHelmCredentials(t *testing.T) {
 	server, other := serveHelm(t), serveHelm(t)
 	server.publish(t, "web", "1.0.0")

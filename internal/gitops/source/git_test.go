@@ -241,8 +241,8 @@ func TestConcurrentResolvesShareRequests(t *testing.T) {
 		}
 	}
 	refs, packs := count(server.Requests(), "GET"), count(server.Requests(), "POST")
-	// A caller may have been descheduled before its question until the first
-	// one was answered; it then asks itself.
+	// A caller may have been descheduled before its request until the first
+	// one had its response; it then sends its own.
 	if refs > 3 || packs != 1 {
 		t.Errorf("%d requests for refs and %d for packs", refs, packs)
 	}
@@ -264,7 +264,7 @@ func TestForget(t *testing.T) {
 	}
 }
 
-// A question that was asked before the push does not answer one after it.
+// A request that was sent before the push does not serve a caller after it.
 func TestForgetWhileAsking(t *testing.T) {
 	server, repository := demo(t)
 	s := open(t)
@@ -324,7 +324,7 @@ func TestBranchMovesMeanwhile(t *testing.T) {
 	if err != nil || got.Revision != moved {
 		t.Errorf("got %v, %v, want %s", got, err, moved)
 	}
-	// A commit that is new since the last answer, by its id.
+	// A commit that is new since the last response, by its id.
 	repository.Branch(t, "other")
 	newest := repository.CommitTo(t, "other", map[string]string{"README": "newest"}, "newest")
 	got, err = s.Resolve(t.Context(), at(repository.URL(), newest), 0)
@@ -399,7 +399,7 @@ func TestSecondProcessIsRefused(t *testing.T) {
 	}
 }
 
-// Every fetch adds a pack; after some the repository begins anew, and Stores
+// Every fetch adds a pack; after some the repository is fetched again in full, and Stores
 // that were given out stay readable.
 func TestRepositoryIsFetchedAnew(t *testing.T) {
 	server, repository := demo(t)

@@ -165,7 +165,7 @@ func TestOCIFiles(t *testing.T) {
 	if got.Revision != digest || got.Chart || got.Path != "apps/a" || read(t, got.Store, "apps/a/one.yaml") != "a: 1\n" {
 		t.Errorf("got %+v", got)
 	}
-	// A digest that is there asks nobody; a tag may move.
+	// A digest that is cached needs no request; a tag may move.
 	asked := len(server.requests)
 	wanted.TargetRevision = digest
 	for range 2 {

@@ -147,7 +147,7 @@ func forward(t *testing.T, w http.ResponseWriter, r *http.Request, host string) 
 }
 
 // A proxy sees all requests, unless the host is exempt; its password is not
-// told.
+// shown.
 func TestProxy(t *testing.T) {
 	_, repository := demo(t)
 	var seen atomic.Int32
@@ -272,7 +272,7 @@ func TestServerTrouble(t *testing.T) {
 			if took := time.Since(began); took > 10*time.Second {
 				t.Errorf("it took %s", took)
 			}
-			// The last answer is still there for those who believe it.
+			// The last result is still there for callers that accept its age.
 			last, err := s.Resolve(t.Context(), at(repository.URL(), "main"), time.Hour)
 			if err != nil || last.Revision != before.Revision || read(t, last.Store, "README") != "hello" {
 				t.Errorf("the last answer is %v, %v", last, err)
@@ -302,7 +302,7 @@ func endless() http.Handler {
 func TestUnreachableSSH(t *testing.T) {
 	server := gittest.ServeSSH(t)
 	repository := server.Repository(t, "demo", map[string]string{"README": "hello"})
-	// It takes the connection and says nothing.
+	// It takes the connection and sends nothing.
 	server.SetDelay(time.Hour)
 	s := open(t, with(sshCredential(server, repository), hosts(server.KnownHosts())), func(o *source.Options) { o.FetchTimeout = time.Second })
 	began := time.Now()

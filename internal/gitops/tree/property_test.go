@@ -54,7 +54,7 @@ func (r randomTree) change(random *rand.Rand) {
 	}
 }
 
-// ask asks one random question and gives the answer as a reader sees it.
+// ask makes one random query and returns the result as a reader sees it.
 func ask(view *View, path string, about aspect) string {
 	switch about {
 	case aboutListing:
@@ -65,7 +65,7 @@ func ask(view *View, path string, about aspect) string {
 		return fmt.Sprintf("%q %s", content, seen(err))
 	}
 	entry, err := view.Stat(path)
-	// The name is that of where a link leads, which nobody may depend on.
+	// The name is that of where a link leads, which no reader may depend on.
 	return fmt.Sprint(entry.Kind, seen(err))
 }
 
@@ -79,7 +79,7 @@ func seen(err error) string {
 	return err.Error()
 }
 
-// Same is true if and only if every question has the same answer in the other
+// Same is true if and only if every query has the same result in the other
 // revision, with and without the short way by the hash of a folder.
 func TestSameIsExact(t *testing.T) {
 	equal, different := 0, 0

@@ -83,7 +83,7 @@ func onDisk(t *testing.T, files, links map[string]string) Store {
 	return must.Get(NewFolder(root))(t)
 }
 
-// Every limit of a View is a refusal that says which.
+// Every limit of a View is a refusal that names it.
 func TestViewLimits(t *testing.T) {
 	store := NewMemory(map[string]string{"large": strings.Repeat("x", 11), "a": "12345", "b": "67890", "c": "x"})
 	refused := func(err error, words string) {
@@ -107,7 +107,7 @@ func TestViewLimits(t *testing.T) {
 	refused(err, "more than 4 files")
 }
 
-// A Store that fails is no answer: it is told apart, and nothing is the same.
+// A Store that fails is no result: View reports it as a failure, and nothing is the same.
 func TestStoreFailure(t *testing.T) {
 	broken := errors.New("the disk is broken")
 	store := &failing{Store: NewMemory(map[string]string{"a": "1"})}

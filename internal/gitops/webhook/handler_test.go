@@ -44,7 +44,7 @@ func sign(header http.Header, key string, body []byte) http.Header {
 	return header
 }
 
-// host is a handler on a real socket, and what it was told.
+// host is a handler on a real socket, and what it reported.
 type host struct {
 	*httptest.Server
 	mutex    sync.Mutex
@@ -76,7 +76,7 @@ func start(t *testing.T, change func(*webhook.Handler)) *host {
 	return h
 }
 
-// send gives the status and the text of the answer.
+// send returns the status and the text of the response.
 func (h *host) send(t *testing.T, method string, header http.Header, body io.Reader) (int, string) {
 	t.Helper()
 	request := must.Get(http.NewRequestWithContext(t.Context(), method, h.URL, body))(t)

@@ -99,7 +99,7 @@ func TestScheduleRefused(t *testing.T) {
 	}
 }
 
-// Every answer is after the question, on the clock of its zone, and no minute
+// Every result is after the given time, on the clock of its zone, and no minute
 // between them fits.
 func FuzzSchedule(f *testing.F) {
 	for _, seed := range []string{"* * * * *", "*/7 1-5 * jan,mar MON", "0 0 29 2 *", "@daily", "30 2 * * *", "59 23 31 12 7"} {

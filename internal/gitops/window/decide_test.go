@@ -211,7 +211,7 @@ func TestMalformed(t *testing.T) {
 	}
 }
 
-// A window in a zone with summer time is as long as it says, by a watch.
+// A window in a zone with summer time is as long as its duration, in elapsed time.
 func TestSummerTime(t *testing.T) {
 	windows := compile(t, window.Spec{
 		Kind: window.Deny, Schedule: "0 1 * * *", Duration: "3h", TimeZone: "Europe/Berlin", Applications: []string{"*"},

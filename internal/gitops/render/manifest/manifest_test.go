@@ -50,7 +50,7 @@ func TestAddYAML(t *testing.T) {
 	}
 }
 
-// What is wrong is told with the file and the document.
+// The error names the file and the document.
 func TestAddYAMLErrors(t *testing.T) {
 	for _, tt := range []struct{ text, want string }{
 		{"a: [", "file.yaml is not YAML"},

@@ -152,8 +152,8 @@ func TestMalformedDifferences(t *testing.T) {
 	}
 }
 
-// What an id stands for is checked when it is read: here the index says that
-// two objects are in the place of each other.
+// What an id stands for is checked when it is read: here the index has
+// two objects in the place of each other.
 func TestAnotherContentIsNoticed(t *testing.T) {
 	var c crafted
 	one, two := c.add(t, Blob, []byte("one"), 0), c.add(t, Blob, []byte("two"), 0)

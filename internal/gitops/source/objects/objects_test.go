@@ -57,7 +57,7 @@ func create(t testing.TB) (*objects.Set, string) {
 	return set, folder
 }
 
-// compare reads every object and compares it with what git says.
+// compare reads every object and compares it with the output of git.
 func compare(t *testing.T, repository *gittest.Repository, set *objects.Set, revision string) {
 	t.Helper()
 	list := repository.Git(t, "rev-list", "--objects", "--no-object-names", revision)

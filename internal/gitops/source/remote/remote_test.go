@@ -18,7 +18,7 @@ import (
 	"slipway.dev/slipway/internal/secret"
 )
 
-// FuzzAdvertisement lets any bytes be the answer of a server.
+// FuzzAdvertisement lets any bytes be the response of a server.
 func FuzzAdvertisement(f *testing.F) {
 	id := strings.Repeat("ab", 20)
 	f.Add(lines("# service=git-upload-pack\n", "", id+" HEAD\x00shallow side-band-64k\n", id+" refs/heads/main\n", id+" refs/tags/v1^{}\n", ""))
@@ -51,7 +51,7 @@ func lines(texts ...string) []byte {
 	return out.Bytes()
 }
 
-// FuzzReadPack lets any bytes be the answer to a fetch.
+// FuzzReadPack lets any bytes be the response to a fetch.
 func FuzzReadPack(f *testing.F) {
 	f.Add(lines("shallow "+strings.Repeat("ab", 20)+"\n", "", "NAK\n", "\x01PACK", "\x02progress", ""))
 	f.Add(lines("", "ACK "+strings.Repeat("ab", 20)+" common\n", "ACK "+strings.Repeat("ab", 20)+"\n", "\x03broken"))
