@@ -23,8 +23,8 @@ import (
 )
 
 // TestTimeIsAChange: a certificate that runs out while nothing happens in the
-// cluster is noticed within a minute, and the edge is told. A controller that
-// has nothing to notice tells nothing.
+// cluster is noticed within a minute, and the edge gets the change. A controller that
+// has nothing to notice sends nothing.
 func TestTimeIsAChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		// Nothing is asked of it: the watcher does not run.

@@ -15,7 +15,7 @@ import (
 	"slipway.dev/slipway/internal/must"
 )
 
-// TestCourier: answers are bounded, and what an authority says about coming back
+// TestCourier: responses are bounded, and the Retry-After of an authority
 // is remembered.
 func TestCourier(t *testing.T) {
 	for _, c := range []struct {
@@ -61,7 +61,7 @@ func TestCourier(t *testing.T) {
 }
 
 // TestRenewalInfo: an authority that has advice is asked for it by the name of
-// the certificate; one that has none is told apart.
+// the certificate; for one that has none the result differs.
 func TestRenewalInfo(t *testing.T) {
 	directory := map[string]string{"newNonce": "/nonce", "newAccount": "/account", "newOrder": "/order"}
 	held := make(chan struct{})
@@ -95,7 +95,7 @@ func TestRenewalInfo(t *testing.T) {
 	if _, err := at("/dir").renewalInfo(t.Context(), leaf); !errors.Is(err, errNoRenewalInfo) {
 		t.Errorf("without advice: %v", err)
 	}
-	// One that does not answer holds nobody up.
+	// One that does not respond holds up no caller.
 	slow, end := context.WithCancel(t.Context())
 	ended := make(chan error)
 	go func() {

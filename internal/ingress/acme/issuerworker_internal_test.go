@@ -32,7 +32,7 @@ type desk struct {
 	advice  time.Time
 	advised int
 	began   time.Time
-	// told is what was said last, by Ingress.
+	// told is the last refusal, by Ingress.
 	told map[string]string
 	// mu is with the test while it looks, and with the clerk while the test waits.
 	mu sync.Mutex
@@ -138,7 +138,7 @@ func (d *desk) pass(duration time.Duration) {
 }
 
 // TestBackoff: after a failure a minute passes, then twice as long each time, up
-// to six hours, with a fifth of jitter; the Ingress is told.
+// to six hours, with a fifth of jitter; the refusal is reported at the Ingress.
 func TestBackoff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk(t)
@@ -189,7 +189,7 @@ func TestRenewalTime(t *testing.T) {
 	})
 }
 
-// TestNothingIsOrderedAnew: what is there is used, whoever fetched it; one that
+// TestNothingIsOrderedAnew: a stored certificate is used, no matter which process fetched it; one that
 // is past its renewal, or of another authority, is replaced.
 func TestNothingIsOrderedAnew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -199,7 +199,7 @@ func TestNothingIsOrderedAnew(t *testing.T) {
 		d.kept[old.Secret] = valid(time.Now().Add(-lifetime * 3 / 4))
 		d.manager.SetRequests([]certrequest.Request{there, old})
 		d.wantOrders(t, "old 0s")
-		// Told once more, nothing happens.
+		// With the same requests once more, nothing happens.
 		d.manager.SetRequests([]certrequest.Request{there, old})
 		d.wantOrders(t, "old 0s")
 		// Deleted from outside, it is ordered again.
@@ -239,8 +239,8 @@ func TestNothingIsOrderedInVain(t *testing.T) {
 	})
 }
 
-// TestComeBack: an authority that says when to come back is believed, by the
-// wish that it said it to, and when it is busy by all.
+// TestComeBack: the Retry-After of an authority is kept, by the
+// request that got it, and when the authority is busy by all.
 func TestComeBack(t *testing.T) {
 	for _, busy := range []bool{false, true} {
 		t.Run(fmt.Sprintf("busy %v", busy), func(t *testing.T) {

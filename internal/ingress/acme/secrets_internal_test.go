@@ -45,7 +45,7 @@ func managerIn(cluster *kube.Cluster) *Manager {
 	return m
 }
 
-// given is a certificate of an authority, signed by nobody in particular.
+// given is a certificate of an authority, self-signed.
 func given(t *testing.T, hosts ...string) *issued {
 	t.Helper()
 	pair := pkitest.SelfSigned(t, pkitest.Certificate{Names: hosts, Until: time.Now().Add(time.Hour)})
@@ -63,7 +63,7 @@ func requestIn(namespace string, hosts ...string) certrequest.Request {
 }
 
 // testKeep: a rehearsal writes nothing, a certificate is found again, and one
-// that was read before somebody else wrote is written even so.
+// that was read before another client wrote is written even so.
 func testKeep(t *testing.T, m *Manager, namespace string) {
 	c := &secretStore{manager: m, resolver: Resolver{Directory: "https://one.example"}}
 	wanted := requestIn(namespace, "a.example", "b.example")
@@ -91,7 +91,7 @@ func testKeep(t *testing.T, m *Manager, namespace string) {
 	}
 }
 
-// testNotOurs: a Secret that somebody else made is not touched.
+// testNotOurs: a Secret of another owner is not touched.
 func testNotOurs(t *testing.T, m *Manager, namespace string) {
 	wanted := requestIn(namespace, "a.example")
 	client := m.cluster.Client.CoreV1().Secrets(namespace)
@@ -114,8 +114,8 @@ func testNotOurs(t *testing.T, m *Manager, namespace string) {
 	}
 }
 
-// testSweep: what nobody requests for is marked, kept for its time, saved by a new
-// wish, and deleted; what another installation looks after is not.
+// testSweep: a Secret without a request is marked, kept for its time, saved by a new
+// request, and deleted; the Secrets of another installation are not.
 func testSweep(t *testing.T, m *Manager, namespace string) {
 	client := m.cluster.Client.CoreV1().Secrets(namespace)
 	another := New(m.cluster, Options{Owner: "another"})
@@ -178,7 +178,7 @@ func testAccount(t *testing.T, m *Manager, _ string) {
 	}
 }
 
-// testChallenges: many who write at a time do not undo each other's, an answer
+// testChallenges: many who write at a time do not undo each other's, a response
 // counts as served when it is, and what was left behind is removed.
 func testChallenges(t *testing.T, m *Manager, namespace string) {
 	a := &challengeSolver{manager: m, entryPoint: "web"}

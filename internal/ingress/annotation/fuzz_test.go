@@ -18,7 +18,7 @@ func seeds(f *testing.F, of *object) {
 	f.Add("traefik.ingress.kubernetes.io/", "", "slipway.dev/", "\xff")
 }
 
-// FuzzParseIngress: it never panics, says the same again, and what it takes
+// FuzzParseIngress: it never panics, returns the same again, and what it takes
 // without a fault holds in a rule.
 func FuzzParseIngress(f *testing.F) {
 	seeds(f, declared().ingress)
@@ -71,7 +71,7 @@ func FuzzParseService(f *testing.F) {
 	})
 }
 
-// checkFaults: an Event has room for what is said.
+// checkFaults: each fault fits into an Event.
 func checkFaults(t *testing.T, faults []refusal.Refusal) {
 	for _, fault := range faults {
 		if fault.Field == "" || fault.Message == "" || fault.Reason == "" || len(fault.Field) > 400 || len(fault.Message) > 700 {

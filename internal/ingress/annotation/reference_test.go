@@ -10,7 +10,7 @@ import (
 	"slipway.dev/slipway/internal/must"
 )
 
-// TestKeys: every key says what it is, is found under its own name, and its
+// TestKeys: every key has a description, is found under its own name, and its
 // example is taken, unless it is not supported.
 func TestKeys(t *testing.T) {
 	both := declared()

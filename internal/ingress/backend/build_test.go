@@ -144,7 +144,7 @@ func TestTooManyEndpoints(t *testing.T) {
 	}
 }
 
-// TestReads says what a backend is made again for.
+// TestReads shows which reads make a backend dirty.
 func TestReads(t *testing.T) {
 	service, slice := snapshot.Ref{Kind: snapshot.Service, Namespace: "shop", Name: "cart"}, snapshot.Ref{Kind: snapshot.EndpointSlice, Namespace: "shop", Name: "cart"}
 	for name, test := range map[string]struct {

@@ -46,7 +46,7 @@ func runFile(t *testing.T, archive *txtar.Archive) {
 }
 
 // matches compares line by line. A wanted line that ends with three dots leaves
-// the rest open: other packages say it in their words.
+// the rest open: other packages have their own messages.
 func matches(got, want string) bool {
 	return slices.EqualFunc(strings.Split(got, "\n"), strings.Split(want, "\n"), func(line, wanted string) bool {
 		start, open := strings.CutSuffix(wanted, "...")
@@ -166,7 +166,7 @@ func decode(t *testing.T, document string, into any, strict bool) {
 	}
 }
 
-// show writes a result for people, and leaves out what is not said.
+// show writes a result for people, and leaves out what is not set.
 func show(result *backend.Result) string {
 	var text strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&text, format+"\n", args...) }

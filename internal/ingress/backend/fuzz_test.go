@@ -16,7 +16,7 @@ import (
 	"slipway.dev/slipway/internal/route"
 )
 
-// FuzzBuild gives odd objects. Whatever they say, there is a valid backend, and
+// FuzzBuild gives odd objects. Whatever they have, there is a valid backend, and
 // it is the same again.
 func FuzzBuild(f *testing.F) {
 	f.Add(uint64(1), "slipway.dev/scheme", "https", "169.254.169.254")

@@ -117,7 +117,7 @@ func mismatched() *snapshot.SecretBody {
 	return body
 }
 
-// TestConditionFollows: a condition is told when it changes, and only of the
+// TestConditionFollows: a condition is reported when it changes, and only for the
 // Ingresses that it changes for.
 func TestConditionFollows(t *testing.T) {
 	w := newTown(t)
@@ -155,7 +155,7 @@ func TestConditionFollows(t *testing.T) {
 	}
 }
 
-// TestConditionByEdge: what the edge says about rules and certificates counts.
+// TestConditionByEdge: the problems that the edge reports for rules and certificates count.
 func TestConditionByEdge(t *testing.T) {
 	w := newTown(t)
 	result := w.put(site("shop", "cart", "one.example", 1), serviceNamed("web"), sliceOf("web", "10.0.0.1"), pair("shop", "cert"))
@@ -183,8 +183,8 @@ func TestConditionOfRequest(t *testing.T) {
 }
 
 // TestConditionByTime: a certificate that runs out makes an Ingress unwell, and
-// one that begins makes it well, though no object changes. The edge is told of
-// the certificate again, so that it looks at it.
+// one that begins makes it well, though no object changes. The edge gets
+// the certificate again, so that it loads it.
 func TestConditionByTime(t *testing.T) {
 	for name, of := range map[string]func() (*networkingv1.Ingress, *snapshot.SecretBody){
 		"of a Secret": func() (*networkingv1.Ingress, *snapshot.SecretBody) {

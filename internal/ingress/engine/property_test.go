@@ -200,7 +200,7 @@ func firstDifference(a, b string) string {
 	return a[from:min(len(a), at+300)] + "\n" + b[from:min(len(b), at+300)]
 }
 
-// noteWants follows what is wanted. What is said must be news.
+// noteWants follows what is wanted. Each result must change it.
 func noteWants(t *testing.T, followed *engine.Engine, wants map[snapshot.Ref]struct{}, result *engine.Result) {
 	t.Helper()
 	for _, ref := range result.Wanted {

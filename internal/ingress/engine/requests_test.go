@@ -119,7 +119,7 @@ func TestRequestBecomesReady(t *testing.T) {
 	}
 }
 
-// TestChallengesAreRules: what the Secret of challenges has is answered, before
+// TestChallengesAreRules: the tokens in the Secret of challenges are served, before
 // everything else, and nothing else of it is.
 func TestChallengesAreRules(t *testing.T) {
 	w := fetchingTown(t)

@@ -47,7 +47,7 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// What the API server would drop, or what stands twice, is said.
+// Findings name what the API server would drop, and objects that stand twice.
 func TestFindings(t *testing.T) {
 	dir := t.TempDir()
 	files := map[string]string{

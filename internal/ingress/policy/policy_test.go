@@ -136,7 +136,7 @@ func TestMiddlewareFaults(t *testing.T) {
 	}
 }
 
-// Inline filters say at which position something is wrong.
+// The faults of inline filters have the position of the filter.
 func TestFilters(t *testing.T) {
 	w := newWorld(t)
 	id := route.PolicyID{Kind: "Ingress", Namespace: "shop", Name: "cart"}

@@ -102,7 +102,7 @@ func valid(t *testing.T, policies []route.Policy) {
 	}
 }
 
-// nobody is asked: filters are made here and not run.
+// nobody is a client that gets no request: filters are made here and not run.
 type nobody struct{}
 
 func (nobody) Do(*filter.Subrequest) (*filter.Subresponse, error) {

@@ -73,7 +73,7 @@ func FuzzUsers(f *testing.F) {
 	})
 }
 
-// FuzzMiddleware: whatever a spec says, it becomes valid policies or faults.
+// FuzzMiddleware: whatever a spec has, it becomes valid policies or faults.
 func FuzzMiddleware(f *testing.F) {
 	for name, value := range full {
 		f.Add("filters: [{" + name + ": " + value + "}]")

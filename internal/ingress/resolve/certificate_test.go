@@ -22,7 +22,7 @@ func secretOf(t testing.TB, name string, from, to time.Time) *snapshot.SecretBod
 	return &snapshot.SecretBody{Namespace: "shop", Name: name, Data: pair.Data()}
 }
 
-// TestCertificateStates: a certificate that is out of date is told about and
+// TestCertificateStates: a certificate that is out of date is refused and
 // claimed still; one that does not fit its key is not.
 func TestCertificateStates(t *testing.T) {
 	now := time.Now()

@@ -119,7 +119,7 @@ func TestRequestedDomains(t *testing.T) {
 }
 
 // TestRequestedSecret: a certificate that is there is used, one that is for other
-// hosts is not, and one that is out of date is told about.
+// hosts is not, and one that is out of date is reported.
 func TestRequestedSecret(t *testing.T) {
 	now := time.Now()
 	at := certrequest.SecretName("le", []string{"a.example.com"})

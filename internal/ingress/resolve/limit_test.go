@@ -62,7 +62,7 @@ func TestHostLimit(t *testing.T) {
 	wantTold(t, site, "spec TooLarge")
 }
 
-// TestRefusalLimit: what an Ingress says does not come back at full length.
+// TestRefusalLimit: the texts of an Ingress are cut in its refusals.
 func TestRefusalLimit(t *testing.T) {
 	var hosts []string
 	for i := range resolve.MaxRefusals + 20 {

@@ -14,7 +14,7 @@ import (
 	"slipway.dev/slipway/internal/route"
 )
 
-// looks answers for backends, and counts how often each is asked for.
+// looks resolves backends, and counts how often each is looked up.
 type looks struct {
 	of    map[string]resolve.BackendSummary // by the name of the Service
 	asked map[route.BackendID]int

@@ -92,7 +92,7 @@ roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: edge}
 subjects: [{kind: ServiceAccount, name: default}]
 `
 
-// Without rights nothing is written and one line says why. With the rights that
+// Without rights nothing is written and one line has the reason. With the rights that
 // the package's doc lists, and no others, everything is.
 func TestRights(t *testing.T) {
 	cluster, namespace := kubetest.SharedNamespace(t)
@@ -115,7 +115,7 @@ func TestRights(t *testing.T) {
 	}
 }
 
-// The Lease alone is not enough: what is forbidden later is said once, and the
+// The Lease alone is not enough: what is forbidden later is logged once, and the
 // rest goes on.
 func TestRightsForEventsOnly(t *testing.T) {
 	cluster, namespace := kubetest.SharedNamespace(t)

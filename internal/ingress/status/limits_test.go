@@ -308,7 +308,7 @@ func TestNotReadyWaits(t *testing.T) {
 	})
 }
 
-// An Ingress that was made anew has its Events told anew, and one that is gone
+// An Ingress that was created again gets its Events again, and one that is gone
 // has none.
 func TestEventsOfNewAndGoneIngresses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -101,7 +101,7 @@ func TestEventsRegardEachKind(t *testing.T) {
 	waitEvents(t, cluster, metav1.NamespaceDefault, namespace, "Warning RefusedInvalid no")
 }
 
-// What the leader could not get is told until it could, and forgotten with the
+// What the leader could not get has Events until it could, and is forgotten with the
 // lead; what runs beside the leader ends before another one leads.
 func TestMissedBecomesEvents(t *testing.T) {
 	cluster, namespace := kubetest.SharedNamespace(t)
@@ -137,7 +137,7 @@ func TestMissedBecomesEvents(t *testing.T) {
 	programs.Until(t, "who does not lead any more has forgotten it", func() bool { return !noted() && !first.leading.Load() })
 }
 
-// A new leader tells what is refused again, which is still the same Event.
+// A new leader reports the refusals again, which is still the same Event.
 func TestNewLeaderTellsAgain(t *testing.T) {
 	cluster, namespace := kubetest.SharedNamespace(t)
 	shop := snapshot.Ref{Kind: snapshot.Service, Namespace: namespace, Name: "shop"}

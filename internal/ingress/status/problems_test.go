@@ -70,7 +70,7 @@ func TestErrorsAtPorts(t *testing.T) {
 		if text := strings.ReplaceAll(show(got), errorPrefix, ""); text != test.want {
 			t.Errorf("%s: got %s, want %s", test.name, text, test.want)
 		}
-		// Whoever reads it later knows it for ours, and nobody else's.
+		// A later reader recognises it as ours, and takes no other for it.
 		if !sameWithoutErrors(canonical(got), test.where.addresses) || sameWithoutErrors(canonical(got), []addressEntry{{IP: "192.0.2.99"}}) || sameWithoutErrors(canonical(got), nil) {
 			t.Errorf("%s: %s is not taken for a status of ours, or one of others is", test.name, test.want)
 		}
@@ -104,7 +104,7 @@ func newSufferer(t *testing.T, before ...addressEntry) *sufferer {
 	return s
 }
 
-// is tells the condition of the Ingress, as it was seen first.
+// is passes the condition of the Ingress to the Writer, with the first version seen.
 func (s *sufferer) is(condition engine.Condition, seen ...addressEntry) {
 	s.w.Ingress(testIngress("shop", "1", s.version, seen...), true, condition)
 	synctest.Wait()
@@ -133,7 +133,7 @@ const (
 )
 
 // TestNewIngressWaits: an Ingress whose Pods are only starting gets no status
-// before they are ready, or it has taken a while. It never says in between that
+// before they are ready, or it has taken a while. It never reports in between that
 // all is well.
 func TestNewIngressWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -175,7 +175,7 @@ func TestRefusalIsToldAtOnce(t *testing.T) {
 	})
 }
 
-// TestTroubleBehindTrouble: what was hidden behind something worse is told as
+// TestTroubleBehindTrouble: what was hidden behind something worse is reported as
 // soon as that is gone.
 func TestTroubleBehindTrouble(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -189,8 +189,8 @@ func TestTroubleBehindTrouble(t *testing.T) {
 		s.is(sound)
 		s.want(noGrant, noPods, noCert, clean)
 	})
-	// What is told at one port stays while something else comes to the other, and
-	// a write that tells of one thing does not forget the next.
+	// The error of one port stays while something else comes to the other, and
+	// a write of one error does not forget the next.
 	const both = "192.0.2.1 80/TCP NoEndpoints 443/TCP CertificateNotReady"
 	for _, first := range []struct {
 		condition engine.Condition
@@ -210,7 +210,7 @@ func TestTroubleBehindTrouble(t *testing.T) {
 }
 
 // TestFlapping: endpoints that come and go quickly are no news, and those that do
-// so slowly are told of no more than every half minute. What gets better is told
+// so slowly are reported no more than every half minute. A recovery is reported
 // at once.
 func TestFlapping(t *testing.T) {
 	for _, test := range []struct {
@@ -245,7 +245,7 @@ func TestFlapping(t *testing.T) {
 }
 
 // TestTroubleAfterRestart: a new leader leaves a status that is still true, and
-// tells at once what is not any more.
+// corrects at once one that is not.
 func TestTroubleAfterRestart(t *testing.T) {
 	problem := ErrorNoEndpoints
 	before := addressEntry{IP: "192.0.2.1", Ports: []portEntry{
@@ -258,7 +258,7 @@ func TestTroubleAfterRestart(t *testing.T) {
 		s.is(sound, before)
 		s.want(clean)
 	})
-	// Its owner has changed while nobody looked.
+	// Its owner has changed while no leader watched.
 	synctest.Test(t, func(t *testing.T) {
 		s := newSufferer(t, before)
 		s.w.Ingress(testIngress("shop", "1", s.version, before), false, sound)

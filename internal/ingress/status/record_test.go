@@ -7,7 +7,7 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 )
 
-// The watch is behind our own writes: what it shows from before one says nothing.
+// The watch is behind our own writes: versions from before one are ignored.
 func TestOlderIngressIsNotSeen(t *testing.T) {
 	ours := []addressEntry{{IP: "192.0.2.1"}}
 	known := &statusRecord{uid: "1", ours: true}

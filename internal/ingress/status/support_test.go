@@ -41,8 +41,8 @@ type replica struct {
 // seat is where a replica runs, and as whom; an empty user is the administrator.
 type seat struct{ namespace, user string }
 
-// start runs a Writer. What the test needs to know of it before it runs is told
-// by prepare.
+// start runs a Writer. prepare calls the Writer before that, with what it
+// has to know.
 func start(t *testing.T, cluster *kubetest.Cluster, namespace string, options Options, prepare ...func(*Writer)) *replica {
 	t.Helper()
 	return startAs(t, cluster, seat{namespace: namespace}, options, prepare...)
@@ -79,7 +79,7 @@ func startAs(t *testing.T, cluster *kubetest.Cluster, seat seat, options Options
 	return r
 }
 
-// feed tells a Writer what a watch sees, as the engine does.
+// feed passes to a Writer what a watch sees, as the engine does.
 func feed(ctx context.Context, cluster *kubetest.Cluster, namespace string, w *Writer) {
 	see := func(object any) {
 		ingress := trimmed(object.(*networkingv1.Ingress))
@@ -102,7 +102,7 @@ func feed(ctx context.Context, cluster *kubetest.Cluster, namespace string, w *W
 	informer.RunWithContext(ctx)
 }
 
-// conditionAnnotation says what is wrong with an Ingress of a test.
+// conditionAnnotation has what is wrong with an Ingress of a test.
 const conditionAnnotation = "example.com/condition"
 
 func conditionOf(ingress *networkingv1.Ingress) engine.Condition {
@@ -156,7 +156,7 @@ func makeIngress(t *testing.T, cluster *kubetest.Cluster, namespace, name, class
 	}, metav1.CreateOptions{}))(t)
 }
 
-// setClass gives an Ingress to somebody else.
+// setClass gives an Ingress to another class.
 func setClass(t *testing.T, cluster *kubetest.Cluster, namespace, name, class string) {
 	t.Helper()
 	change(t, cluster, namespace, name, func(ingress *networkingv1.Ingress) { ingress.Spec.IngressClassName = &class })

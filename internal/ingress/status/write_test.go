@@ -105,7 +105,7 @@ func TestReaddressMany(t *testing.T) {
 	// Whatever was queued by then is done before the one that is queued last.
 	makeIngress(t, cluster, namespace, "last", "ours")
 	waitStatus(t, cluster, namespace, number+1, "192.0.2.2, 192.0.2.3")
-	// The answer to a write may come after the watch has shown it.
+	// The response to a write may come after the watch has shown it.
 	programs.Until(t, "one write for each Ingress and address", func() bool { return r.writes(resultWritten) == 2*number+1 })
 	if failed := r.writes(resultFailed); failed != 0 {
 		t.Errorf("%d writes failed", failed)
@@ -201,7 +201,7 @@ func TestWithdrawAfterRestart(t *testing.T) {
 }
 
 // An Ingress that has changed since it was seen is not written before its new
-// state was seen: it may be somebody else's.
+// state was seen: it may belong to another controller.
 func TestStaleIngressIsNotWritten(t *testing.T) {
 	cluster := kubetest.Shared(t)
 	namespace, elsewhere := cluster.Namespace(t), cluster.Namespace(t)
@@ -228,7 +228,7 @@ func TestStaleIngressIsNotWritten(t *testing.T) {
 	waitStatus(t, cluster, namespace, 0, "192.0.2.1")
 }
 
-// A controller that keeps overwriting the status is answered three times. Then
+// A controller that keeps overwriting the status is overwritten three times. Then
 // there is a pause, and an Event.
 func TestContestedStatus(t *testing.T) {
 	cluster, namespace := kubetest.SharedNamespace(t)

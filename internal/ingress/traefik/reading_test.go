@@ -58,7 +58,7 @@ func readMiddleware(cluster *snapshot.Snapshot, spec map[string]any) ([]route.Po
 
 // TestReadsAreRemembered: what a Middleware names is read through the view, so
 // that a change of it is noticed. Names are those of the object's namespace,
-// whoever names the object.
+// no matter which object refers to it.
 func TestReadsAreRemembered(t *testing.T) {
 	cluster := snapshot.New()
 	cluster.SetKind(snapshot.TraefikMiddleware, snapshot.KindKnown)

@@ -19,13 +19,13 @@ import (
 	"slipway.dev/slipway/internal/route"
 )
 
-// TestCases: a cluster, and what answers requests to it. The files of a case:
+// TestCases: a cluster, and what serves requests to it. The files of a case:
 //
 //	options.txt       options of the provider that are not the default
 //	objects.yaml      Ingresses and what they name
 //	services.txt      a Service a line: name, port, and ready or empty
 //	certificates.txt  a Secret a line: its name, the names it is for
-//	requests.txt      a request a line, and the Service that answers, or the
+//	requests.txt      a request a line, and the Service that serves it, or the
 //	                  status and its reason
 //	claims.txt        a claim a line: host, certificate
 //	handshakes.txt    a claim of TLS options a line: host, some of the options
@@ -140,7 +140,7 @@ func split(text string) (namespace, name string) {
 	return namespace, name
 }
 
-// answer says what answers a request such as: GET https://host/path.
+// answer returns what serves a request such as: GET https://host/path.
 func answer(t *testing.T, compiled *program.Program, request string) string {
 	t.Helper()
 	method, target, found := strings.Cut(request, " ")

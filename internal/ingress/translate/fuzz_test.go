@@ -18,8 +18,8 @@ import (
 	"slipway.dev/slipway/internal/route"
 )
 
-// FuzzIngress makes an Ingress of whatever comes. Whatever it says, every rule
-// of it can stand in a table, and what is told about it is bounded.
+// FuzzIngress makes an Ingress of whatever comes. Whatever it has, every rule
+// of it can stand in a table, and its refusals are bounded.
 func FuzzIngress(f *testing.F) {
 	f.Add([]byte{})
 	f.Add([]byte("\x01\x02\x03\x04\x05\x06\x07\x08\x09\x0a\x0b\x0c\x0d\x0e\x0f\x10\x11\x12\x13\x14"))
@@ -33,7 +33,7 @@ func FuzzIngress(f *testing.F) {
 	f.Fuzz(tryOdd)
 }
 
-// TestOddIngresses is the same with many Ingresses that say a lot, which a
+// TestOddIngresses is the same with many Ingresses that have many fields, which a
 // fuzzer takes long to come to.
 func TestOddIngresses(t *testing.T) {
 	random := rand.New(rand.NewPCG(5, 8))

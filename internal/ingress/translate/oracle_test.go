@@ -10,7 +10,7 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 )
 
-// The oracle answers a request straight from the Ingress objects, as the
+// The oracle resolves a request straight from the Ingress objects, as the
 // Kubernetes specification and our decisions have it: of the Ingresses that are
 // ours, the higher priority, the exact host before the wildcard before none, a
 // path before the default backend of its host, the exact path before the
@@ -25,7 +25,7 @@ type oracleOptions struct {
 	others map[string]bool // those of other controllers
 }
 
-// oracleChoice is something that could answer a request.
+// oracleChoice is a path or default backend that could serve a request.
 type oracleChoice struct {
 	service  string
 	priority int
@@ -39,7 +39,7 @@ type oracleChoice struct {
 	position []int
 }
 
-// oracle gives the name of the Service that answers, empty for none.
+// oracle returns the name of the Service that serves, empty for none.
 func oracle(ingresses []*networkingv1.Ingress, options oracleOptions, host, path string) string {
 	var choices []oracleChoice
 	for _, ingress := range ingresses {

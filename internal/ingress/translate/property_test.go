@@ -16,7 +16,7 @@ import (
 	"slipway.dev/slipway/internal/must"
 )
 
-// TestOrder holds the whole way from Ingress objects to the answer of a request
+// TestOrder holds the whole way from Ingress objects to the choice for a request
 // against the oracle, with generated Ingresses that get in each other's way.
 func TestOrder(t *testing.T) {
 	const worlds, requests = 5_000, 4

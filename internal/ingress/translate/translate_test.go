@@ -97,7 +97,7 @@ func TestClosed(t *testing.T) {
 	}
 }
 
-// TestDisplaced: a rule that no table can hold is left out and told about.
+// TestDisplaced: a rule that no table can hold is left out and refused.
 func TestDisplaced(t *testing.T) {
 	site := siteOf()
 	site.EntryPoints = make([]string, route.MaxEntryPoints+1)

@@ -17,7 +17,7 @@ import (
 
 // While the way to the API server is cut nothing is lost and nothing is deleted.
 // What was deleted meanwhile is seen afterwards, also when the API server has
-// forgotten its history and lists anew.
+// forgotten its history and lists again.
 func TestServerAway(t *testing.T) {
 	cluster := kubetest.Start(t, kubetest.WithoutNode())
 	namespace := cluster.Namespace(t)
@@ -72,7 +72,7 @@ func deleteObjects(t *testing.T, cluster *kubetest.Cluster, namespace string) {
 	}
 }
 
-// failing waits until a resource is said to fail.
+// failing waits until a resource is among the failures.
 func (r *reader) failing(resource string) {
 	r.t.Helper()
 	r.poll(resource+" fail", func() bool { return r.Failures()[resource] != nil })

@@ -80,7 +80,7 @@ metadata: {name: strip, labels: {a: b}}
 	}
 }
 
-// A kind that may not be read says so. Where it may be read in one namespace, it
+// A kind that may not be read is reported as forbidden. Where it may be read in one namespace, it
 // is known there.
 func TestCustomKindForbidden(t *testing.T) {
 	cluster := kubetest.Shared(t)

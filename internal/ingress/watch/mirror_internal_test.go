@@ -117,7 +117,7 @@ func node(version string, ready corev1.ConditionStatus) *corev1.Node {
 	}
 }
 
-// A node that only says that it is alive makes no event.
+// A node that only updates its heartbeat makes no event.
 func TestNodeHeartbeat(t *testing.T) {
 	q := newQueue(100)
 	m := newMirror(t.Context(), q, snapshot.Node)

@@ -92,7 +92,7 @@ func (r *reader) until(what string, condition func() bool) {
 	}
 }
 
-// poll waits for a condition that no event tells of.
+// poll waits for a condition that no event reports.
 func (r *reader) poll(what string, condition func() bool) {
 	r.t.Helper()
 	programs.Until(r.t, what, condition)

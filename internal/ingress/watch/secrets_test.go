@@ -102,14 +102,14 @@ func TestSecretsThatCannotBeHad(t *testing.T) {
 	}
 }
 
-// A Secret that is wanted again before its end was told is not mixed up.
+// A Secret that is wanted again before its removal was delivered is not mixed up.
 func TestSecretWantedAgain(t *testing.T) {
 	cluster, namespace := kubetest.SharedNamespace(t)
 	cluster.Apply(t, namespace, secretManifest("one", "Opaque", "first"))
 	r := read(t, cluster.Connect(t), watch.Options{})
 	r.Want(secrets(namespace, "one"))
 	r.untilValue(namespace, "one", "first")
-	// Nobody takes the event of its end before it is wanted again and gone.
+	// The test does not take the event of its removal before it is wanted again and gone.
 	r.want()
 	must.Do(t, cluster.Client.CoreV1().Secrets(namespace).Delete(t.Context(), "one", deleted))
 	r.Want(secrets(namespace, "one"))
@@ -174,7 +174,7 @@ func TestSecretsByNameOnly(t *testing.T) {
 	})
 }
 
-// touch makes an event come, for a condition that no event tells of.
+// touch makes an event come, for a condition that no event reports.
 func (r *reader) touch(cluster *kubetest.Cluster, namespace string) {
 	service := &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{GenerateName: "touch-"},

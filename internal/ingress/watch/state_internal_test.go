@@ -38,7 +38,7 @@ func (w *Watcher) events() []Event {
 	return events
 }
 
-// The end of a Secret that was not told yet is told even when the Secret is
+// The removal of a Secret that was not delivered yet is delivered even when the Secret is
 // wanted again and found to be missing meanwhile.
 func TestForgottenAndMissing(t *testing.T) {
 	w := alone()
@@ -62,7 +62,7 @@ func TestForgottenAndMissing(t *testing.T) {
 	}
 }
 
-// Of two versions that nobody took, the newer one is delivered.
+// Of two versions that no reader took, the newer one is delivered.
 func TestNewestSecretWins(t *testing.T) {
 	w := alone()
 	k, at := w.secrets, name{"shop", "tls"}
@@ -97,7 +97,7 @@ func (w *Watcher) testParts(t *testing.T, namespaces ...string) map[string]*name
 	return parts
 }
 
-// How it stands with a kind is told when it changes, and comes after the objects.
+// The state of a kind is delivered when it changes, and comes after the objects.
 func TestStandingOfKind(t *testing.T) {
 	w := alone()
 	parts := w.testParts(t, "a", "b")

@@ -136,7 +136,7 @@ func TestOptions(t *testing.T) {
 	}
 }
 
-// A queue that nobody empties holds the reflectors back and loses nothing.
+// A queue without a reader holds the reflectors back and loses nothing.
 func TestBackPressure(t *testing.T) {
 	cluster, namespace := kubetest.SharedNamespace(t)
 	var manifests strings.Builder
@@ -187,7 +187,7 @@ func TestStopWhileFull(t *testing.T) {
 	}
 }
 
-// A kind that may not be read keeps the whole from being synced, says why, and
+// A kind that may not be read keeps the whole from being synced, reports the reason, and
 // is read once the right is there.
 func TestForbidden(t *testing.T) {
 	cluster, namespace := kubetest.SharedNamespace(t)
