@@ -67,7 +67,7 @@ func TestUserAgent(t *testing.T) {
 }
 
 // A server that is away is waited for, not given up on: what is missing is
-// said when the caller's time is over.
+// reported when the caller's time is over.
 func TestWaitForServerAway(t *testing.T) {
 	server := httptest.NewServer(http.NotFoundHandler())
 	kubeconfig := writeKubeconfig(t, server.URL)

@@ -142,7 +142,7 @@ func TestElectStalled(t *testing.T) {
 	}
 }
 
-// Without the right to the Lease nobody leads, and one message says so, not one
+// Without the right to the Lease no replica leads, and one message reports it, not one
 // for each try. When the right comes, so does the Lease.
 func TestElectForbidden(t *testing.T) {
 	cluster, namespace := kubetest.SharedNamespace(t)

@@ -10,7 +10,7 @@ import (
 	"slipway.dev/slipway/internal/kube"
 )
 
-// What client-go logs is debug, and its most verbose levels, which show answers,
+// What client-go logs is debug, and its most verbose levels, which show responses,
 // are nothing at all.
 func TestQuietLogger(t *testing.T) {
 	var text bytes.Buffer

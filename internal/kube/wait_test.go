@@ -84,7 +84,7 @@ func TestWaitForDeadline(t *testing.T) {
 	}
 }
 
-// A caller without the right to watch is told so when its time is over.
+// A caller without the right to watch gets that error when its time is over.
 func TestWaitForForbidden(t *testing.T) {
 	cluster := kubetest.Shared(t)
 	config := *cluster.Config

@@ -215,7 +215,7 @@ spec:
 }
 
 // TestSealedSecrets: R20: a controller of sealed-secrets is no obstacle, and
-// the check says so.
+// the check reports that.
 func TestSealedSecrets(t *testing.T) {
 	cluster := kubetest.Shared(t)
 	options := tunnel(t, cluster)

@@ -22,7 +22,7 @@ func TestCPUTime(t *testing.T) {
 	}
 }
 
-// The clock of a process and what /proc says of it are the same time.
+// The clock of a process and its times in /proc are the same time.
 func TestCPUClock(t *testing.T) {
 	for began := time.Now(); time.Since(began) < 50*time.Millisecond; {
 	}

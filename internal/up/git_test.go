@@ -15,7 +15,7 @@ import (
 	"slipway.dev/slipway/internal/secret"
 )
 
-// A machine without git has all the rest, and is told what to install.
+// A machine without git has all the rest, and a message names what to install.
 func TestWithoutGit(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	s := &scene{}
@@ -68,7 +68,7 @@ func TestSampleAddresses(t *testing.T) {
 	}
 }
 
-// A push is told in a form that the agent takes, and again when it was not
+// A push is announced in a form that the agent takes, and again when it was not
 // there.
 func TestAnnouncer(t *testing.T) {
 	const repository = "http://127.0.0.1:8085/demo.git"

@@ -19,7 +19,7 @@ func executable(t *testing.T, path string) string {
 	return path
 }
 
-// checkout makes a source checkout whose Makefile does what recipe says.
+// checkout makes a source checkout whose Makefile runs recipe.
 func checkout(t *testing.T, module, recipe string) string {
 	t.Helper()
 	root := t.TempDir()

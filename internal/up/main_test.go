@@ -38,7 +38,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// fakeChild is a process that behaves as its mode says. All but the stubborn
+// fakeChild is a process that behaves as its mode asks. All but the stubborn
 // and deaf ones end with their standard input, as a part must.
 func fakeChild(mode string, args []string) int {
 	signals := make(chan os.Signal, 8)
@@ -130,7 +130,7 @@ func fakeProgram(mode string, args ...string) program {
 	return program{path: os.Args[0], args: append([]string{"child", mode}, args...)}
 }
 
-// requireText fails unless the error says each of the texts.
+// requireText fails unless the error has each of the texts.
 func requireText(t *testing.T, err error, texts ...string) {
 	t.Helper()
 	if err == nil {

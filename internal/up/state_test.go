@@ -155,7 +155,7 @@ func TestResetOfALink(t *testing.T) {
 	}
 }
 
-// Somebody may run slipway-devcluster by hand in the directory of ours.
+// A user may run slipway-devcluster by hand in our directory.
 func TestResetRefusesARunningPart(t *testing.T) {
 	dir := t.TempDir()
 	s := must.Get(open(t, dir))(t)

@@ -65,7 +65,7 @@ func TestAccessObjects(t *testing.T) {
 	}
 }
 
-// TestAccessModes: R53: the agent is told the mode that follows from the values,
+// TestAccessModes: R53: the agent gets the mode that follows from the values,
 // and only that mode has objects.
 func TestAccessModes(t *testing.T) {
 	kinds := []string{"Ingress", "HTTPRoute", "VirtualService"}

@@ -130,7 +130,7 @@ func find(t *testing.T, made chart.Rendered, kind, name string) *unstructured.Un
 }
 
 // TestRuntimeRenders: R25, R49 to R55: every documented set of flags renders, and the
-// next step is told.
+// notes name the next step.
 func TestRuntimeRenders(t *testing.T) {
 	for _, set := range runtimeSets() {
 		t.Run(set.name, func(t *testing.T) {
@@ -148,7 +148,7 @@ func TestRuntimeRenders(t *testing.T) {
 }
 
 // TestEdgeCredentials: the Secret with credentials of DNS challenges is mounted where
-// the description says, and only if it is named.
+// the description states, and only if it is named.
 func TestEdgeCredentials(t *testing.T) {
 	for secret, mounted := range map[string]bool{"": false, "dns-credentials": true} {
 		edge := find(t, render(t, runtimeChart, flagSet{set: joined("edge.certificates.credentialsSecret=" + secret)}), "Deployment", "slipway-edge")

@@ -227,7 +227,7 @@ func TestOnly(t *testing.T) {
 	}
 }
 
-// TestReleaseRefuses: what somebody marked after it was adopted, or what was adopted
+// TestReleaseRefuses: what another release marked after it was adopted, or what was adopted
 // for another release, stays as it is.
 func TestReleaseRefuses(t *testing.T) {
 	w := newWorld(t)

@@ -77,7 +77,7 @@ resource "helm_release" "slipway_runtime" {
 	}
 }
 
-// TestMergeSets: what cannot be read is told by its key, and never with its value.
+// TestMergeSets: what cannot be read is reported by its key, and never with its value.
 func TestMergeSets(t *testing.T) {
 	into := map[string]any{}
 	must.Do(t, handover.MergeSets(into, []string{"a.b=2", "c={x,y}"}, []string{"a.d=2"}))

@@ -222,7 +222,7 @@ func TestMirrorSignsLater(t *testing.T) {
 }
 
 // TestMirrorRefuses: a registry that cannot be trusted, one that refuses, an image
-// that is not there, and a damaged archive are errors that say what to do, without
+// that is not there, and a damaged archive are errors that state what to do, without
 // the password.
 func TestMirrorRefuses(t *testing.T) {
 	secured := startRegistry(t, true)

@@ -34,7 +34,7 @@ func shown(plan *release.Plan) string {
 }
 
 // TestLife: R49, R53, R111, R113: a plan changes nothing; an installation makes what
-// the plan says, in a release that Helm knows; an upgrade shows what changes; an
+// the plan has, in a release that Helm knows; an upgrade shows what changes; an
 // uninstall leaves nothing but what its report names.
 func TestLife(t *testing.T) {
 	w := newWorld(t, "slipway")

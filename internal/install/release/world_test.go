@@ -58,7 +58,7 @@ func (w *world) hear(line string) {
 	w.lines = append(w.lines, line)
 }
 
-// told is everything that was told.
+// told returns everything that was reported.
 func (w *world) told() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()

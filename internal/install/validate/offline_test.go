@@ -30,7 +30,7 @@ func offline(t *testing.T, text string) validate.Report {
 	return validate.Run(t.Context(), validate.Options{Values: strings.NewReader(text), Namespace: "slipway", Version: "0.1.0"})
 }
 
-// told are code and key of each finding.
+// told returns severity, code and key of each finding.
 func told(report validate.Report) string {
 	var all []string
 	for _, finding := range report.Findings {
@@ -68,7 +68,7 @@ type bad struct {
 }
 
 // mistakes are those of the table "Validated settings" and of the catalogue of
-// checks that need nobody else.
+// checks that need no other system.
 func mistakes() []bad {
 	const (
 		token   = "    userToken: {token: " + canary + "}\n"

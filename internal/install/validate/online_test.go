@@ -166,8 +166,8 @@ func TestAddress(t *testing.T) {
 	}
 }
 
-// TestGitToken: R38, P22 to P26: the token is shown to the provider, which says what
-// is missing; a certificate that is not trusted says how to trust it.
+// TestGitToken: R38, P22 to P26: the token is shown to the provider, which reports what
+// is missing; the finding for a certificate that is not trusted states how to trust it.
 func TestGitToken(t *testing.T) {
 	w := newWorld(t)
 	namespace := w.cluster.Namespace(t)
@@ -209,7 +209,7 @@ func TestGitToken(t *testing.T) {
 	}
 }
 
-// TestUnreadableCluster: what cannot be read is told once, with the reason.
+// TestUnreadableCluster: what cannot be read is reported once, with the reason.
 func TestUnreadableCluster(t *testing.T) {
 	w := newWorld(t)
 	nobody := *w.cluster.Cluster

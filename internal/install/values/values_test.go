@@ -109,7 +109,7 @@ func TestAlias(t *testing.T) {
 	}
 }
 
-// TestSuggestions: a mistyped key is told with the one that was meant.
+// TestSuggestions: a mistyped key is reported with the key that was meant.
 func TestSuggestions(t *testing.T) {
 	_, problems := values.Read(values.Runtime(), strings.NewReader("global: {runtime: {ingres: {}, ingressURL: x}}"))
 	fixes := map[string]string{}

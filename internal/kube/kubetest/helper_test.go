@@ -20,8 +20,8 @@ import (
 	"slipway.dev/slipway/internal/must"
 )
 
-// Tests of Main start this test binary again. The variables tell that process
-// which part it plays, and with what.
+// Tests of Main start this test binary again. The variables give that process
+// its part and its argument.
 const (
 	helperVariable   = "KUBETEST_HELPER"
 	argumentVariable = "KUBETEST_HELPER_ARGUMENT"

@@ -34,13 +34,13 @@ func TestNetworkIsLocal(t *testing.T) {
 	}
 }
 
-// With no other interface there is no way out, whatever the routes say.
+// With no other interface there is no way out, whatever the routes are.
 func TestNetworkHasNoWayOut(t *testing.T) {
 	interfaces := must.Get(net.Interfaces())(t)
 	if len(interfaces) != 1 || interfaces[0].Name != "lo" {
 		t.Errorf("interfaces are %v, want lo only", interfaces)
 	}
-	// 198.51.100.0/24 is reserved for documents: nobody may answer there.
+	// 198.51.100.0/24 is reserved for documents: no host may respond there.
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
 	var dialer net.Dialer

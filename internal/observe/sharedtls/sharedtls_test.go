@@ -62,7 +62,7 @@ func TestHandshake(t *testing.T) {
 	}
 }
 
-// TestFile: while there is no file nobody gets in.
+// TestFile: while there is no file no client gets in.
 func TestFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "secret")
 	secret := bytes.Repeat([]byte("a"), sharedtls.MinSecret)

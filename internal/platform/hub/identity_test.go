@@ -23,7 +23,7 @@ import (
 	"slipway.dev/slipway/internal/wire"
 )
 
-// Nobody gets an upgrade without a good token of their own.
+// No agent gets an upgrade without a valid token of its own.
 func TestHandshakeDenied(t *testing.T) {
 	w := newWorld()
 	r := w.start(t, "one", nil)

@@ -12,7 +12,7 @@ import (
 	"slipway.dev/slipway/internal/wire"
 )
 
-// FuzzReadPresentation reads what agents may say. An error never shows it.
+// FuzzReadPresentation reads what agents may send. An error never shows it.
 func FuzzReadPresentation(f *testing.F) {
 	for _, seed := range []string{`{"token":"canary"}`, `{"moved":true}`, `{"token":"canary"`, `{"token":{"canary":1}}`, "", "null", "[]",
 		strings.Repeat("canary", maxLine)} {

@@ -10,7 +10,7 @@ import (
 	"slipway.dev/slipway/internal/wire/platformv1"
 )
 
-// Users are made with valid names, once, and change as admins say.
+// Users are made with valid names, once, and change as admins set.
 func TestUsers(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -54,7 +54,7 @@ func TestUsers(t *testing.T) {
 	}
 }
 
-// Nobody takes their own rights away, and an account keeps an admin.
+// No user takes the own rights away, and an account keeps an admin.
 func TestLastAdmin(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -53,7 +53,7 @@ func retryAfter(t *testing.T, err error) int {
 	return seconds
 }
 
-// Nobody gets around the limit by writing X-Forwarded-For: what counts is what a
+// No client gets around the limit by writing X-Forwarded-For: what counts is what a
 // trusted proxy wrote last.
 func TestForgedAddress(t *testing.T) {
 	t.Parallel()

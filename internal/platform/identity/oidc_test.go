@@ -61,7 +61,7 @@ func (p *person) me() (*platformv1.User, error) {
 	return answer.Msg.GetUser(), nil
 }
 
-// Somebody new signs in through the provider, is made as a user, and comes back.
+// A new person signs in through the provider, is created as a user, and signs in again.
 func TestOIDC(t *testing.T) {
 	t.Parallel()
 	w, _ := external(t)

@@ -226,7 +226,7 @@ func agent(t *testing.T, credential *platformv1.Credential, router http.HandlerF
 	})
 }
 
-// TestAddresses: every address has one spelling, unknown ones say so in the words
+// TestAddresses: every address has one spelling, unknown ones get an error in the form
 // of the API, and responses cannot be framed, sniffed or cached.
 func TestAddresses(t *testing.T) {
 	p := launch(t)

@@ -94,7 +94,7 @@ func TestWrongKey(t *testing.T) {
 }
 
 // TestControl: commands reach the platform that runs with a folder, however long
-// its name is, and nobody when there is none.
+// its name is, and fail when none runs.
 func TestControl(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), strings.Repeat("d", 120))
 	if err := server.SendCommand(t.Context(), dir, "/keys/rotate", io.Discard); !errors.Is(err, server.ErrNotRunning) {

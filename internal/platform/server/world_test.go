@@ -65,8 +65,8 @@ func (p *passwords) all() []string {
 	return append([]string(nil), p.said...)
 }
 
-// launch runs a platform with a SQLite file of its own, unless the change says
-// otherwise, and waits until it is ready.
+// launch runs a platform with a SQLite file of its own, unless the change sets
+// another, and waits until it is ready.
 func launch(t *testing.T, change ...func(*server.Options)) *platform {
 	t.Helper()
 	p := begin(t, change...)

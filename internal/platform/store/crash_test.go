@@ -160,7 +160,7 @@ func checkAcknowledged(t testing.TB, folder string, users [][2]string, reports m
 	}
 }
 
-// With a full disk writes fail and say so, reads go on, and when there is room
+// With a full disk writes return errors, reads go on, and when there is room
 // again writes work, without a restart.
 func TestDiskFull(t *testing.T) {
 	t.Parallel()

@@ -60,7 +60,7 @@ func TestRuntimes(t *testing.T) {
 }
 
 // R3: a namespace of a cluster has one runtime of an account, whichever way it gets
-// there. Runtimes that do not say where they are do not collide.
+// there. Runtimes that do not report their place do not collide.
 func TestPlaceOfARuntime(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, w *world) {

@@ -48,7 +48,7 @@ func write(t *testing.T, path, text string) {
 	must.Do(t, os.WriteFile(path, []byte(text), 0o600))
 }
 
-// untar reads an archive: the content of its files, and what its entries tell.
+// untar reads an archive: the content of its files, and the headers of its entries.
 func untar(t *testing.T, content []byte) (map[string][]byte, map[string]*tar.Header) {
 	t.Helper()
 	files, headers := map[string][]byte{}, map[string]*tar.Header{}
@@ -148,7 +148,7 @@ func checkLayers(t *testing.T, given options, files map[string][]byte, layers []
 }
 
 // TestSameImageTwice: nothing of the machine or the moment is in an image, and the
-// time that it tells is given.
+// time in it is given.
 func TestSameImageTwice(t *testing.T) {
 	given := world(t)
 	t.Setenv("SOURCE_DATE_EPOCH", "1700000000")

@@ -34,7 +34,7 @@ func TestFilesAreCurrent(t *testing.T) {
 	}
 }
 
-// TestRunRefuses says where a .proto file is wrong.
+// TestRunRefuses: the error has the place where a .proto file is wrong.
 func TestRunRefuses(t *testing.T) {
 	wrong := t.TempDir()
 	folder := filepath.Join(wrong, "internal/wire/proto")
