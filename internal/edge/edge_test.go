@@ -39,7 +39,7 @@ func TestForward(t *testing.T) {
 	}
 }
 
-// Two requests in one packet get their responses, in order.
+// Three requests in one packet get their responses, in order.
 func TestPipelined(t *testing.T) {
 	s := start(t, tableFor(edgetest.Backend(t, edgetest.Echo)))
 	w := edgetest.Dial(t, s.address)
@@ -52,7 +52,7 @@ func TestPipelined(t *testing.T) {
 }
 
 // The headers with the client's identity come from the edge alone, in whatever spelling
-// the client tries it, and no Connection header removes them.
+// the client tries them, and no Connection header removes them.
 func TestIdentityHeaders(t *testing.T) {
 	s := start(t, tableFor(edgetest.Backend(t, edgetest.Echo)))
 	w := edgetest.Dial(t, s.address)

@@ -18,7 +18,7 @@ import (
 
 const (
 	directoryPort = 14000
-	// challengePort is where pebble looks for answers.
+	// challengePort is where pebble validates challenges.
 	challengePort = 5002
 )
 
@@ -43,7 +43,7 @@ func startPebble(t *testing.T, address netip.Addr, validity time.Duration, dns s
 	}}))(t)
 	command := exec.Command("pebble", "-config", write(t, filepath.Join(dir, "pebble.json"), config), "-dnsserver", dns)
 	// The rest of its torments stays: some good nonces are refused, and challenges
-	// are looked at several times. Each order has to be proved anew.
+	// are looked at several times. Each order has to be validated again.
 	command.Env = append(os.Environ(), "PEBBLE_VA_NOSLEEP=1", "PEBBLE_AUTHZREUSE=0")
 	log := &programs.Output{}
 	command.Stdout, command.Stderr = log, log

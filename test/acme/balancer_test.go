@@ -12,13 +12,13 @@ import (
 )
 
 // balancer is the address that names lead to. It hands each connection to
-// another replica than the one before, unless it is told to hold it.
+// another replica than the one before, unless it is set to hold it.
 type balancer struct {
 	mu    sync.Mutex
 	to    []string
 	turn  int
 	asked map[string]int // connections to each replica
-	// hold keeps connections until it is closed, and held is told of each; both
+	// hold keeps connections until it is closed, and held gets a value for each; both
 	// are nil while nothing is held.
 	hold, held chan struct{}
 }
@@ -70,7 +70,7 @@ func (b *balancer) serve(client net.Conn) {
 	<-back
 }
 
-// holdAll keeps what comes. The channel is told of each connection.
+// holdAll keeps what comes. The channel gets a value for each connection.
 func (b *balancer) holdAll() <-chan struct{} {
 	b.mu.Lock()
 	defer b.mu.Unlock()

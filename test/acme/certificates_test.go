@@ -113,7 +113,7 @@ func (w *world) testRenewal(t *testing.T) {
 	must.Do(t, w.cluster.Client.NetworkingV1().Ingresses("shop").Delete(t.Context(), "brief", metav1.DeleteOptions{}))
 }
 
-// testForeignHost: nobody gets a certificate for a host of another namespace.
+// testForeignHost: no Ingress gets a certificate for a host of another namespace.
 func (w *world) testForeignHost(t *testing.T) {
 	before := w.authority.ordered()
 	w.serve(t, "thief", "cart", map[string]string{"certresolver": "le"}, "cart.example")
@@ -126,7 +126,7 @@ func (w *world) testForeignHost(t *testing.T) {
 	}
 }
 
-// testBrokenAuthority: an authority that is away is told on the Ingress, which
+// testBrokenAuthority: an authority that is away is reported on the Ingress, which
 // is served meanwhile, and others are not held up.
 func (w *world) testBrokenAuthority(t *testing.T) {
 	w.serve(t, "shop", "other", map[string]string{"certresolver": "le"}, "other.example")
@@ -144,7 +144,7 @@ func (w *world) testBrokenAuthority(t *testing.T) {
 	w.awaitFetched(t, "other.example")
 }
 
-// testRestart: edges that start anew use what is there and order nothing.
+// testRestart: edges that restart use what is there and order nothing.
 func (w *world) testRestart(t *testing.T) {
 	before := w.authority.ordered()
 	for i, old := range w.replicas {

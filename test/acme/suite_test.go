@@ -1,11 +1,11 @@
 // Package acme shows that certificates are fetched by ACME for any number of
 // replicas: the built binary, a real API server, and pebble, the test server of
-// Let's Encrypt, which looks for the answers to its challenges itself. Names are
+// Let's Encrypt, which validates its challenges itself. Names are
 // those of BIND, which the edges write TXT records to; acme-dns is a stand-in with
 // its documented API.
 //
-// Two edges stand behind one address, as they do behind a Service: whoever asks
-// there gets one or the other.
+// Two edges stand behind one address, as they do behind a Service: a request
+// there reaches one or the other.
 package acme
 
 import (
@@ -34,7 +34,7 @@ func TestCertificates(t *testing.T) {
 	t.Run("leader killed", w.testLeaderKilled)
 }
 
-// eventually waits until a condition holds. What it says is missing is shown
+// eventually waits until a condition holds. The condition's last error is shown
 // when it does not.
 func eventually(t *testing.T, condition func() error) {
 	t.Helper()

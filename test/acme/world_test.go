@@ -31,7 +31,7 @@ const home = "slipway-system"
 const shortLife = 10 * time.Second
 
 // world is a cluster with two edges, the authorities that they know, and the
-// address at which these look for answers.
+// address at which these validate challenges.
 type world struct {
 	t        *testing.T
 	binary   string
@@ -95,7 +95,7 @@ func (w *world) account(t *testing.T) string {
 	return path
 }
 
-// startBackend is a server that says hello.
+// startBackend is a server that responds with hello.
 func startBackend(t *testing.T, address netip.Addr) netip.AddrPort {
 	t.Helper()
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "hello") }))

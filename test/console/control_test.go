@@ -103,7 +103,7 @@ func read[T any](body []byte) (into T, err error) {
 // change is another value of an application.
 type change struct{ Namespace, Folder, Value, Message string }
 
-// push commits a change and tells the webhooks of it. It gives the commit.
+// push commits a change and sends the webhooks. It returns the commit.
 func (w *world) push(t *testing.T, body []byte) (any, error) {
 	asked, err := read[change](body)
 	if err != nil {
@@ -112,7 +112,7 @@ func (w *world) push(t *testing.T, body []byte) (any, error) {
 	return map[string]string{"commit": w.git.push(t, asked)}, nil
 }
 
-// refresh commits a change, and has the cluster alone tell the runtime: no webhook
+// refresh commits a change, and refreshes the Application in the cluster: no webhook
 // comes through while the platform is away.
 func (w *world) refresh(t *testing.T, body []byte) (any, error) {
 	asked, err := read[change](body)

@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	// loadClients ask the edge at a time, and pause so long after each answer.
+	// loadClients send requests at a time, and pause for loadPause after each response.
 	loadClients = 4
 	loadPause   = 10 * time.Millisecond
 	loadTimeout = 10 * time.Second
@@ -148,7 +148,7 @@ func (w *world) stopLoad(*testing.T, []byte) (any, error) {
 	return seen, nil
 }
 
-// value is what a ConfigMap of an application says in the cluster.
+// value is the value of an application's ConfigMap in the cluster.
 func (w *world) value(t *testing.T, body []byte) (any, error) {
 	asked, err := read[struct{ Folder string }](body)
 	if err != nil {

@@ -21,7 +21,7 @@ const (
 )
 
 // gitHost is a Git provider: its API is strict, its repositories are real, and it
-// tells of pushes as GitHub does.
+// sends webhooks for pushes as GitHub does.
 type gitHost struct {
 	world    *world
 	provider *providertest.Server
@@ -119,8 +119,8 @@ func (h *gitHost) commit(t *testing.T, asked change) string {
 
 func (c change) file() string { return c.Folder + "/settings.yaml" }
 
-// push commits a change and tells every webhook, as a provider does after a push. It
-// gives the commit.
+// push commits a change and calls every webhook, as a provider does after a push. It
+// returns the commit.
 func (h *gitHost) push(t *testing.T, asked change) string {
 	t.Helper()
 	before := h.apps.Head(t)

@@ -69,7 +69,7 @@ func (w *world) nextSite(t *testing.T) *site {
 // the one of localhost, which the spec of the Ingress gives as the host.
 func balancers() []string { return []string{"127.0.0.2", "127.0.0.1", "127.0.0.3", "127.0.0.4"} }
 
-// runShell runs a command with Helm and kubectl, as somebody who administers the
+// runShell runs a command with Helm and kubectl, as an administrator of the
 // cluster.
 func (w *world) runShell(t *testing.T, at *site, text, key string) error {
 	t.Helper()

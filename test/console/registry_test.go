@@ -62,7 +62,7 @@ func leadTo(t *testing.T, hosts map[string]string) string {
 			return
 		}
 		defer from.Close()
-		// Only now: what the client sends after the answer belongs to the other side.
+		// Only now: what the client sends after the response belongs to the other side.
 		if _, err := io.WriteString(from, "HTTP/1.1 200 OK\r\n\r\n"); err != nil {
 			_ = to.Close()
 			return

@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// deletePods deletes the Pods of an application, as somebody with kubectl would: the
+// deletePods deletes the Pods of an application, as a user with kubectl would: the
 // cluster makes others. It gives the names of those that are gone.
 func (w *world) deletePods(t *testing.T, body []byte) (any, error) {
 	asked, err := read[struct{ Folder string }](body)

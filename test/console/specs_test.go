@@ -54,7 +54,7 @@ type reportSpec struct {
 	}
 }
 
-// runSpecs runs Playwright, does what its specs ask for, and tells of each.
+// runSpecs runs Playwright, does what its specs ask for, and reports each.
 func (w *world) runSpecs(t *testing.T) {
 	t.Helper()
 	artefacts, err := filepath.Abs(filepath.Join(root, "bin", "console-test"))

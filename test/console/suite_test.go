@@ -11,7 +11,7 @@
 //
 // Screenshots of every page, and the traces of specs that failed, are kept below
 // bin/console-test. With CONSOLE_SCREENSHOTS=1 the screenshots of docs/images/console
-// are written anew. CONSOLE_SPECS chooses specs by a part of their file. CONSOLE_HOLD=1
+// are written again. CONSOLE_SPECS chooses specs by a part of their file. CONSOLE_HOLD=1
 // starts the world, writes a script that runs specs in it, and waits.
 package console
 

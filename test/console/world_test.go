@@ -25,7 +25,7 @@ const (
 	adminPassword = "correct horse battery staple"
 	userEmail     = "user@example.com"
 	userPassword  = "another horse another staple"
-	// tunnelDomain is what the hosts of tunnels end with. Nobody resolves it.
+	// tunnelDomain is what the hosts of tunnels end with. No name server resolves it.
 	tunnelDomain = "tunnels.example.com"
 	// webHost is what the edge serves of the application web.
 	webHost = "web.example.com"

@@ -56,8 +56,8 @@ metadata: {name: read-secrets}
 roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: read-secrets}
 subjects: [{kind: ServiceAccount, name: reader}]
 `)
-	// The API server follows roles by a watch of its own, which nobody can
-	// watch from outside: ask until it has seen them.
+	// The API server follows roles by a watch of its own, which no client can
+	// watch from outside: retry until it has seen them.
 	var last error
 	err := wait.PollUntilContextCancel(ctx, 50*time.Millisecond, true, func(context.Context) (bool, error) {
 		last = readSecret(namespace)

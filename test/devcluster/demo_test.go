@@ -23,7 +23,7 @@ import (
 // takes, for machines that are busy with other things.
 const patience = time.Minute
 
-// answer is what the demo image says about itself and the request.
+// answer is the demo image's report about itself and the request.
 type answer struct {
 	Name      string `json:"name"`
 	Version   string `json:"version"`
@@ -78,7 +78,7 @@ func open(ctx context.Context, method, url string) (*http.Response, error) {
 	return (&http.Transport{DisableKeepAlives: true}).RoundTrip(request)
 }
 
-// demoAddress is where a Pod of the shared cluster answers.
+// demoAddress is the address of a Pod of the shared cluster.
 func demoAddress(pod *corev1.Pod) string {
 	return net.JoinHostPort(pod.Status.PodIP, "8080")
 }
@@ -135,7 +135,7 @@ func containerStatus(pod *corev1.Pod) corev1.ContainerStatus {
 
 // demoPod is the manifest of a Pod with one container, with further lines of
 // that container and of the Pod's spec. It is ready when it can be asked,
-// unless a readiness probe among the lines says otherwise.
+// unless the lines have a readiness probe.
 func demoPod(name string, container, spec string) string {
 	if !strings.Contains(container, "readinessProbe") {
 		container += "\nreadinessProbe: {tcpSocket: {port: 8080}, periodSeconds: 1}"

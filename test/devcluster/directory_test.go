@@ -69,7 +69,7 @@ func runBinary(t *testing.T, flags []string) (code int, stdout, stderr string) {
 	return cmd.ProcessState.ExitCode(), out.String(), errs.String()
 }
 
-// Whoever can read a private key is the administrator.
+// A user who can read a private key is the administrator.
 func TestSecretFilesArePrivate(t *testing.T) {
 	t.Parallel()
 	cluster := kubetest.Shared(t)

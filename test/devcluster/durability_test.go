@@ -19,7 +19,7 @@ import (
 )
 
 // A write that was acknowledged survives a kill -9 in the middle of writing,
-// and whoever holds the kubeconfig goes on with it.
+// and a client with the kubeconfig goes on with it.
 func TestKilledWhileWriting(t *testing.T) {
 	t.Parallel()
 	cluster := kubetest.Start(t, kubetest.WithoutNode())

@@ -48,7 +48,7 @@ env:
 	}
 }
 
-// Only a Pod that says it is ready gets traffic.
+// Only a Pod that reports ready gets traffic.
 func TestReadinessProbe(t *testing.T) {
 	t.Parallel()
 	cluster, namespace := kubetest.SharedNamespace(t)
@@ -77,7 +77,7 @@ spec: {selector: {app: demo}, ports: [{port: 80, targetPort: 8080}]}
 		return found[0]
 	}
 	address := endpointReady(false).address.String()
-	// It has started and answers all the same: the probe alone keeps it out.
+	// It has started and responds all the same: the probe alone keeps it out.
 	waitForPod(t, cluster, namespace, "demo", func(pod *corev1.Pod) error {
 		if started := containerStatus(pod).Started; started == nil || !*started || podReady(pod) == nil {
 			return fmt.Errorf("the Pod is %s, want it started and not ready", pod.Status.Phase)
@@ -90,7 +90,7 @@ spec: {selector: {app: demo}, ports: [{port: 80, targetPort: 8080}]}
 	endpointReady(false)
 }
 
-// A container whose liveness probe fails is ended and started anew.
+// A container whose liveness probe fails is restarted.
 func TestLivenessProbe(t *testing.T) {
 	t.Parallel()
 	cluster, namespace := kubetest.SharedNamespace(t)

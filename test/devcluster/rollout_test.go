@@ -21,7 +21,7 @@ import (
 const ofDemo = discoveryv1.LabelServiceName + "=demo"
 
 // A new version takes over without a request lost: EndpointSlices follow the
-// Pods, and a client that follows the slices always finds one that answers.
+// Pods, and a client that follows the slices always finds one that responds.
 func TestRollout(t *testing.T) {
 	t.Run("addresses of Pods", func(t *testing.T) {
 		t.Parallel()
@@ -57,8 +57,8 @@ func testRollout(t *testing.T, cluster *kubetest.Cluster) {
 	checkEndpoints(t, cluster, namespace, endpoints)
 }
 
-// checkEndpoints compares what the slices say with the Pods and with what
-// answers there.
+// checkEndpoints compares the slices with the Pods and with what
+// responds there.
 func checkEndpoints(t *testing.T, cluster *kubetest.Cluster, namespace string, endpoints []endpoint) {
 	t.Helper()
 	pods := must.Get(cluster.Client.CoreV1().Pods(namespace).List(t.Context(), metav1.ListOptions{LabelSelector: "app=demo"}))(t)
@@ -169,7 +169,7 @@ spec:
 `, "VERSION", version)
 }
 
-// tryOnce asks one endpoint and says which version answered.
+// tryOnce sends a request to one endpoint and returns the version that responded.
 func tryOnce(ctx context.Context, at endpoint) (string, error) {
 	got, err := ask(ctx, at.address.String())
 	if err != nil {

@@ -54,8 +54,8 @@ func TestNothingIsLeftBehind(t *testing.T) {
 	}
 }
 
-// waitForRunning waits until both Pods answer. After a restart the API server
-// still says what was true before; the number of restarts tells them apart.
+// waitForRunning waits until both Pods respond. After a restart the API server
+// still has the state from before; the number of restarts distinguishes them.
 func waitForRunning(t *testing.T, cluster *kubetest.Cluster, namespace string, restarts int32) {
 	t.Helper()
 	kubetest.WaitFor(t, cluster.Client.CoreV1().Pods(namespace), kube.Labelled("app=demo"), patience,

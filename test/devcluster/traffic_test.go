@@ -141,7 +141,7 @@ func (l *traffic) fail(err error) {
 	l.result.failures = append(l.result.failures, err)
 }
 
-// waitFor waits until the version answers, from now on.
+// waitFor waits until the version responds, from now on.
 func (l *traffic) waitFor(t *testing.T, version string) {
 	t.Helper()
 	select {

@@ -10,6 +10,6 @@
 // and the arguments that the chart gives them.
 //
 // A block that the table does not know fails the test, and so does an entry without a
-// block. What cannot run here is in the table with the reason, and the page says to a
+// block. What cannot run here is in the table with the reason, and the page shows the
 // reader where it runs.
 package documents

@@ -99,7 +99,7 @@ func (g *gitHost) passOn(t *testing.T) http.Handler {
 	}}
 }
 
-// serveHosts answers for the hosts of the pages that are neither the platform nor a
+// serveHosts serves the hosts of the pages that are neither the platform nor a
 // load balancer of the cluster.
 func (w *world) serveHosts(t *testing.T) {
 	t.Helper()
@@ -249,7 +249,7 @@ func (w *world) passConnection(from net.Conn) {
 	copied.Wait()
 }
 
-// connections is a listener of connections that somebody else accepts.
+// connections is a listener of connections that another listener has accepted.
 type connections struct {
 	next chan net.Conn
 	once sync.Once

@@ -24,23 +24,23 @@ type step struct {
 	// pem has the certificate of the authority fill in what the block leaves out of one,
 	// and account the ID of the account.
 	pem, account bool
-	// answers are typed where the block asks.
+	// answers are typed at the prompts of the block.
 	answers string
-	// fails is set when the block ends with 1, which says what is wanted.
+	// fails is set when the block has to end with exit code 1.
 	fails bool
 	// says are texts that have to be shown.
 	says []string
-	// anew takes away what the blocks before have installed: the block is another way.
+	// anew removes what the blocks before have installed: the block is another way.
 	anew bool
 	// before makes what the page takes for granted, after looks at what came of it.
 	before, after func(t *testing.T, w *world, dir string)
-	// file is where a block of text is written to, which is what the page says to do
+	// file is where a block of text is written to, which is what the page asks to do
 	// with it.
 	file string
-	// elsewhere says why a block cannot run here. The paragraph before it has to say to
+	// elsewhere is why a block cannot run here. The paragraph before it has to show
 	// the reader where it runs.
 	elsewhere string
-	// shown is set for a block that nobody runs: it shows what the block before prints,
+	// shown is set for a block that is not run: it shows what the block before prints,
 	// or what is in the file.
 	shown bool
 }
@@ -123,7 +123,7 @@ func readPages(t *testing.T) map[string][]block {
 	return pages
 }
 
-// follow does what a page says, block by block.
+// follow runs a page, block by block.
 func (w *world) follow(t *testing.T, blocks []block, steps []step) {
 	t.Helper()
 	dir := w.begin(t)
@@ -163,7 +163,7 @@ func (w *world) begin(t *testing.T) (dir string) {
 	return dir
 }
 
-// try does what a block says, and gives what was shown.
+// try runs a block, and returns what was shown.
 func (w *world) try(t *testing.T, dir string, one block, wanted step, last string) string {
 	t.Helper()
 	text := one.text

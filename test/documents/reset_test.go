@@ -37,7 +37,7 @@ func (w *world) takeAway(t *testing.T) {
 	if code, shown := w.shell(t, shellCall{text: text}); code != 0 && !strings.Contains(shown, "not_found") && !strings.Contains(shown, "no runtime") {
 		t.Errorf("%s: %d: %s", text, code, shown)
 	}
-	// Nobody acts on the finalizers of Applications any more.
+	// No controller acts on the finalizers of Applications any more.
 	w.must(t, `for app in $(kubectl -n slipway get applications.argoproj.io -o name 2>/dev/null); do kubectl -n slipway patch "$app" --type=merge -p '{"metadata": {"finalizers": null}}'; done`)
 	if err := w.cluster.Client.CoreV1().Namespaces().Delete(ctx, ownNamespace, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
 		t.Fatal(err)

@@ -21,7 +21,7 @@ const blockPatience = 4 * time.Minute
 // shellCall is a text for the shell of a person.
 type shellCall struct {
 	text, dir string
-	// answers are typed by the person.
+	// answers are the lines that the person types.
 	answers string
 	// quiet leaves the time of the text out of the log.
 	quiet bool

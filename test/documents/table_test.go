@@ -20,12 +20,12 @@ import (
 )
 
 const (
-	// signIn are the answers to slipway login.
+	// signIn are the lines that slipway login asks for.
 	signIn = adminEmail + "\n" + password + "\n"
 	yes    = "y\n"
 
 	installed = "The runtime prod is installed."
-	// sound is what a check of the host says.
+	// sound is what a check of the host prints.
 	sound = "P19 url-get ok"
 )
 
@@ -78,7 +78,7 @@ func tunnelSteps() []step {
 	}
 }
 
-// hasValues writes a file with values of somebody.
+// hasValues writes a file with values of a user.
 func hasValues(t *testing.T, _ *world, dir string) {
 	t.Helper()
 	writeFile(t, filepath.Join(dir, "values.yaml"), "edge:\n  replicas: 1\n")

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// TestLoadCountsFailures: a client counts every answer that is not the right one:
-// an error status, another body, a connection that breaks, and nobody at home.
+// TestLoadCountsFailures: a client counts every response that is not the right one:
+// an error status, another body, a connection that breaks, and a server that is gone.
 func TestLoadCountsFailures(t *testing.T) {
 	var asked atomic.Int64
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -45,7 +45,7 @@ func TestLoadCountsFailures(t *testing.T) {
 	}
 }
 
-// TestLoadEnds: clients stop when they are told to, and what they have begun counts.
+// TestLoadEnds: clients stop when the context ends, and what they have begun counts.
 func TestLoadEnds(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

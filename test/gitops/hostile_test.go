@@ -151,7 +151,7 @@ func (s *suite) checkExecuted(t *testing.T, agent *agentprocess.Agent, path stri
 	}
 }
 
-// awaitTrace reads a trace when it tells the end of the agent.
+// awaitTrace reads a trace when it has the end of the agent.
 func awaitTrace(t *testing.T, agent *agentprocess.Agent, path string) (string, error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), programs.Timeout)

@@ -175,7 +175,7 @@ func (m *large) helm(t *testing.T, name string, index []byte) {
 }
 
 // set makes an ApplicationSet that reads these files, and waits until its
-// conditions say something.
+// conditions have the wanted text.
 func (m *large) set(t *testing.T, name string, files map[string]string, want string) {
 	t.Helper()
 	repository := m.git.Repository(t, "set-"+name, files)

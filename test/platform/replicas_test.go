@@ -187,7 +187,7 @@ func TestTunnel(t *testing.T) {
 	})
 }
 
-// openTunnel connects an agent with a router that says what it is asked.
+// openTunnel connects an agent with a router that responds with the request.
 func openTunnel(t *testing.T, credential *platformv1.Credential, urls func() []string) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -208,8 +208,8 @@ func openTunnel(t *testing.T, credential *platformv1.Credential, urls func() []s
 	})
 }
 
-// TestDatabaseAway: without its database the platform is alive, not ready, and says
-// so; when the database is back, it goes on by itself.
+// TestDatabaseAway: without its database the platform is alive, not ready, and reports
+// it; when the database is back, it goes on by itself.
 func TestDatabaseAway(t *testing.T) {
 	at := postgresPlace(t)
 	p := start(t, at)

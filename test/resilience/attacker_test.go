@@ -20,7 +20,7 @@ import (
 const attackVariable = "RESILIENCE_ATTACK"
 
 // attackMain is what an attacker's process does instead of tests: it floods
-// until its input ends, and says how long each connection lasted that the edge
+// until its input ends, and prints how long each connection lasted that the edge
 // ended.
 func attackMain() {
 	o, ok := parseOrder(os.Getenv(attackVariable))

@@ -12,7 +12,7 @@ import (
 	"slipway.dev/slipway/internal/must"
 )
 
-// crowd is a great number of connections that nobody serves with a goroutine
+// crowd is a great number of connections that are not served with a goroutine
 // each: the race detector allows eight thousand of those. It talks to the
 // kernel itself.
 type crowd struct {
@@ -34,7 +34,7 @@ type manner struct {
 	name  string
 	point string // the entry point
 	count int
-	// first is said at once, and drip again and again.
+	// first is sent at once, and drip again and again.
 	first, drip string
 	// buffer is the size of the receive buffer; 0 leaves it to the kernel.
 	buffer int

@@ -59,9 +59,9 @@ type flood struct {
 	// wave writes some frames. first is the stream to use, and those after it
 	// are free: each wave has burst of them.
 	wave func(c *rawh2.Conn, first uint32) error
-	// byMany says that it is also tried with a new address for each connection.
+	// byMany is set when it is also tried with a new address for each connection.
 	byMany bool
-	// tolerated says that the edge may keep the connection: what comes costs no
+	// tolerated is set when the edge may keep the connection: what comes costs no
 	// more than honest requests.
 	tolerated bool
 }
@@ -189,7 +189,7 @@ type lives struct {
 	longest time.Duration
 }
 
-// enough says that a flood may end: it had its time, and the attackers were
+// enough reports whether a flood may end: it had its time, and the attackers were
 // thrown out often enough. A machine that is busy with other things gets more time.
 func (l *lives) enough(f flood, lasted, wanted time.Duration) bool {
 	l.mu.Lock()
@@ -206,7 +206,7 @@ func (l *lives) ended(lasted time.Duration) {
 }
 
 // attack floods with one connection after the other until the context ends. It
-// tells of those that the edge ended.
+// reports those that the edge ended.
 func (f flood) attack(ctx context.Context, address string, from place, ended func(lasted time.Duration)) {
 	for ctx.Err() == nil {
 		began := time.Now()

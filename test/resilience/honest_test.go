@@ -19,11 +19,11 @@ import (
 
 const (
 	// rate is how many requests the honest client makes in a second, whatever
-	// becomes of them: a slow answer does not make it ask less.
+	// becomes of them: a slow response does not lower its rate.
 	rate = 100
 	// baseline is how long it is watched before an attack.
 	baseline = 2 * time.Second
-	// answerTimeout is when an answer counts as an error.
+	// answerTimeout is when a missing response counts as an error.
 	answerTimeout = 10 * time.Second
 	// settleTimeout is how long the edge may take to clean up. It keeps unused
 	// connections to a backend for 30 s.
@@ -50,7 +50,7 @@ func floodFloor() time.Duration {
 	return floor()
 }
 
-// echo is a backend that answers with the path, once it has the whole body.
+// echo is a backend that responds with the path, once it has the whole body.
 // It gives many bytes to who asks for /large.
 func echo(t *testing.T) netip.AddrPort {
 	t.Helper()
@@ -105,7 +105,7 @@ const (
 	oneConn honestly = 1
 )
 
-// honest asks the edge for something rate times a second until it is told to
+// honest asks the edge for something rate times a second until the test makes it
 // stop. It has connected when this returns, and what it returns stops it and
 // reports.
 func honest(address string, how honestly) (stop func() report) {
@@ -154,7 +154,7 @@ func honest(address string, how honestly) (stop func() report) {
 	}
 }
 
-// ask makes one request and checks that the answer is its own.
+// ask makes one request and checks that the response is its own.
 func ask(transport *http.Transport, url, want string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), answerTimeout)
 	defer cancel()

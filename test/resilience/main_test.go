@@ -1,9 +1,9 @@
 // Package resilience attacks the real edge and watches an honest client that
 // uses it at the same time: the attack may cost the attacker its connection,
-// and nobody else anything.
+// and no other client anything.
 //
-//   - TestSlow: ten thousand connections that say nothing, drip their headers or
-//     bodies, stall in a handshake, or do not read their answers.
+//   - TestSlow: ten thousand connections that send nothing, drip their headers or
+//     bodies, stall in a handshake, or do not read their responses.
 //   - TestFloods: the floods of HTTP/2 that are known, one by one, from a few
 //     addresses. TestFloodsByMany: from a new address each time.
 //     TestFloodsNextDoor: from the honest client's own.
@@ -39,7 +39,7 @@ func TestMain(m *testing.M) {
 	edgeprocess.Main(m)
 }
 
-// long says that there is time.
+// long reports whether there is time.
 func long() bool { return os.Getenv("RESILIENCE") == "long" }
 
 // floodTime is how long each flood lasts.

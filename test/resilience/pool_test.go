@@ -30,11 +30,11 @@ const (
 type mix struct {
 	kind   string // of the spoiler
 	method string
-	// body is what is sent, with header lines that say how.
+	// body is what is sent, with the header lines of its framing.
 	lines, body string
-	// hangUp makes the client go away as soon as it has said this.
+	// hangUp makes the client go away as soon as it has sent this.
 	hangUp bool
-	// failing says that the edge may answer for the backend, which broke.
+	// failing is set when the edge may respond for the backend, which broke.
 	failing bool
 }
 
@@ -68,7 +68,7 @@ func mixes() []mix {
 }
 
 // TestPool: whatever happened on a connection to a backend before, a client
-// gets the answer to its own request or an error, and never another's.
+// gets the response to its own request or an error, and never another's.
 func TestPool(t *testing.T) {
 	backend := edgeprocess.Backend("spoiler", startSpoiler(t))
 	edge := edgeprocess.Start(t, edgeprocess.Options{Table: &route.Table{
@@ -124,7 +124,7 @@ func (c *poolClient) hangUp() {
 	}
 }
 
-// try makes a request and checks whose answer it got.
+// try makes a request and checks whose response it got.
 func (c *poolClient) try(m mix, nonce string) (status int, err error) {
 	if c.conn == nil {
 		if c.conn, err = net.DialTimeout("tcp", c.address, answerTimeout); err != nil {

@@ -18,7 +18,7 @@ type siege struct {
 	client   honestly
 }
 
-// TestFloods: an attacker loses its connection, and nobody else notices.
+// TestFloods: an attacker loses its connection, and no other client notices.
 func TestFloods(t *testing.T) {
 	s := siege{edge: startEdge(t, []string{"web"}), from: ownAddress, duration: floodTime(t), client: manyConns}
 	before, start := s.calm(t)
@@ -73,7 +73,7 @@ func TestFloodsNextDoor(t *testing.T) {
 }
 
 // TestFloodsUnheld: without holds, an attacker may come again and again, and
-// still nobody else notices.
+// still no other client notices.
 func TestFloodsUnheld(t *testing.T) {
 	edge := startEdge(t, []string{"web"}, "--entryPoints.web.transport.maxHold=0s")
 	s := siege{edge: edge, from: honestAddress, duration: floodTime(t), client: manyConns}
@@ -114,7 +114,7 @@ func (s *siege) refused(t *testing.T) float64 {
 	return s.edge.Metric(t, "slipway_edge_connections_refused_total", `reason="banned"`)
 }
 
-// aside floods another edge on the same machine, and says how the honest client
+// aside floods another edge on the same machine, and reports how the honest client
 // of this one fares. What it then loses, it loses to an attacker that uses the
 // same processors, and to nothing that the edge could do about it.
 func (s *siege) aside(t *testing.T, f flood, other *edgeprocess.Edge) {

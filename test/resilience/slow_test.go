@@ -27,7 +27,7 @@ const (
 )
 
 // manners are the ways to be slow, for a number of connections altogether. The
-// entry point brief has shorter bounds for bodies and answers, so that a short
+// entry point brief has shorter bounds for bodies and responses, so that a short
 // test sees them at work.
 func manners(count int) []*manner {
 	part := func(percent int) int { return count * percent / 100 }
@@ -61,7 +61,7 @@ func manners(count int) []*manner {
 }
 
 // TestSlow: ten thousand slow connections are put up with for as long as the
-// timeouts say and not longer, and an honest client does not notice.
+// timeouts allow and not longer, and an honest client does not notice.
 func TestSlow(t *testing.T) {
 	count := programs.Setting(t, "RESILIENCE_CONNECTIONS", 10_000)
 	// Bodies that drip have a connection to the backend each.
@@ -84,7 +84,7 @@ func TestSlow(t *testing.T) {
 	during := stop()
 	during.errors = append(during.errors, coming.errors...)
 	compare(t, before, during, floor())
-	// What this machine is late with, whoever else keeps it busy, shows in the
+	// What this machine is late with, whatever else keeps it busy, shows in the
 	// honest client's worst wait.
 	late := slack + max(before.worst, coming.worst, during.worst)
 	for _, kind := range kinds {
@@ -106,7 +106,7 @@ func TestSlow(t *testing.T) {
 }
 
 // checkDeaf: who does not read does not notice that it was put out either. The
-// edge knows: of those entry points nobody is left.
+// edge knows: those entry points have no connection left.
 func checkDeaf(t *testing.T, edge *edgeprocess.Edge, kinds []*manner) {
 	t.Helper()
 	for _, kind := range kinds {

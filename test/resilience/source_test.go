@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 )
 
-// source says where attackers connect from. All of 127.0.0.0/8 is this machine,
+// source is where attackers connect from. All of 127.0.0.0/8 is this machine,
 // and the honest client comes from 127.0.0.1.
 type source string
 
@@ -50,7 +50,7 @@ func ordinal(name string) int {
 	return -1
 }
 
-// order is what an attacker's process is told to do.
+// order is what an attacker's process has to do.
 type order struct {
 	flood, address string
 	from           source

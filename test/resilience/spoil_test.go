@@ -15,7 +15,7 @@ import (
 )
 
 // spoiler is a backend that does with a connection whatever a request asks it
-// to: /kind/nonce. Every answer carries the nonce in a header and, if it has a
+// to: /kind/nonce. Every response carries the nonce in a header and, if it has a
 // body, in its body.
 type spoiler struct{}
 
@@ -42,15 +42,15 @@ func (s *spoiler) serve(conn net.Conn) {
 	}
 }
 
-// plain is an answer with a length.
+// plain is a response with a length.
 func plain(nonce string) string {
 	return fmt.Sprintf("HTTP/1.1 200 OK\r\nX-Nonce: %s\r\nContent-Length: %d\r\n\r\n%s", nonce, len(nonce), nonce)
 }
 
-// poison is an answer that belongs to nobody.
+// poison is a response that belongs to no request.
 const poison = "HTTP/1.1 200 OK\r\nX-Nonce: poison\r\nContent-Length: 6\r\n\r\npoison"
 
-// spoil answers a request, and reports whether the connection goes on.
+// spoil responds to a request, and reports whether the connection goes on.
 func spoil(conn net.Conn, request *http.Request, kind, nonce string) bool {
 	say := func(text string) bool {
 		_, err := io.WriteString(conn, text)

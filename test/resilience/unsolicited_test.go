@@ -13,8 +13,8 @@ import (
 	"slipway.dev/slipway/test/conformance/edgeprocess"
 )
 
-// TestUnsolicited: an answer that nobody asked for and that comes while a
-// connection is in the pool is no client's. Whoever can make a backend read one
+// TestUnsolicited: a response that no request caused and that comes while a
+// connection is in the pool is no client's. A client that makes a backend read one
 // request as two could otherwise choose what another client gets.
 func TestUnsolicited(t *testing.T) {
 	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
@@ -23,8 +23,8 @@ func TestUnsolicited(t *testing.T) {
 		Rules:    []*route.Rule{{ID: route.ID{Name: "all"}, Backends: edgeprocess.To(backend)}},
 		Backends: []*route.Backend{backend},
 	}})
-	// The first connection answers, waits until the client has its answer, and
-	// then answers once more.
+	// The first connection responds, waits until the client has its response, and
+	// then responds once more.
 	answered, said := make(chan struct{}), make(chan error, 1)
 	ended := make(chan struct{})
 	go func() {

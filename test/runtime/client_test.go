@@ -25,7 +25,7 @@ import (
 	"slipway.dev/slipway/internal/wire/runtimev1/runtimev1connect"
 )
 
-// caller is somebody with a credential: the services of the platform, and what is
+// caller is a client with a credential: the services of the platform, and what is
 // behind the platform by the name of a runtime.
 type caller struct {
 	http *http.Client
@@ -70,7 +70,7 @@ func (c *caller) of(runtime string) remote {
 	}
 }
 
-// recorder keeps every answer that anybody gets, but for the few whose purpose is
+// recorder keeps every response that a caller gets, but for the few whose purpose is
 // to show a secret once.
 type recorder struct {
 	next http.RoundTripper
@@ -83,7 +83,7 @@ func showsASecret(path string) bool {
 	return slices.ContainsFunc([]string{"/SignIn", "/CreateKey", "/CreateUser", "/ResetPassword", "/RegisterRuntime", "/RenewCredential"}, func(name string) bool { return strings.HasSuffix(path, name) })
 }
 
-// RoundTrip keeps the answer while it is read. It asks for one that is not
+// RoundTrip keeps the response while it is read. It asks for one that is not
 // compressed: a secret could not be found in it.
 func (r *recorder) RoundTrip(request *http.Request) (*http.Response, error) {
 	request = request.Clone(request.Context())
@@ -119,7 +119,7 @@ func newRecorder(authority *pkitest.Files, platform string) *recorder {
 	}}
 }
 
-// with is a caller with a token; none is nobody.
+// with is a caller with a token; an empty one is anonymous.
 func (g *stage) with(token string) *caller {
 	return newCaller(&http.Client{Transport: programs.Bearer(token, g.answers)}, g.url)
 }
@@ -177,7 +177,7 @@ func wantCode(t *testing.T, what string, err error, code connect.Code) {
 	}
 }
 
-// message is the answer without its envelope.
+// message is the response without its envelope.
 func message[T any](answer *connect.Response[T], err error) (*T, error) {
 	if err != nil {
 		return nil, err

@@ -32,16 +32,16 @@ import (
 // crawler is a kind of caller.
 type crawler struct {
 	name, token string
-	// may says whether the row of a procedure lets the caller in, and otherwise is
-	// what the answer is if not.
+	// may reports whether the row of a procedure lets the caller in, and otherwise is
+	// the status if not.
 	may       func(permission.Rule) bool
 	otherwise int
-	// stranger is set for somebody of another account.
+	// stranger is set for a caller of another account.
 	stranger bool
 }
 
 // R32, R128: every procedure of the platform, and of a runtime through the platform,
-// with every kind of caller: who may not is told so, whatever the message is, and no
+// with every kind of caller: one without the right is refused, whatever the message is, and no
 // message makes a server fail.
 func (g *stage) testCrawl(t *testing.T) {
 	callers := g.crawlers(t)
@@ -219,7 +219,7 @@ func fill(message protoreflect.Message, random *rand.Rand, depth int) {
 	}
 }
 
-// word is a text that somebody could have meant to be clever.
+// word is a text that an attacker might send.
 func word(random *rand.Rand) string {
 	words := []string{
 		"", "a", "nobody", "../../etc/passwd", "' OR 1=1 --", "{{.}}", strings.Repeat("x", 300), "é\u202e", "0", "-1", "https://127.0.0.1:1/x", "*", "slipway-token",
@@ -246,7 +246,7 @@ func scalar(field protoreflect.FieldDescriptor, random *rand.Rand) protoreflect.
 	}
 }
 
-// reply is what a procedure answered: the status, also of an error that a stream
+// reply is the response of a procedure: the status, also of an error that a stream
 // ends with, and the code of the error.
 type reply struct {
 	status int
@@ -254,7 +254,7 @@ type reply struct {
 	text   string
 }
 
-// call sends a message and reads the first answer.
+// call sends a message and reads the first response.
 func (g *stage) call(t *testing.T, token string, to procedure, body []byte) reply {
 	t.Helper()
 	address := g.url + to.path
@@ -289,7 +289,7 @@ func (g *stage) call(t *testing.T, token string, to procedure, body []byte) repl
 }
 
 // firstOf reads the first part of a stream. An error is in the last one, and the
-// HTTP status says nothing of it.
+// HTTP status does not show it.
 func firstOf(body io.Reader) reply {
 	var head [5]byte
 	if _, err := io.ReadFull(body, head[:]); err != nil {
@@ -312,7 +312,7 @@ func firstOf(body io.Reader) reply {
 	return reply{status, end.Error.Code, end.Error.Message}
 }
 
-// judge says what is wrong with an answer.
+// judge returns what is wrong with a response.
 func (c crawler) judge(to procedure, rule permission.Rule, got reply) error {
 	if got.status >= http.StatusInternalServerError && got.code != "unavailable" || got.code == "internal" || got.code == "unknown" || got.code == "data_loss" {
 		return fmt.Errorf("it failed: %d %s", got.status, got.text)

@@ -17,7 +17,7 @@ import (
 )
 
 // gitHost is a Git provider: its API is strict, its repositories are real, and it
-// tells of pushes as GitHub does.
+// sends webhooks for pushes as GitHub does.
 type gitHost struct {
 	stage    *stage
 	provider *providertest.Server
@@ -77,14 +77,14 @@ func (h *gitHost) url(path string) string { return h.provider.URL + "/" + path +
 // folder is one of the repository with the applications.
 func (h *gitHost) folder(path string) folder { return folder{h.url("team/apps"), path} }
 
-// change commits another value to the applications, and tells nobody.
+// change commits another value to the applications, and sends no webhook.
 func (h *gitHost) change(t *testing.T, value string) string {
 	t.Helper()
 	return h.apps.Commit(t, map[string]string{"app/settings.yaml": settings(value), "small/settings.yaml": settings(value)}, value)
 }
 
-// push commits another value to the application and tells every webhook, as a
-// provider does after a push. It gives the commit.
+// push commits another value to the application and calls every webhook, as a
+// provider does after a push. It returns the commit.
 func (h *gitHost) push(t *testing.T, value string) string {
 	t.Helper()
 	before := h.apps.Head(t)

@@ -107,7 +107,7 @@ func (g *installed) testCredentials(t *testing.T) {
 	g.east.awaitListed(t, "east-in-cluster", "")
 }
 
-// Each way in which a real Git server refuses is an error that says what to do.
+// Each way in which a real Git server refuses is an error that states what to do.
 func (g *installed) testRefusals(t *testing.T) {
 	configure := func(has ...string) {
 		t.Helper()

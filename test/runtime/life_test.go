@@ -51,7 +51,7 @@ func (g *stage) testIsolation(t *testing.T) {
 	wantCode(t, "a runtime that is deleted gives a sign of life", err, connect.CodeUnauthenticated)
 }
 
-// testAway: while the platform is away, Git is delivered; what happened is told when
+// testAway: while the platform is away, Git is delivered; what happened is reported when
 // it is back. Runtimes come back by themselves, and nothing is lost.
 func (g *stage) testAway(t *testing.T) {
 	before := must.Get(g.east.get(t.Context()))(t)
@@ -94,8 +94,8 @@ func (m *member) refresh(t *testing.T, name string) {
 	must.Get(agentprocess.Applications(m.cluster.Cluster, m.namespace).Patch(t.Context(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}))(t)
 }
 
-// R113: five seconds after a runtime's credentials are revoked nobody reaches
-// it and it can tell nothing; what it delivers stays, and it goes on delivering. One
+// R113: five seconds after a runtime's credentials are revoked no client reaches
+// it and it can report nothing; what it delivers stays, and it goes on delivering. One
 // that is online is not deleted.
 func (g *stage) testRevoke(t *testing.T) {
 	m := g.west

@@ -92,8 +92,8 @@ func (g *stage) testLogs(t *testing.T, ref *runtimev1.ApplicationRef) {
 }
 
 // testPush: a push is live through the tunnel: the webhook is signed, goes to the
-// host of the tunnel and reaches the runtime, and nothing else tells it: it asks Git
-// once in an hour. What the platform shows follows. The times are told; a benchmark
+// host of the tunnel and reaches the runtime, and nothing else notifies it: it polls Git
+// once in an hour. What the platform shows follows. The times are logged; a benchmark
 // would judge them. A webhook with another signature changes nothing.
 func (g *stage) testPush(t *testing.T) {
 	rounds := 20

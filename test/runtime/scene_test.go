@@ -47,7 +47,7 @@ type act struct {
 	test func(*testing.T)
 }
 
-// play plays the acts until one fails: those after it would tell nothing.
+// play plays the acts until one fails: those after it would show nothing.
 func (g *stage) play(t *testing.T, acts []act) {
 	t.Helper()
 	for _, one := range acts {
@@ -204,13 +204,13 @@ spec:
       containers: [{name: web, image: "slipway.dev/demo:v1", ports: [{containerPort: 8080}]}]
 `
 
-// secretManifest is a Secret of an application, whose data is for nobody else.
+// secretManifest is a Secret of an application, whose data no other component may have.
 func (g *stage) secretManifest() string {
 	data := g.canary("the data of an application's Secret", "canary0secret0data0of0an0application")
 	return "apiVersion: v1\nkind: Secret\nmetadata: {name: web}\nstringData: {password: " + data + "}\n"
 }
 
-// value is what the ConfigMap of an application says in a cluster.
+// value is the value of an application's ConfigMap in a cluster.
 func (m *member) value(ctx context.Context) (string, error) {
 	found, err := m.cluster.Client.CoreV1().ConfigMaps(m.target).Get(ctx, "settings", metav1.GetOptions{})
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	"slipway.dev/slipway/internal/must"
 )
 
-// R9: none of the secrets that the scene has used is in an answer, in what a process
+// R9: none of the secrets that the scene has used is in a response, in what a process
 // has written, in an Event, on a page of metrics, in what an agent keeps for the
 // platform, or in the platform's database.
 func (g *stage) testSecrets(t *testing.T) {

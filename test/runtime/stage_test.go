@@ -172,7 +172,7 @@ func online(found *platformv1.Runtime) error {
 	return nil
 }
 
-// reached waits until the runtime answers through the platform.
+// reached waits until the runtime responds through the platform.
 func (m *member) reached(t *testing.T) {
 	t.Helper()
 	programs.Eventually(t, func(ctx context.Context) error {
@@ -238,7 +238,7 @@ spec:
 `, name, source.repository, source.path, server, target)
 }
 
-// ask sends a request as somebody, to any path of the platform.
+// ask sends a request with a token, to any path of the platform.
 func (g *stage) ask(t *testing.T, token, method, url, body string) (*http.Response, error) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))

@@ -6,9 +6,9 @@
 //     through the platform, a push is live, the platform goes away and comes back,
 //     credentials are revoked, runtimes are deleted and uninstalled.
 //   - crawl: every procedure with every kind of caller, as the table of
-//     internal/wire/permission says.
+//     internal/wire/permission requires.
 //   - modes: the same runtime through a tunnel and through an Ingress.
-//   - secrets: none that the scene uses is in an answer, a log, an Event, a metric
+//   - secrets: none that the scene uses is in a response, a log, an Event, a metric
 //     or the platform's database.
 //   - requirements: docs/requirements.md and the tests agree.
 //
@@ -36,11 +36,11 @@ func TestMain(m *testing.M) { kubetest.Main(m, kubetest.AllowLeaks()) }
 const (
 	// patience bounds every wait. Only a test that fails waits so long.
 	patience = programs.Timeout
-	// tunnelDomain is what the hosts of tunnels end with. Nobody resolves it.
+	// tunnelDomain is what the hosts of tunnels end with. No name server resolves it.
 	tunnelDomain = "tunnels.example.com"
 )
 
-// long says that there is time.
+// long reports whether there is time.
 func long() bool { return os.Getenv("RESILIENCE") == "long" }
 
 // suite is what all tests share.
@@ -93,7 +93,7 @@ func writeFile(t *testing.T, path, text string) {
 	must.Do(t, os.WriteFile(path, []byte(text), 0o600))
 }
 
-// freeAddress is a port of loopback that nobody has. The network is the tests' own,
+// freeAddress is a port of loopback that is free. The network is the tests' own,
 // so that it stays free until it is used, and again after a restart.
 func freeAddress(t *testing.T, host string) string {
 	t.Helper()

@@ -33,7 +33,7 @@ func TestTraffic(t *testing.T) {
 	}
 }
 
-// testSecret: without the secret nobody gets in, on either side; it may come later
+// testSecret: without the secret no client gets in, on either side; it may come later
 // than the edge.
 func (w *world) testSecret(t *testing.T) {
 	w.edge.Address(t, "traffic")
@@ -92,7 +92,7 @@ func (s *watching) shows(path, commit string) error {
 	return nil
 }
 
-// testChain: the route, its Ingress, the Application and the commit are told.
+// testChain: the route, its Ingress, the Application and the commit are reported.
 func (w *world) testChain(t *testing.T) {
 	commit := w.repository.Head(t)
 	seen := w.await(t, w.client, func(s *watching) error { return s.shows("/", commit) })
@@ -200,7 +200,7 @@ func (w *world) testPush(t *testing.T) {
 	}
 }
 
-// testRefusal: what is refused is told with what to do.
+// testRefusal: a refusal is reported with what to do.
 func (w *world) testRefusal(t *testing.T) {
 	w.cluster.Apply(t, w.target, `apiVersion: networking.k8s.io/v1
 kind: Ingress

@@ -140,7 +140,7 @@ func (w *world) mount(t *testing.T) {
 	must.Do(t, os.WriteFile(w.secretFile, shared, 0o600))
 }
 
-// serveBackend answers by the path: /fail with 500, /slow later.
+// serveBackend responds by the path: /fail with 500, /slow later.
 func (w *world) serveBackend(t *testing.T) netip.AddrPort {
 	t.Helper()
 	listener := must.Get(net.Listen("tcp", net.JoinHostPort(w.podAddress(250), "0")))(t)
@@ -251,7 +251,7 @@ func answered(client *http.Client, ask *http.Request) error {
 	return err
 }
 
-// stranger asks the edge as somebody without the secret.
+// stranger sends a request to the edge without the secret.
 func (w *world) stranger() error {
 	client := &http.Client{
 		Timeout: 10 * time.Second,

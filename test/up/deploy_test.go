@@ -21,7 +21,7 @@ import (
 )
 
 // deploy applies the shipped manifests to a real API server: all of them are
-// valid there, and it has nothing to say against them.
+// valid there, and it has no warnings for them.
 func deploy(t *testing.T) {
 	cluster := kubetest.Start(t, kubetest.WithoutNode())
 	warned := &warnings{}

@@ -95,10 +95,10 @@ func loadExample(t *testing.T, example example) {
 }
 
 // orderRow is a row of the table of requests: what is asked for, and the Service
-// or the status that answers.
+// or the status of the response.
 var orderRow = regexp.MustCompile("(?m)^\\| `([a-z.*]+/[a-z/]*)` \\| (?:`([a-z]+)`|404) \\|")
 
-// orderExample asks for every request of the table that says who answers.
+// orderExample explains every request of the table and checks what serves it.
 func orderExample(t *testing.T, page string) {
 	t.Helper()
 	examples := examplesOf(page)
@@ -126,7 +126,7 @@ func orderExample(t *testing.T, page string) {
 	}
 }
 
-// serviceWithPod is a Service that can answer.
+// serviceWithPod is a Service with a ready endpoint.
 const serviceWithPod = `---
 apiVersion: v1
 kind: Service

@@ -53,8 +53,8 @@ func requireStatus(t *testing.T, cluster *kube.Cluster) {
 	})
 }
 
-// traffic asks the demo again and again, and counts the answers by version, and
-// failures by what they say.
+// traffic sends requests to the demo again and again, and counts the responses by version, and
+// failures by their message.
 type traffic struct {
 	cancel  context.CancelFunc
 	running sync.WaitGroup
@@ -118,7 +118,7 @@ func askVersion(ctx context.Context, client *http.Client, url string) (string, e
 	return answer.Version, nil
 }
 
-// await returns when the version has answered.
+// await returns when the version has responded.
 func (r *traffic) await(t *testing.T, version string) {
 	t.Helper()
 	deadline := time.After(stopDeadline)

@@ -28,7 +28,7 @@ import (
 	"slipway.dev/slipway/internal/up"
 )
 
-// delivers changes the demo by the printed commands: what is pushed answers
+// delivers changes the demo by the printed commands: a pushed version responds
 // through the edge, what is broken does not, and no request fails. All ports are
 // moved.
 func delivers(t *testing.T, dir, kubeconfig string) {
@@ -55,7 +55,7 @@ func delivers(t *testing.T, dir, kubeconfig string) {
 	clone.run(t, hint(t, facts, "push the change"))
 	awaitApplication(t, cluster, "Synced", "Healthy", clone.commit(t))
 	load.await(t, "v2")
-	// The agent was told, and did not find it by asking.
+	// The agent got a webhook, and did not find it by polling.
 	awaitOutput(t, "curl --silent --show-error http://127.0.0.1:8183/metrics", `slipway_agent_webhooks_total{outcome="push",provider="Gitea"} 1`)
 	if version := askedVersion(t, hint(t, facts, "see the response")); version != "v2" {
 		t.Errorf("version %q answers after the push", version)
@@ -78,7 +78,7 @@ func delivers(t *testing.T, dir, kubeconfig string) {
 }
 
 // requireBrokenPushesHarmless pushes an image that does not exist, and YAML that
-// is none: the Application says so, and the version before goes on answering.
+// is none: the Application reports it, and the version before keeps serving.
 func requireBrokenPushesHarmless(t *testing.T, cluster *kube.Cluster, clone *clone, facts up.Facts) {
 	t.Helper()
 	clone.change(t, "sed -i 's/newTag: .*/newTag: v2000/' demo/deploy/kustomization.yaml")
@@ -239,7 +239,7 @@ func makeOld(t *testing.T, dir string) {
 }
 
 // adopts starts where an older version has been: its demo becomes that of Git,
-// without being made anew.
+// without being created again.
 func adopts(t *testing.T, dir, kubeconfig string) {
 	s, facts := startJSON(t, "--dir", dir)
 	cluster := connect(t, kubeconfig)

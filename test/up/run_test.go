@@ -82,7 +82,7 @@ func (s *slipway) requireExit(t *testing.T, want int) {
 }
 
 // fails runs `slipway up`, which must exit with the code, and returns what it
-// says.
+// prints.
 func fails(t *testing.T, code int, arguments ...string) string {
 	t.Helper()
 	s := start(t, arguments...)

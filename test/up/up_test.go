@@ -57,7 +57,7 @@ func life(t *testing.T) {
 	}
 }
 
-// usage: what is wrong on the command line is told before anything starts.
+// usage: what is wrong on the command line is reported before anything starts.
 func usage(t *testing.T) {
 	for _, test := range []struct {
 		name      string
@@ -238,10 +238,10 @@ func impatient(t *testing.T, dir, _ string) {
 	requireNothingRuns(t)
 }
 
-// requireReadyDemo looks at the cluster, not at what slipway says of it.
+// requireReadyDemo looks at the cluster, not at what slipway prints.
 func requireReadyDemo(t *testing.T, cluster *kube.Cluster, image string) {
 	t.Helper()
-	// After a restart the Pods answer before the Deployment's status has caught up.
+	// After a restart the Pods respond before the Deployment's status has caught up.
 	deployments := cluster.Client.AppsV1().Deployments("demo")
 	found := kubetest.WaitFor(t, deployments, kube.Named("demo"), time.Minute, func(list []*appsv1.Deployment) error {
 		if len(list) != 1 || list[0].Status.ReadyReplicas != 2 {
@@ -283,7 +283,7 @@ func exists(t *testing.T, err error) bool {
 }
 
 // askedVersion runs the printed curl command and returns the version that the
-// Pod answers.
+// Pod returns.
 func askedVersion(t *testing.T, command string) string {
 	t.Helper()
 	var answer struct{ Version string }

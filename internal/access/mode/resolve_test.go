@@ -208,7 +208,7 @@ func TestShapes(t *testing.T) {
 }
 
 // FuzzResolve: no settings give a mode without an address or a tunnel, or a finding
-// that says nothing.
+// without a message.
 func FuzzResolve(f *testing.F) {
 	f.Add("prod", "a.example.com", "https://mesh.example.com", byte(7))
 	f.Add("", "*", "://", byte(0))

@@ -16,7 +16,7 @@ import (
 )
 
 // R53, R72: when the runtime is reached another way, the webhooks of its Git Sources
-// lead there, and no longer where it was; the manifests in Git have the new address too. A Git Source without a
+// lead there, and no longer where it was, in Git too. A Git Source without a
 // webhook gets none.
 func TestWebhooksFollow(t *testing.T) {
 	w := newWorld(t)

@@ -23,7 +23,7 @@ var owned = map[string]string{
 	"mirror":      `{"mirror": {"backend": {"name": "copy", "port": 80}, "percent": 10}}`,
 }
 
-// nobody answers no question.
+// nobody is a client whose sub-requests all fail.
 type nobody struct{}
 
 func (nobody) Do(*filter.Subrequest) (*filter.Subresponse, error) {

@@ -115,7 +115,7 @@ func served(t *testing.T, store *tlsstore.Store, host string) ([][]byte, tlsstor
 	return certificate.Certificate, options.ID
 }
 
-// TestChangeRefused: a change that is not enough is refused.
+// TestChangeRefused: Change returns false where the index has to be built again.
 func TestChangeRefused(t *testing.T) {
 	t.Parallel()
 	ca := newIssuer(t)

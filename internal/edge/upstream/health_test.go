@@ -183,7 +183,7 @@ func TestEjectionAndHash(t *testing.T) {
 	}
 }
 
-// When those that are left have too much to do, the pick reports overload. It is
+// When those that are left have too much to do, Pick returns ErrOverloaded. The request is
 // not sent to an endpoint that is known to fail.
 func TestEjectionAndOverload(t *testing.T) {
 	w := newWorld(t, upstream.Config{Ejection: eager, MaxInFlightPerEndpoint: 1})

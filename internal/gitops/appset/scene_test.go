@@ -139,7 +139,7 @@ func (s *scene) until(namespace, name string, holds func(*unstructured.Unstructu
 	})[0]
 }
 
-// told waits until a condition of the set has a status and a message.
+// told waits until a condition of the set has the status, with part in its message.
 func (s *scene) told(namespace, kind, status, part string) *unstructured.Unstructured {
 	s.t.Helper()
 	return kubetest.WaitFor(s.t, s.sets(namespace), kube.Named("set"), patience, func(found []*unstructured.Unstructured) error {

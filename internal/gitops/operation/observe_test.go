@@ -135,7 +135,7 @@ func TestUnwatchedIsAskedFor(t *testing.T) {
 	}
 }
 
-// A hook that was deleted counts as it ended, by any client and whether or not it
+// A hook that was deleted counts as it ended, no matter which client deleted it and whether it
 // is gone. One that had not ended has failed.
 func TestDeletedHookCountsAsItEnded(t *testing.T) {
 	for _, test := range []struct {

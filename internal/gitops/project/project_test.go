@@ -185,7 +185,7 @@ destinationServiceAccounts:
 	}
 }
 
-// A name that cannot be parsed is no ServiceAccount's, and never that of another.
+// A name that cannot be parsed gives the ServiceAccount invalid, and never another one.
 func TestInvalidServiceAccount(t *testing.T) {
 	for _, text := range []string{"a:b:c", "kube-system:", "a/b", "a b"} {
 		p, refused := compileAny(t, "destinationServiceAccounts: [{server: '*', namespace: '*', defaultServiceAccount: '"+text+"'}]")

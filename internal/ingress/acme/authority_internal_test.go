@@ -61,7 +61,7 @@ func TestCourier(t *testing.T) {
 }
 
 // TestRenewalInfo: an authority that has advice is asked for it by the name of
-// the certificate; for one that has none the result differs.
+// the certificate; one that has none gives errNoRenewalInfo.
 func TestRenewalInfo(t *testing.T) {
 	directory := map[string]string{"newNonce": "/nonce", "newAccount": "/account", "newOrder": "/order"}
 	held := make(chan struct{})

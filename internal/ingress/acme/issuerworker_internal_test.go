@@ -34,7 +34,7 @@ type desk struct {
 	began   time.Time
 	// told is the last refusal, by Ingress.
 	told map[string]string
-	// mu is with the test while it looks, and with the clerk while the test waits.
+	// mu is with the test while it looks, and with the issuer worker while the test waits.
 	mu sync.Mutex
 }
 
@@ -239,7 +239,7 @@ func TestNothingIsOrderedInVain(t *testing.T) {
 	})
 }
 
-// TestComeBack: the Retry-After of an authority is kept, by the
+// TestComeBack: the Retry-After of an authority is respected, by the
 // request that got it, and when the authority is busy by all.
 func TestComeBack(t *testing.T) {
 	for _, busy := range []bool{false, true} {

@@ -178,7 +178,7 @@ func testAccount(t *testing.T, m *Manager, _ string) {
 	}
 }
 
-// testChallenges: many who write at a time do not undo each other's, a response
+// testChallenges: many who write at a time do not undo each other's, a challenge
 // counts as served when it is, and what was left behind is removed.
 func testChallenges(t *testing.T, m *Manager, namespace string) {
 	a := &challengeSolver{manager: m, entryPoint: "web"}

@@ -228,7 +228,7 @@ func TestStaleIngressIsNotWritten(t *testing.T) {
 	waitStatus(t, cluster, namespace, 0, "192.0.2.1")
 }
 
-// A controller that keeps overwriting the status is overwritten three times. Then
+// A status that another controller keeps overwriting is written again three times. Then
 // there is a pause, and an Event.
 func TestContestedStatus(t *testing.T) {
 	cluster, namespace := kubetest.SharedNamespace(t)

@@ -11,7 +11,7 @@ import (
 	"slipway.dev/slipway/internal/must"
 )
 
-// TestFindChart: a chart comes from a folder or an archive, and an error names one that is not
+// TestFindChart: a chart comes from a folder or an archive, and an error reports that it is not
 // there or of another version.
 func TestFindChart(t *testing.T) {
 	archive, err := charts.Archive(charts.Runtime)

@@ -10,7 +10,7 @@ import (
 	"slipway.dev/slipway/internal/wire/platformv1"
 )
 
-// Users are made with valid names, once, and change as admins set.
+// Users are made with valid names, once, and admins change them.
 func TestUsers(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -54,7 +54,7 @@ func TestUsers(t *testing.T) {
 	}
 }
 
-// No user takes the own rights away, and an account keeps an admin.
+// No user removes their own rights, and an account keeps an admin.
 func TestLastAdmin(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

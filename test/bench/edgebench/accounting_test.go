@@ -13,7 +13,7 @@ import (
 const burn = `i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done; `
 
 // What a process, its living and its dead children used is all there, and
-// agrees with what the kernel says when the process is over.
+// agrees with what the kernel reports when the process is over.
 func TestMeasureTree(t *testing.T) {
 	const clockTick = 10 * time.Millisecond
 	tests := []struct {

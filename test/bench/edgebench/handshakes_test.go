@@ -15,7 +15,7 @@ import (
 )
 
 // Each request has a connection of its own with a full handshake, and a wrong
-// answer is an error.
+// response is an error.
 func TestHandshakes(t *testing.T) {
 	who := must.Get(newIdentity(t.TempDir()))(t)
 	certificate := must.Get(tls.LoadX509KeyPair(who.chainFile, who.keyFile))(t)

@@ -99,7 +99,7 @@ func TestSpread(t *testing.T) {
 	}
 }
 
-// A proxy that was skipped is not a failure; wrong answers are.
+// A proxy that was skipped is not a failure; wrong responses are.
 func TestFailed(t *testing.T) {
 	for _, test := range []struct {
 		proxy proxyResult

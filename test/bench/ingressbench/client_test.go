@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// The client reads what the edge sends, and nothing of the next answer.
+// The client reads what the edge sends, and nothing of the next response.
 func TestClientReads(t *testing.T) {
 	const fine = "HTTP/1.1 200 OK\r\ncontent-length: 10\r\nServer: x\r\n\r\n10.244.0.1"
 	c := newClient("")
@@ -33,7 +33,7 @@ func TestClientReads(t *testing.T) {
 	}
 }
 
-// An answer that says so is the last of its connection.
+// A response with Connection: close is the last of its connection.
 func TestClientCloses(t *testing.T) {
 	ours, theirs := net.Pipe()
 	defer theirs.Close()

@@ -39,7 +39,7 @@ func TestSettingsRefused(t *testing.T) {
 	}
 }
 
-// Phases that nobody can leave out are run in any case.
+// Phases that cannot be left out are run in any case.
 func TestOnly(t *testing.T) {
 	s := must.Get(parseSettings([]string{"-only=load, shared"}, io.Discard))(t)
 	for phase, want := range map[string]bool{phaseCold: true, phaseIdle: true, phaseEnd: true, phaseCreate: false, phaseLoad: true, phaseShared: true} {
@@ -49,7 +49,7 @@ func TestOnly(t *testing.T) {
 	}
 }
 
-// Every application has two addresses that nobody else has, at the largest size
+// Every application has two addresses of its own, at the largest size
 // too.
 func TestEndpoints(t *testing.T) {
 	seen := map[string]bool{}

@@ -16,7 +16,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// The program measures everything, says so, and leaves nothing behind.
+// The program measures everything, reports it, and leaves nothing behind.
 func TestSmoke(t *testing.T) {
 	for _, secure := range []string{"true", "false"} {
 		file := filepath.Join(t.TempDir(), "report.json")

@@ -3,7 +3,7 @@
 // and over encrypted ones, the strict cases too.
 //
 // Each case is a test with the name that h2spec has for it, such as
-// http2/5.1.1/2, so one of them can be run alone. A case that the edge answers
+// http2/5.1.1/2, so one of them can be run alone. A case that the edge handles
 // otherwise on purpose is in the list of exceptions, with the clause of the
 // standard that allows it; an exception that is no longer needed is an error.
 package h2spec
@@ -62,8 +62,8 @@ func TestEncrypted(t *testing.T) {
 	runAll(t, edge.Address("secure"), true)
 }
 
-// greeting sends everything to a backend that answers once it has the whole
-// request, with a body: some cases count its bytes. An answer that came sooner
+// greeting sends everything to a backend that responds once it has the whole
+// request, with a body: some cases count its bytes. A response that came sooner
 // would end streams that cases go on with.
 func greeting(t *testing.T) *route.Table {
 	t.Helper()

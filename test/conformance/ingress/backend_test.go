@@ -18,7 +18,7 @@ import (
 	"slipway.dev/slipway/internal/programs"
 )
 
-// received is what a backend says of a request.
+// received is what a backend reports of a request.
 type received struct {
 	Backend  string
 	Protocol string
@@ -29,14 +29,14 @@ type received struct {
 	Body     int // bytes
 }
 
-// backend is a server on an address of its own. It answers 200 with what it
+// backend is a server on an address of its own. It responds with 200 and what it
 // received. These words of the query change that:
 //
 //	status=503    another status
-//	size=5000     a longer answer
-//	hold          no answer before the step finish, or the end of the request
+//	size=5000     a longer response
+//	hold          no response before the step finish, or the end of the request
 //
-// A backend that is sick, by a step, answers 503 to /healthz.
+// A backend that is sick, by a step, responds with 503 to /healthz.
 type backend struct {
 	name    string
 	address netip.AddrPort
@@ -78,7 +78,7 @@ func startBackend(t *testing.T, name, address, speaking string, certificate *tls
 	return b
 }
 
-// ServeHTTP answers a request.
+// ServeHTTP responds to a request.
 func (b *backend) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	size, _ := io.Copy(io.Discard, r.Body) // what came of it is in the answer
 	header := r.Header.Clone()

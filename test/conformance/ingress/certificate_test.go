@@ -21,7 +21,7 @@ import (
 //	NAME mixed for HOST           whose key is another's
 //	NAME authority                a Secret with the authority of all of these
 //	NAME client                   no Secret: a certificate that requests can show
-//	NAME stranger                 the same, of an authority that nobody knows
+//	NAME stranger                 the same, of an authority that no edge trusts
 //
 // A line that ends with "in NAMESPACE" makes the Secret there.
 func (c *scene) certificateLine(t *testing.T, line string) {
@@ -82,7 +82,7 @@ func (c *scene) secret(t *testing.T, namespace, name, kind string, data map[stri
 func (c *scene) clientTLS(t *testing.T, q *request, shown *string) *tls.Config {
 	t.Helper()
 	config := &tls.Config{
-		// The edge's own certificate is vouched for by nobody. Which one is shown
+		// The edge's own certificate is not signed by a trusted authority. Which one is shown
 		// is what the case asks.
 		InsecureSkipVerify: true,
 		ServerName:         q.serverName,

@@ -26,7 +26,7 @@ import (
 const connectionName = "connection"
 
 // testConnection shows the ways to the API server: by endpoint, token and
-// authority, with the environment of a Pod, and what is said when something is
+// authority, with the environment of a Pod, and the error when something is
 // missing. Every other case uses KUBECONFIG; for a token in a file see rotation.
 func (s *suite) testConnection(t *testing.T) {
 	t.Setenv("KUBECONFIG", "")
@@ -102,7 +102,7 @@ func (s *suite) beginRotation(t *testing.T) *rotation {
 }
 
 // finish shows that the edge has taken up the new token: the Secret of a probe
-// is asked for by name, and answered to whom the API server knows.
+// is requested by name, and returned only to a client that the API server knows.
 func (r *rotation) finish(t *testing.T) {
 	r.scene.settleWithin(t, 2*time.Minute)
 }

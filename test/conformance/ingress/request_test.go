@@ -18,7 +18,7 @@ import (
 	"slipway.dev/slipway/internal/must"
 )
 
-// answer is what came of a request.
+// answer is the result of a request.
 type answer struct {
 	failure  error
 	status   int
@@ -28,7 +28,7 @@ type answer struct {
 	received *received // nil when the edge answered itself
 }
 
-// backend is who answered; empty when it was the edge.
+// backend returns the backend that responded; empty when it was the edge.
 func (a *answer) backend() string {
 	if a.received == nil {
 		return ""
@@ -36,7 +36,7 @@ func (a *answer) backend() string {
 	return a.received.Backend
 }
 
-// String tells people about it.
+// String describes it for error messages.
 func (a *answer) String() string {
 	if a.failure != nil {
 		return "no answer: " + a.failure.Error()
@@ -117,7 +117,7 @@ func readBody(response *http.Response) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(body, 1<<20))
 }
 
-// play sends the request as often as it takes, and says what is wrong.
+// play sends the request as often as it takes, and returns what is wrong.
 func (q *request) play(t *testing.T, c *scene) string {
 	if q.start {
 		q.begin(t, c)
@@ -157,11 +157,11 @@ func (q *request) begin(t *testing.T, c *scene) {
 	}
 }
 
-// most bounds how often is asked until every backend has answered.
+// most bounds how many requests are sent until every backend has responded.
 const most = 400
 
-// try sends the request, as often as it says and until every backend has
-// answered that should. It gives what is wrong, or nothing.
+// try sends the request, as often as it asks for and until every backend that should
+// has responded. It returns what is wrong, or nothing.
 func (q *request) try(t *testing.T, c *scene) string {
 	seen := map[string]bool{}
 	for i := 0; i < most; i++ {
@@ -183,7 +183,7 @@ func (q *request) try(t *testing.T, c *scene) string {
 	return fmt.Sprintf("of %v only %v have answered", q.wantBackends, seen)
 }
 
-// judge compares an answer with what is expected.
+// judge compares a response with what is expected.
 func (q *request) judge(got *answer) string {
 	if q.wantFailure {
 		if got.failure == nil {

@@ -22,12 +22,12 @@ type step struct {
 // parseSteps reads the section steps. A line is one of these; # starts a comment
 // line:
 //
-//	GET http://a.example/x -> svc-a        this backend answers 200
-//	GET http://a.example/x -> svc-a 500    it answers, with another status
-//	GET http://a.example/x -> a, b         one of these answers; asked again and
+//	GET http://a.example/x -> svc-a        this backend responds with 200
+//	GET http://a.example/x -> svc-a 500    it responds, with another status
+//	GET http://a.example/x -> a, b         one of these responds; sent again and
 //	                                       again, each of them does
-//	GET http://a.example/x -> 404          the edge answers itself
-//	GET http://a.example/x -> no answer    there is no handshake, or no answer
+//	GET http://a.example/x -> 404          the edge responds itself
+//	GET http://a.example/x -> no answer    there is no handshake, or no response
 //	eventually GET ... -> ...              the same, asked until it is so
 //	start GET ... -> ...                   sent, and held by the backend until
 //	finish                                 lets go of what is held
@@ -45,7 +45,7 @@ type step struct {
 //	counted BACKEND N                      it comes to have got so many requests
 //	sick BACKEND, well BACKEND             it fails its health checks, or not
 //
-// Lines below a request, indented, say more about it; see modify. An https URL
+// Lines below a request, indented, are its details; see modify. An https URL
 // goes to the entry point websecure, an http URL to web.
 func parseSteps(t *testing.T, text string) []step {
 	t.Helper()
@@ -158,7 +158,7 @@ func parseRequest(t *testing.T, line string) *request {
 //	for NAME                     asks for another server name in the handshake
 //	as CLIENT                    shows this certificate
 //	jar NAME                     keeps cookies between requests with this name
-//	times N                      sent so often, and answered so each time
+//	times N                      sent so often, with this result each time
 //	times N same                 by the same backend each time
 //	got host VALUE               the backend received this; and so for path,
 //	                             method, protocol and body

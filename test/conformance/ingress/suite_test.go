@@ -1,10 +1,10 @@
 // Package ingress shows from outside what `slipway edge` makes of a cluster's
-// Ingresses: the built binary, a real API server, real sockets. Each case says
-// in a file of testdata which backend answers a request, or 404 or 503.
+// Ingresses: the built binary, a real API server, real sockets. Each case states
+// in a file of testdata which backend serves a request, or 404 or 503.
 //
 // A folder of testdata is a set of options, in its file options, that all of its
 // cases share: they meet one edge. A file setup.yaml there is applied before
-// that edge starts. A case is a txtar file whose comment says what it shows. Its
+// that edge starts. A case is a txtar file whose comment describes what it shows. Its
 // sections are these; $ns in any of them is the namespace of the case:
 //
 //	backends       servers, and Services for them: see backendLine
@@ -16,9 +16,9 @@
 //
 // Nothing waits for a time to pass. After each change a probe is added to the
 // cluster, an Ingress that is served only once one new object of every kind was
-// seen, and the case goes on when it answers: what was written before the probe
+// seen, and the case goes on when it responds: what was written before the probe
 // has been seen too. Secrets and the kinds that few objects have are read in no
-// such order; steps about them say eventually.
+// such order; steps about them begin with eventually.
 //
 // The servers of a case listen on addresses of the Pod network, on Service
 // addresses and on IPv6 addresses, which all are local in the private network
@@ -57,7 +57,7 @@ func TestMain(m *testing.M) { kubetest.Main(m) }
 const (
 	// patience bounds every wait. Only a test that fails waits so long.
 	patience = 30 * time.Second
-	// lookAgain is the pause between two looks at something that says nothing
+	// lookAgain is the pause between two looks at something that sends no event
 	// by itself.
 	lookAgain = 10 * time.Millisecond
 )

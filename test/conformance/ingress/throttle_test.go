@@ -33,7 +33,7 @@ func (s *suite) testThrottled(t *testing.T, option string) {
 		host := func(which string) string { return fmt.Sprintf("%s-%d", which, round) }
 		began := time.Now()
 		s.apply(t, c.namespace, throttledIngress(host("first")))
-		// The edge was told of the first change then or later.
+		// The edge got the first change then or later.
 		told := c.awaitLive(t, host("first"), began)
 		before := changes()
 		s.apply(t, c.namespace, throttledIngress(host("second")))

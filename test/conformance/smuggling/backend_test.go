@@ -83,7 +83,7 @@ func startGo(t *testing.T, name, socket string) *backend {
 func (l *ledger) serve(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
-		// It was not received whole, and nobody waits for an answer.
+		// It was not received whole, and no client waits for a response.
 		w.WriteHeader(http.StatusBadRequest)
 		return
 	}

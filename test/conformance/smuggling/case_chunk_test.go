@@ -39,7 +39,7 @@ func chunkSizes() (f family) {
 	return f
 }
 
-// chunkExtensions are read by few and understood by nobody.
+// chunkExtensions are read by few and understood by none.
 func chunkExtensions() (f family) {
 	long := strings.Repeat("x", 200)
 	for _, extension := range []string{";", ";a", ";a=b", ";a=\"b\"", ";a;b;c", "; a", ";a =b", ";a= b", ";" + long, ";a=\"\\\"\"", ";=", ";;;;", ";chunked", ";0", ";a=\"b\";c", ";a=b ", "; "} {

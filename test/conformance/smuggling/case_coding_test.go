@@ -16,7 +16,7 @@ func codings() []string {
 	}
 }
 
-// codingValues spells the coding, with and without a length that says otherwise.
+// codingValues spells the coding, with and without a length that contradicts it.
 func codingValues() (f family) {
 	for _, spelling := range []string{"chunked", "CHUNKED", "Chunked", "cHuNkEd", " chunked", "\tchunked", "chunked ", "chunked\t", "  chunked  "} {
 		f.add(serve, fmt.Sprintf("%q alone", spelling), post(plainChunks, "Transfer-Encoding:"+spelling))
@@ -55,7 +55,7 @@ func codingNames() (f family) {
 	return f
 }
 
-// bothLengths says both, and the coding twice.
+// bothLengths has length and coding, and the coding twice.
 func bothLengths() (f family) {
 	right := length(chunkedHidden)
 	f.add(refuse, "CL.TE", post(chunkedHidden, right, chunked))

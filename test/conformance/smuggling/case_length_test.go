@@ -71,7 +71,7 @@ func lengthNames() (f family) {
 	return f
 }
 
-// lengthPairs says two lengths.
+// lengthPairs has two lengths.
 func lengthPairs() (f family) {
 	n := len(hidden)
 	pair := func(first, second string) {

@@ -11,7 +11,7 @@ type verdict int
 const (
 	// either: it may refuse or serve, as long as everybody reads the same.
 	either verdict = iota
-	// refuse: it answers an error and closes, and no backend receives it.
+	// refuse: it responds with an error and closes, and no backend receives it.
 	refuse
 	// serve: it passes all of it on, the canary too.
 	serve
@@ -22,10 +22,10 @@ type sample struct {
 	name string
 	raw  string
 	want verdict
-	// open says that the hidden request is not hidden: by every reading of the
+	// open is set when the hidden request is not hidden: by every reading of the
 	// standard it is a request of its own.
 	open bool
-	// loose says that nobody knows what the case means: its length may reach
+	// loose is set when the meaning of the case is undefined: its length may reach
 	// into the canary.
 	loose bool
 }

@@ -12,13 +12,13 @@ import (
 )
 
 const (
-	// quiet is how long a client that gets nothing waits before it says that
-	// it has nothing more to say, so that a server which waits for the rest of
+	// quiet is how long a client that gets nothing waits before it closes its
+	// side for writing, so that a server which waits for the rest of
 	// a body gives up.
 	quiet = 2 * time.Second
 	// patience is how long it then waits for the server to close.
 	patience = 20 * time.Second
-	// maxAnswer bounds what is read; no answer is larger.
+	// maxAnswer bounds what is read; no response is larger.
 	maxAnswer = 1 << 20
 	// clients is how many connections are open at a time, for each backend.
 	clients = 6
@@ -29,7 +29,7 @@ func nonce(number int) string { return fmt.Sprintf("q%07xq", number) }
 
 var noncePattern = regexp.MustCompile(`q[0-9a-f]{7}q`)
 
-// nonceOf says which case a request belongs to. The target tells; one without
+// nonceOf returns the nonce of the case that a request belongs to. The target has it; one without
 // a nonce in it, such as *, has it in the header.
 func nonceOf(r record) string {
 	if found := noncePattern.FindString(r.Target); found != "" {
@@ -69,7 +69,7 @@ func sendAll(address string, cases []sample, first int) []outcome {
 	return outcomes
 }
 
-// send says everything at once and listens until the other side closes.
+// send writes everything at once and reads until the other side closes.
 func send(address, text string) ([]byte, error) {
 	network := "tcp"
 	if address[0] == '/' {

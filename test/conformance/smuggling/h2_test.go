@@ -169,14 +169,14 @@ func (e evidence) judgeStream(o h2Outcome, count *tally) []error {
 	return problems
 }
 
-// cutOff says that a request was passed on whole and its answer then thrown
+// cutOff reports whether a request was passed on whole and its response then thrown
 // away with the stream, which a client may cause at any time.
 func (e evidence) cutOff(o h2Outcome, asked []forwarded) bool {
 	reply := o.replies.Streams[1]
 	return len(asked) == 1 && o.stream.want == either && (o.replies.Closed || reply != nil && reply.Reset != nil)
 }
 
-// checkStreams compares the answers with what the backend received, and looks
+// checkStreams compares the responses with what the backend received, and looks
 // for the canary: a connection that stays open serves it.
 func (e evidence) checkStreams(o h2Outcome) []error {
 	var problems []error

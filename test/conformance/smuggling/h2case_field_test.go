@@ -96,7 +96,7 @@ func h2Lengths() (s streams) {
 	s.add(serve, "none, in pieces with empty ones", posted(), "", hidden[:10], "", hidden[10:])
 	s.add(serve, "chunks are data", posted(), chunkedHidden)
 	s.add(serve, "0 without data", posted("0"))
-	// A length of 0 says all there is to say. The request is passed on without a
+	// A length of 0 is complete with the head. The request is passed on without a
 	// body; data that comes nevertheless is an error of the stream.
 	s.add(either, "0 with data", posted("0"), hidden)
 	s.add(either, "0 with data, in pieces", posted("0"), hidden[:10], hidden[10:])

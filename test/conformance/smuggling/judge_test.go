@@ -20,7 +20,7 @@ type evidence struct {
 }
 
 // gather sorts what a tap and a ledger have by nonce. Requests that belong to
-// no case are a finding: nobody sent them.
+// no case are a finding: no client sent them.
 func gather(p *tap, l *ledger) (evidence, []error) {
 	e := evidence{written: map[string][]forwarded{}, received: map[string][]record{}}
 	var problems []error
@@ -159,8 +159,8 @@ func checkRequests(whole []forwarded, o outcome) []error {
 }
 
 // checkReceived compares what the edge wrote with what the backend received and
-// what the client was told. A backend may decline a request that it does not
-// like, a method for example, if it says so to the client who asked; declined
+// what the client got. A backend may decline a request that it does not
+// like, a method for example, if it responds so to the client that sent it; declined
 // is how many.
 func (e evidence) checkReceived(whole []forwarded, replies []answer, o outcome) (declined int, err error) {
 	received := e.received[o.nonce]

@@ -1,4 +1,4 @@
-// Package smuggling proves that nobody can hide a request in another one: the
+// Package smuggling proves that no client can hide a request in another one: the
 // edge and what stands behind it never read the same bytes in two ways.
 //
 // A generator of our own makes requests that are malformed, ambiguous or merely
@@ -11,8 +11,8 @@
 //   - what the edge wrote is plain HTTP/1.1 that has one reading only;
 //   - the backend received exactly what the edge wrote: the same number of
 //     requests, with the same method, target, host and body;
-//   - the client got one answer for each of them, its own, in order;
-//   - what the edge refused reached nobody as a whole request, and nothing that
+//   - the client got one response for each of them, its own, in order;
+//   - what the edge refused reached no backend as a whole request, and nothing that
 //     came after it on the connection was served;
 //   - the canary was seen at most once, and only as the request that it is;
 //   - all three backends were sent the same.

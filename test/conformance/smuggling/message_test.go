@@ -12,8 +12,8 @@ import (
 	"strings"
 )
 
-// record is one request, as the one who read it describes it. Backends answer
-// with it, too, so that a client can tell whose answer it got.
+// record is one request, as its reader describes it. Backends respond
+// with it, too, so that a client can see whose response it got.
 type record struct {
 	Nonce  string `json:"nonce"` // of the header X-Nonce
 	Method string `json:"method"`
@@ -49,7 +49,7 @@ type forwarded struct {
 	disguise error // a header that a careless backend reads as another
 }
 
-// errCut says that a flow ends within a message.
+// errCut is returned when a flow ends within a message.
 var errCut = errors.New("the connection ended within a message")
 
 var (
@@ -89,7 +89,7 @@ func (c *cursor) take(n int) ([]byte, error) {
 }
 
 // requests reads everything that was written on a connection. It knows one
-// spelling of each thing, so what it reads nobody can read in another way. A
+// spelling of each thing, so what it reads has no other reading. A
 // message that is cut off is the last, and not complete.
 func (f *flow) requests() ([]forwarded, error) {
 	var all []forwarded

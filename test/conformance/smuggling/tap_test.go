@@ -30,7 +30,7 @@ type flow struct {
 	marks []mark
 }
 
-// mark says when the bytes from a place on came, in the order of all reads of
+// mark records when the bytes from an offset on came, in the order of all reads of
 // all connections.
 type mark struct{ offset, turn int }
 
@@ -47,7 +47,7 @@ func openTap(t *testing.T, socket string, turns *atomic.Int64) *tap {
 func (p *tap) address() netip.AddrPort { return p.listener.Addr().(*net.TCPAddr).AddrPort() }
 
 // finish takes no more connections, and waits for the end of those that are
-// open. Whoever uses them has to be gone.
+// open. Their clients have to be gone.
 func (p *tap) finish() {
 	_ = p.listener.Close()
 	p.working.Wait()

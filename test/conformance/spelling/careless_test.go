@@ -71,7 +71,7 @@ func resolve(path string) string {
 	return resolved
 }
 
-// fits is what the documentation says about the ways to compare paths.
+// fits compares a path as documented for each type of match.
 func fits(match route.PathMatch, path string) bool {
 	switch match.Type {
 	case route.PathExact:
@@ -103,7 +103,7 @@ var (
 	canonicalPattern = regexp.MustCompile(`^/([A-Za-z0-9._~!$&'()*+,=:@/-]|%[0-9A-F]{2})*$`)
 )
 
-// uncanonical says what is wrong with a path that was forwarded.
+// uncanonical returns what is wrong with a path that was forwarded.
 func uncanonical(path string) error {
 	if !canonicalPattern.MatchString(path) {
 		return fmt.Errorf("%q has characters that no canonical path has", path)

@@ -8,7 +8,7 @@ import (
 	"slipway.dev/slipway/test/conformance/rawh2"
 )
 
-// identity are headers that say who a client is. Ours is what the backend must
+// identity are headers that identify a client. Ours is what the backend must
 // get from the edge; empty means that it must get none.
 func identity(port string) map[string]string {
 	return map[string]string{
@@ -18,10 +18,10 @@ func identity(port string) map[string]string {
 	}
 }
 
-// spoof is what a client says.
+// spoof is the value that a client sends.
 const spoof = "6.6.6.6"
 
-// namesLike are the spellings of a header name that somebody reads as it.
+// namesLike are the spellings of a header name that some backends read as it.
 func namesLike(name string) []string {
 	all := []string{name, strings.ToLower(name), strings.ToUpper(name), strings.ToUpper(name[:1]) + strings.ToLower(name[1:])}
 	alternating := []byte(strings.ToLower(name))
@@ -47,8 +47,8 @@ func carelessName(name string) string {
 	}, strings.ToLower(name))
 }
 
-// TestIdentity: nothing that an untrusted client says about itself survives,
-// and what the edge says always arrives.
+// TestIdentity: no identity header of an untrusted client survives,
+// and those of the edge always arrive.
 func TestIdentity(t *testing.T) {
 	edge := serveTable(t, &route.Rule{})
 	address := edge.Address("web")

@@ -67,7 +67,7 @@ func TestHosts(t *testing.T) {
 	}
 }
 
-// checkHost: what the open rule forwards, nobody takes for a guarded host.
+// checkHost: no backend takes what the open rule forwards for a guarded host.
 func checkHost(t *testing.T, host string, r result) {
 	t.Helper()
 	if r.status != 200 {

@@ -22,7 +22,7 @@ import (
 
 const patience = 20 * time.Second
 
-// startMirror is a backend that answers with the head that it got, as it got
+// startMirror is a backend that responds with the head that it got, as it got
 // it. It serves until the end of the test.
 func startMirror(t *testing.T) netip.AddrPort {
 	t.Helper()
@@ -50,13 +50,13 @@ func reflect(conn net.Conn) {
 	}
 }
 
-// guarded is a policy that nobody passes who does not know the password.
+// guarded is a policy that only requests with the password pass.
 func guarded() route.Policy {
 	sum := sha1.Sum([]byte("password"))
 	return route.Policy{BasicAuth: &route.BasicAuth{Users: route.NewSecret("user:{SHA}" + base64.StdEncoding.EncodeToString(sum[:]))}}
 }
 
-// credentials is the header of somebody who does.
+// credentials is the header with the password.
 var credentials = "Authorization: Basic " + base64.StdEncoding.EncodeToString([]byte("user:password"))
 
 // result is what became of a request: the status, and the lines of the head

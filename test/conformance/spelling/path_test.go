@@ -8,7 +8,7 @@ import (
 	"slipway.dev/slipway/internal/route"
 )
 
-// paths are the spellings of a place with which somebody may try to get to it
+// paths are the spellings of a place with which an attacker may try to get to it
 // unseen. AT is where it begins: empty, or the prefix that a rule takes off.
 func paths(at, place string) []string {
 	tokens := []string{
@@ -121,7 +121,7 @@ func TestPaths(t *testing.T) {
 	}
 }
 
-// check judges the answer to somebody without a password.
+// check judges the response to a client without a password.
 func (s setting) check(t *testing.T, path string, r result) string {
 	t.Helper()
 	switch r.status {
@@ -160,7 +160,7 @@ func (s setting) check(t *testing.T, path string, r result) string {
 	return "open"
 }
 
-// checkKnown judges the answer to somebody who knows the password: it gets to
+// checkKnown judges the response to a client with the password: it gets to
 // the same places, and to those that are guarded, and nothing else is open.
 func (s setting) checkKnown(t *testing.T, path string, anonymous, known result) {
 	t.Helper()

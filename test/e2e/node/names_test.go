@@ -65,7 +65,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// FuzzAnswer: no query ends the server, and an answer is one to the query.
+// FuzzAnswer: no query ends the server, and a response is one to the query.
 func FuzzAnswer(f *testing.F) {
 	for _, name := range []string{"git.e2e.test.", "web.shop.svc.cluster.local.", "."} {
 		query := dnsmessage.Message{Header: dnsmessage.Header{ID: 7}, Questions: []dnsmessage.Question{{

@@ -67,7 +67,7 @@ func TestRemoveTree(t *testing.T) {
 	}
 }
 
-// TestResident: a process is counted as the kernel tells it.
+// TestResident: a process is counted as the kernel reports it.
 func TestResident(t *testing.T) {
 	group := files(t, map[string]string{"cgroup.procs": strconv.Itoa(os.Getpid()) + "\n"})
 	if used, err := residentIn(group); err != nil || used < 1<<20 {

@@ -66,7 +66,7 @@ func InOrder(revision string) func(*v1alpha1.Application) error {
 	}
 }
 
-// Told summarizes the status of an Application on one line: conditions, the
+// Reported summarizes the status of an Application on one line: conditions, the
 // last operation, and resources that are not Healthy.
 func Reported(app *v1alpha1.Application) string {
 	var text strings.Builder

@@ -170,7 +170,7 @@ func reached(head string, want []document) func(*v1alpha1.Application) error {
 		}
 		texts := []string{agentprocess.Reported(app)}
 		for _, one := range want {
-			// A sync that does not begin says nothing about what it would meet.
+			// A sync that does not begin does not report what it would meet.
 			told := one.fate == refused || one.fate > applied && worst(want) < refused && (one.fate == blocking || worst(want) < blocking)
 			if told && !isNamed(texts, document{name: strings.ToLower(one.name)}) {
 				return fmt.Errorf("no error names %q: %s", one.name, texts[0])

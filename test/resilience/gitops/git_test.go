@@ -69,13 +69,13 @@ func troubles() []trouble {
 	}
 }
 
-// noMain is what an Application says whose branch is not there.
+// noMain is the error of an Application whose branch is not there.
 const noMain = `there is no branch, tag or commit "main"`
 
-// advertisement is what a Git server says its answer is.
+// advertisement is the Content-Type of a Git server's response.
 const advertisement = "application/x-git-upload-pack-advertisement"
 
-// answers has every request answered in the same way.
+// answers gives every request the same response.
 func answers(status int, kind, text string) func(*testing.T, *gitScene) func() {
 	return func(_ *testing.T, g *gitScene) func() {
 		g.server.SetHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -192,7 +192,7 @@ func (g *gitScene) awaitRequests(t *testing.T, more int) {
 }
 
 // testForced: a branch whose history was replaced is followed, and what that
-// does not have is pruned: Git says so.
+// does not have is pruned: Git no longer has it.
 func (g *gitScene) testForced(t *testing.T) {
 	first := g.repository.Git(t, "rev-list", "--max-parents=0", "refs/heads/"+gittest.Main)
 	g.repository.Reset(t, first)

@@ -54,7 +54,7 @@ type victim struct {
 	repository      *gittest.Repository
 	recorder        *agentprocess.Recorder
 	random          *rand.Rand
-	// usual is how long a sync takes that nobody disturbs, and events how many
+	// usual is how long an undisturbed sync takes, and events how many
 	// events there are in the cluster meanwhile.
 	usual   time.Duration
 	events  int

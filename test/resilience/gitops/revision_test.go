@@ -13,7 +13,7 @@ import (
 	"slipway.dev/slipway/test/gitops/agentprocess"
 )
 
-// roundLabel says of which round a hook is.
+// roundLabel has the round of a hook.
 const roundLabel = "round"
 
 // revision is what Git has in a round. Two ConfigMaps, the Deployment and the
@@ -87,7 +87,7 @@ func check(t *testing.T, recorder *agentprocess.Recorder, round int) {
 	}
 }
 
-// isRevision is nil when the objects of a round are there, as it says, and no
+// isRevision is nil when the objects of a round are there, with its values, and no
 // others.
 func isRevision(lives []agentprocess.Life, round int) error {
 	want := []string{
@@ -112,7 +112,7 @@ func isRevision(lives []agentprocess.Life, round int) error {
 	return nil
 }
 
-// value is what tells of which round an object is.
+// value returns the field that shows the round of an object.
 func value(life *agentprocess.Life) string {
 	object := life.Last
 	switch life.Kind {

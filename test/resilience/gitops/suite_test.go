@@ -1,11 +1,11 @@
-// Package gitops shows that what Git says becomes live, and nothing else,
+// Package gitops shows that what Git has becomes live, and nothing else,
 // whatever becomes of the agent and of the Git server: the built binary as a
 // process, a real Git server, a real API server, Jobs that run.
 //
 //   - kill: the agent is killed at a random point of a sync, again and again. Each
 //     time the next one finishes what was begun.
 //   - git: the Git server is away, slow or wrong. Nothing is pruned meanwhile, the
-//     Application says what is wrong, and recovers by itself.
+//     Application reports what is wrong, and recovers by itself.
 //
 // Without a setting it is short, for `make test`: eight kills. RESILIENCE=long
 // makes them a hundred; RESILIENCE_ROUNDS sets their number alone. RESILIENCE_SEED

@@ -106,7 +106,7 @@ func (b *balancer) choose() *replica {
 	return b.members[b.next%len(b.members)]
 }
 
-// pass carries bytes both ways until both ends have said all.
+// pass carries bytes both ways until both ends have sent all.
 func (b *balancer) pass(client net.Conn, port int) {
 	defer func() { _ = client.Close() }()
 	chosen := b.choose()

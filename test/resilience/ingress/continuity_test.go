@@ -50,7 +50,7 @@ type continuity struct {
 	turns changes
 }
 
-// testContinuity: whatever happens, clients get the right answers.
+// testContinuity: whatever happens, clients get the right responses.
 func (s *suite) testContinuity(t *testing.T) {
 	c := newContinuity(t)
 	for i := range 2 {
@@ -125,7 +125,7 @@ func (c *continuity) newClients() []*client {
 }
 
 // admit waits until a replica is ready and lets it have traffic. Its very first
-// answers must be right: it has said that it is ready.
+// responses must be right: it has reported ready.
 func (c *continuity) admit(t *testing.T, r *replica) *replica {
 	t.Helper()
 	r.AwaitReady(t)
@@ -188,7 +188,7 @@ func (c *continuity) restartMeanwhile(t *testing.T, i int) {
 	}
 }
 
-// freezeAPI stops the API server, which then keeps its connections and says
+// freezeAPI stops the API server, which then keeps its connections and sends
 // nothing.
 func (c *continuity) freezeAPI(t *testing.T, meanwhile func()) {
 	t.Helper()
@@ -264,7 +264,7 @@ func (c *continuity) hammer(r *replica) (stop func()) {
 	}
 }
 
-// disturb lets endpoints, rules and certificates change until it is told to stop.
+// disturb lets endpoints, rules and certificates change until stop is called.
 func (c *continuity) disturb() (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var working sync.WaitGroup

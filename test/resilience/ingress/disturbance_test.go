@@ -41,7 +41,7 @@ func (c *changes) count() int {
 	return len(c.took)
 }
 
-// String says how many there were. What happened while the API server was away
+// String returns how many there were. What happened while the API server was away
 // is among them.
 func (c *changes) String(what string) string {
 	c.mu.Lock()

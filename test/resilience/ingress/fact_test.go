@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// fact is something that the cluster says and that changes, such as which
+// fact is something that the cluster states and that changes, such as which
 // Service a path leads to. While it changes the old and the new are right; once
 // the change is seen to be live only the new one is.
 type fact struct {
@@ -23,7 +23,7 @@ func (f *fact) now() int {
 	return len(f.moments) - 1
 }
 
-// judge reports whether an answer was right at some time since a moment.
+// judge reports whether a response was right at some time since a moment.
 func (f *fact) judge(since int, answer string) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -37,7 +37,7 @@ func (f *fact) right() []string {
 	return f.moments[len(f.moments)-1]
 }
 
-// changes says that something new is about to be written.
+// changes records that something new is about to be written.
 func (f *fact) changes(to string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -45,7 +45,7 @@ func (f *fact) changes(to string) {
 	f.moments = append(f.moments, append(slices.Clone(last), to))
 }
 
-// changed says that the new one is live everywhere.
+// changed records that the new one is live everywhere.
 func (f *fact) changed(to string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

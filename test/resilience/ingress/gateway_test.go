@@ -134,7 +134,7 @@ func (g *gateway) handler() http.Handler {
 	})
 }
 
-// oldAnswer is what an API server says that does not know such streams.
+// oldAnswer is the response of an API server that does not know such streams.
 const oldAnswer = `{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","reason":"Invalid","code":422,
 "message":"sendInitialEvents: Forbidden: sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled"}`
 

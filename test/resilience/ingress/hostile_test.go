@@ -21,12 +21,12 @@ import (
 const (
 	// hostileMemory is how much an edge may grow by all hostile objects together.
 	hostileMemory = 160 << 20
-	// honestDelay is how soon a change of somebody else is live among them. The
+	// honestDelay is how soon a change of the honest tenant is live among them. The
 	// machine may be busy with other things.
 	honestDelay = 5 * time.Second
 )
 
-// hostile is the scene: somebody honest and somebody else share an edge.
+// hostile is the scene: an honest tenant and a hostile one share an edge.
 type hostile struct {
 	*world
 	authority *pkitest.Authority
@@ -183,7 +183,7 @@ func hugeAnnotations() string {
 	return string(text)
 }
 
-// garbageSecrets are certificates that are none, for hosts of somebody else.
+// garbageSecrets are certificates that are none, for hosts of another tenant.
 func garbageSecrets() string {
 	garbage := strings.Repeat("-----BEGIN CERTIFICATE-----\n\x00\xff", 10_000)
 	return secretManifest("garbage", pkitest.Pair{Chain: garbage, Key: garbage}) + `
@@ -200,7 +200,7 @@ spec:
 `
 }
 
-// takenHosts wants the hosts of somebody else, who was there before.
+// takenHosts wants the hosts of another tenant, which was there before.
 const takenHosts = `
 apiVersion: networking.k8s.io/v1
 kind: Ingress
@@ -215,8 +215,8 @@ spec:
   - {host: '*.test', http: {paths: [{path: /, pathType: Prefix, backend: {service: {name: trap, port: {number: 80}}}}]}}
 `
 
-// manyEndpoints is a Service with three full slices, at addresses where nobody
-// answers.
+// manyEndpoints is a Service with three full slices, at addresses where nothing
+// responds.
 func manyEndpoints() string {
 	var text strings.Builder
 	text.WriteString("apiVersion: v1\nkind: Service\nmetadata: {name: crowd}\nspec: {ports: [{port: 80, targetPort: 8080}]}\n")

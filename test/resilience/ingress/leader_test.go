@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	// handover is how soon it does when the leader was told to stop.
+	// handover is how soon it does when the leader was stopped.
 	handover   = 10 * time.Second
 	published  = "192.0.2.10"
 	leaderName = "slipway_ingress_leader"
@@ -174,7 +174,7 @@ func (c *leaders) writes(t *testing.T, r *replica) float64 {
 	return must.Get(r.Metric(t.Context(), writesName, `result="written"`))(t)
 }
 
-// note waits until every status is counted as written once, by whoever led then,
+// note waits until every status is counted as written once, by the leader of that time,
 // and remembers what a replica counted that is about to end.
 func (c *leaders) note(t *testing.T, leader int) {
 	t.Helper()
@@ -214,8 +214,8 @@ func (c *leaders) checkWrites(t *testing.T) {
 	}
 }
 
-// observe looks all the time whether both replicas say that they lead. One that
-// says so before and after the other one does has led at the same time.
+// observe looks all the time whether both replicas report that they lead. One that
+// reports it before and after the other one does has led at the same time.
 func (c *leaders) observe() (report func(*testing.T)) {
 	ctx, cancel := context.WithCancel(context.Background())
 	leads := func(i int) bool {
@@ -244,7 +244,7 @@ func (c *leaders) observe() (report func(*testing.T)) {
 	}
 }
 
-// watchLease follows the Lease. What it returns checks that nobody took it from a
+// watchLease follows the Lease. What it returns checks that no replica took it from a
 // holder whose time was not over.
 func (c *leaders) watchLease(t *testing.T) (check func(*testing.T)) {
 	t.Helper()

@@ -16,11 +16,11 @@ const (
 	podPort = 8080
 	// nonceHeader has the nonce of a request a second time; the path has it too.
 	nonceHeader = "X-Nonce"
-	// holdHeader says how long a request is to be kept.
+	// holdHeader has how long a request is to be kept.
 	holdHeader = "X-Hold"
 )
 
-// echoed is what a pod says of a request.
+// echoed is what a pod reports of a request.
 type echoed struct {
 	Service string
 	Pod     string
@@ -28,7 +28,7 @@ type echoed struct {
 	Nonces  []string // in the path, in the header, in the body
 }
 
-// pod is a server of a Service. It answers with its name and all of the nonces
+// pod is a server of a Service. It responds with its name and all of the nonces
 // of a request.
 type pod struct {
 	service string
@@ -37,8 +37,8 @@ type pod struct {
 	server  *http.Server
 	done    chan struct{}
 
-	// leaves is when it was said to be terminating; zero while it is not. unready
-	// is set while it says so. Both belong to the Service.
+	// leaves is when it was published as terminating; zero while it is not. unready
+	// is set while it is published as not ready. Both belong to the Service.
 	leaves  time.Time
 	unready bool
 
@@ -61,7 +61,7 @@ func startPod(service string, address netip.Addr) (*pod, error) {
 	return p, nil
 }
 
-// ServeHTTP answers a request.
+// ServeHTTP responds to a request.
 func (p *pod) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p.mu.Lock()
 	p.last = time.Now()
@@ -92,7 +92,7 @@ func (p *pod) asked() time.Time {
 }
 
 // end finishes what is under way and takes nothing new, as a program does that
-// was told to stop.
+// got SIGTERM.
 func (p *pod) end(ctx context.Context) error {
 	err := p.server.Shutdown(ctx)
 	<-p.done

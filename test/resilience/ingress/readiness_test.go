@@ -77,7 +77,7 @@ subjects: [{kind: ServiceAccount, name: default, namespace: %[1]s}]
 `
 
 // staysUnready looks for a while whether an edge is ready, which it must not be,
-// and gives what it says.
+// and returns what it reports.
 func staysUnready(t *testing.T, r *replica, answered <-chan error) string {
 	t.Helper()
 	said := ""
@@ -120,7 +120,7 @@ func (c *readiness) ask(t *testing.T, r *replica) <-chan error {
 }
 
 // testSlow: an API server that takes its time is waited for. Who has connected
-// meanwhile gets the right answer then, and no 404 before.
+// meanwhile gets the right response then, and no 404 before.
 func (c *readiness) testSlow(t *testing.T) {
 	g := newGateway(t, c.api, hostOf(3, 1))
 	gates := map[string]chan struct{}{"endpointslices": make(chan struct{}), "": make(chan struct{})}
@@ -151,7 +151,7 @@ func (c *readiness) testSlow(t *testing.T) {
 }
 
 // testOneKind: a right that is missing keeps the edge from being ready, and both
-// readyz and the log say which. The edge gets ready when it has the right.
+// readyz and the log name it. The edge gets ready when it has the right.
 func (c *readiness) testOneKind(t *testing.T) {
 	g := newGateway(t, c.api, hostOf(3, 2)).listen(t)
 	at := c.seat(t, g, 2)
@@ -196,8 +196,8 @@ roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: poor-%[1
 subjects: [{kind: ServiceAccount, name: poor, namespace: %[1]s}]
 `
 
-// testLastGood: without an API server what was served last is, unless somebody
-// has changed it.
+// testLastGood: without an API server the last-good table is served, unless its file
+// was edited, cut or exposed.
 func (c *readiness) testLastGood(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "last-good")
 	file := filepath.Join(dir, "last-good.yaml")
@@ -227,7 +227,7 @@ func (c *readiness) testLastGood(t *testing.T) {
 		{"cut", "truncated or edited", func() error { return os.WriteFile(file, good[:len(good)-200], 0o600) }},
 		{"exposed", "other users can access", func() error { return os.Chmod(file, 0o644) }},
 	} {
-		// The edge of the case before has written the file anew.
+		// The edge of the case before has written the file again.
 		must.Do(t, damage.inflict())
 		t.Run(damage.name, func(t *testing.T) { c.refusesLastGood(t, at, damage.why) })
 	}

@@ -256,7 +256,7 @@ func (c *rights) newEdge(t *testing.T, as account, given grants, old bool) *righ
 	return e
 }
 
-// allowed is nil when the API server says what is wanted about a right.
+// allowed is nil when the API server's review of a right is as wanted.
 func (c *rights) allowed(ctx context.Context, as account, needed right, namespace string, wanted bool) error {
 	resource, sub, _ := strings.Cut(needed.resource, "/")
 	review, err := c.api.Client.AuthorizationV1().SubjectAccessReviews().Create(ctx, &authorizationv1.SubjectAccessReview{
@@ -315,7 +315,7 @@ func (c *rights) forget(t *testing.T, home string) {
 	}
 }
 
-// served is nil when a host is answered as it should be. Over TLS any certificate
+// served is nil when a host is served as it should be. Over TLS any certificate
 // will do: none is given for these hosts.
 func (e *rightsEdge) served(ctx context.Context, host string) error {
 	asking := &client{method: http.MethodGet, scheme: "http", fresh: true, user: "guard"}

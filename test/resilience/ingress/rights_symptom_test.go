@@ -58,7 +58,7 @@ func (c *rights) checkWritten(t *testing.T, e *rightsEdge, again bool) {
 }
 
 // symptom is nil when it shows that a right is missing: what does not work, and
-// where it is said.
+// where it is reported.
 func (c *rights) symptom(t *testing.T, e *rightsEdge, missing right) error {
 	t.Helper()
 	if host, custom := customHosts()[missing.resource+"."+missing.group]; custom {

@@ -45,7 +45,7 @@ type grants struct {
 	namespaced     bool
 }
 
-// String says where the rights are valid.
+// String returns where the rights are valid.
 func (g grants) String() string {
 	if g.namespaced {
 		return "namespaced"

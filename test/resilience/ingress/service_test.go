@@ -23,7 +23,7 @@ const (
 	// podGrace is how long a pod that is terminating still serves. Kubernetes
 	// gives 30 s.
 	podGrace = 15 * time.Second
-	// unasked is how long nobody must have asked it by then: an edge has the rest
+	// unasked is how long it must have had no request by then: an edge has the rest
 	// of the time to learn of it.
 	unasked = podGrace / 3
 	// noticed is how soon a new pod must have been asked for something.
@@ -145,7 +145,7 @@ func (s *service) publish(ctx context.Context) error {
 	})
 }
 
-// write repeats a request until the API server has answered it.
+// write repeats a request until the API server has accepted it.
 func (w *world) write(ctx context.Context, request func(context.Context) error) error {
 	return until(ctx, func() error {
 		limited, cancel := context.WithTimeout(ctx, writeTimeout)
@@ -181,7 +181,7 @@ func (s *service) settled() int {
 	return slices.IndexFunc(s.pods, func(p *pod) bool { return p.leaves.IsZero() })
 }
 
-// doubt lets one pod say that it is not ready. The next churn takes it back.
+// doubt lets one pod report that it is not ready. The next churn takes it back.
 func (s *service) doubt(ctx context.Context) error {
 	s.pods[s.settled()+1].unready = true
 	return s.publish(ctx)

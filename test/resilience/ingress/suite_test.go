@@ -2,13 +2,13 @@
 // whatever becomes of the cluster: the built binary, a real API server that is
 // stopped and killed, real sockets.
 //
-//   - continuity: clients that check every answer, while endpoints come and go,
+//   - continuity: clients that check every response, while endpoints come and go,
 //     rules are edited, certificates rotate, the API server is away and edges are
 //     restarted. None of them may notice.
 //   - leader: of two replicas one writes status, also when the one that did is
 //     killed.
 //   - readiness: an edge that does not know the whole cluster takes no traffic,
-//     and says what it waits for.
+//     and reports what it waits for.
 //   - hostile: objects that are too much or nonsense hurt only themselves.
 //   - rights: the roles in deploy/rbac are exactly what is used.
 //
@@ -37,12 +37,12 @@ func TestMain(m *testing.M) { kubetest.Main(m) }
 const (
 	// patience bounds every wait. Only a test that fails waits so long.
 	patience = 60 * time.Second
-	// lookAgain is the pause between two looks at something that says nothing by
+	// lookAgain is the pause between two looks at something that sends no event by
 	// itself.
 	lookAgain = 20 * time.Millisecond
 )
 
-// long says that there is time.
+// long reports whether there is time.
 func long() bool { return os.Getenv("RESILIENCE") == "long" }
 
 // TestIngress is one test, so that the program is built once.
@@ -78,7 +78,7 @@ func connect(t *testing.T, cluster *kubetest.Cluster) *kube.Cluster {
 	return api
 }
 
-// eventually waits until a condition holds. What it says is missing is shown
+// eventually waits until a condition holds. The condition's last error is shown
 // when it does not.
 func eventually(t *testing.T, within time.Duration, condition func() error) {
 	t.Helper()

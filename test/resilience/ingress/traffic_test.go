@@ -22,13 +22,13 @@ import (
 
 const (
 	// askPeriod is how often each client asks, whatever becomes of its requests:
-	// a slow answer does not make it ask less.
+	// a slow response does not lower its rate.
 	askPeriod = 50 * time.Millisecond
-	// answerTimeout is when an answer counts as missing.
+	// answerTimeout is when a response counts as missing.
 	answerTimeout = 20 * time.Second
 )
 
-// client asks for one kind of thing again and again, and checks every answer.
+// client asks for one kind of thing again and again, and checks every response.
 type client struct {
 	name   string
 	method string
@@ -45,7 +45,7 @@ type client struct {
 	h2    bool
 }
 
-// answer is what came of a request.
+// answer is the result of a request.
 type answer struct {
 	echoed
 	status      int
@@ -70,7 +70,7 @@ func (c *client) transport(dial func(port int) dialer, trusted *x509.CertPool) *
 // dialer connects to the edge, whatever address it is given.
 type dialer func(ctx context.Context, network, address string) (net.Conn, error)
 
-// ask makes one request and checks that the answer is its own, and right.
+// ask makes one request and checks that the response is its own, and right.
 func (c *client) ask(ctx context.Context, transport http.RoundTripper, number int) error {
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
@@ -96,7 +96,7 @@ func (c *client) ask(ctx context.Context, transport http.RoundTripper, number in
 	return nil
 }
 
-// nonces are what the answer must have.
+// nonces are what the response must have.
 func (c *client) nonces(nonce string) []string {
 	if c.method == http.MethodPost {
 		return []string{"/" + nonce, nonce, nonce}
@@ -139,10 +139,10 @@ func (c *client) exchange(ctx context.Context, transport http.RoundTripper, host
 	return got, err
 }
 
-// misrouted is an answer from the wrong place, which is worse than none.
+// misrouted is a response from the wrong place, which is worse than none.
 type misrouted struct{ text string }
 
-// Error says what went where.
+// Error describes what went where.
 func (m *misrouted) Error() string { return m.text }
 
 // traffic is what all clients went through.
@@ -153,7 +153,7 @@ type traffic struct {
 	misrouted collector
 }
 
-// run lets clients ask until it is told to stop.
+// run lets clients ask until stop is called.
 func (w *traffic) run(clients []*client, dial func(port int) dialer, trusted *x509.CertPool) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	w.took = map[string][]time.Duration{}
@@ -192,7 +192,7 @@ func (w *traffic) note(c *client, transport http.RoundTripper, number int) {
 	}
 }
 
-// report says how it was, and fails the test if anybody noticed anything.
+// report logs the result, and fails the test if a client noticed anything.
 func (w *traffic) report(t *testing.T) {
 	t.Helper()
 	w.mu.Lock()

@@ -132,7 +132,7 @@ func (n *network) swallow() (end func()) {
 }
 
 // live serves streams that last: data without end, events that do not come, and a body
-// that is awaited. It tells when a request was cancelled.
+// that is awaited. It reports when a request was cancelled.
 func live(cancelled chan<- string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
@@ -172,9 +172,9 @@ func (e endless) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// A cut with streams under way, of which the network tells (RST) or does not (black
+// A cut with streams under way, which the network signals (RST) or does not (black
 // hole), is noticed by both ends in time, fails the streams and nothing else: the agent
-// is back, and the next request is answered.
+// is back, and the next request gets its response.
 func TestCut(t *testing.T) {
 	short := [2]time.Duration{500 * time.Millisecond, time.Second}
 	for name, tt := range map[string]struct {

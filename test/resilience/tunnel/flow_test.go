@@ -20,7 +20,7 @@ import (
 
 const gigabyte = 1 << 30
 
-// zeros gives as many bytes as it says.
+// zeros returns as many zero bytes as are left.
 type zeros struct{ left int64 }
 
 func (z *zeros) Read(p []byte) (int, error) {
@@ -111,7 +111,7 @@ func TestGigabyte(t *testing.T) {
 	}
 }
 
-// 200 streams that nobody reads keep their windows, and others go on.
+// 200 streams without a reader keep their windows, and others go on.
 func TestStalledStreams(t *testing.T) {
 	const streams = 200
 	p := openPlatform(t, sqlite(t))
@@ -168,7 +168,7 @@ func inUse() int64 {
 	return int64(sample[0].Value.Uint64())
 }
 
-// 200 requests at a time are answered with what each asked for.
+// 200 requests at a time get what each requested.
 func TestParallelStreams(t *testing.T) {
 	const streams = 200
 	p := openPlatform(t, sqlite(t))

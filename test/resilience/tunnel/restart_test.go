@@ -18,7 +18,7 @@ import (
 	"slipway.dev/slipway/internal/programs"
 )
 
-// hello answers with a name.
+// hello responds with a name.
 func hello(name string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, name) })
 }

@@ -40,7 +40,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("database/sql.(*DB).connectionOpener"))
 }
 
-// long says that there is time.
+// long reports whether there is time.
 func long() bool { return os.Getenv("RESILIENCE") == "long" }
 
 // testTimeout bounds every wait. It is never waited for when the code is right.
@@ -236,7 +236,7 @@ func (p *platform) join(t testing.TB, runtime store.Runtime, address string, han
 	return stop
 }
 
-// ask gets the whole answer of a runtime.
+// ask gets the whole response of a runtime.
 func ask(ctx context.Context, r *replica, runtimeID, path string) (string, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://any.test"+path, nil)
 	if err != nil {

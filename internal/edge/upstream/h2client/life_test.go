@@ -29,7 +29,7 @@ func TestSilence(t *testing.T) {
 	}
 }
 
-// TestPings: one that acknowledges stays open, and gets no second PING.
+// TestPings: an endpoint that acknowledges a PING is kept, and gets no second one.
 func TestPings(t *testing.T) {
 	cfg := config()
 	cfg.PingAfter, cfg.PingTimeout = time.Millisecond, 20*time.Millisecond

@@ -166,7 +166,7 @@ type peer struct {
 	hpack  *hpack.Encoder
 }
 
-// play runs a server that runs a function, once the client has sent its
+// play runs a server that calls act, once the client has sent its
 // preface. The server has sent nothing then.
 func play(t testing.TB, act func(*peer)) string {
 	t.Helper()
