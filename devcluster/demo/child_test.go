@@ -182,7 +182,7 @@ func reserve(t *testing.T) string {
 	fd := must.Get(unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0))(t)
 	t.Cleanup(func() { unix.Close(fd) })
 	// Not SO_REUSEADDR as well: with it on both sides Linux gives the port of a
-	// socket that does not listen to anyone who asks.
+	// socket that does not listen to any other socket.
 	must.Do(t, unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEPORT, 1))
 	must.Do(t, unix.Bind(fd, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}))
 	bound := must.Get(unix.Getsockname(fd))(t)

@@ -30,7 +30,7 @@ const (
 )
 
 // nameServer is BIND. It is the primary of the zone example, with one address for all
-// names, and resolves for everyone.
+// names, and resolves for every client.
 type nameServer struct {
 	*programs.Process
 	address string

@@ -19,7 +19,7 @@ import (
 const (
 	// reportSize is how many events one report has.
 	reportSize = 500
-	// pulse is how often the runtime of the crowd gives a sign of life.
+	// pulse is how often the runtime of the crowd sends a heartbeat.
 	pulse = 2 * time.Second
 )
 

@@ -130,7 +130,7 @@ func (h *hostility) push(t *testing.T) {
 }
 
 // checkExecuted: the agent and its workers are the only programs that were
-// executed, or that anybody tried to.
+// executed, or that any process tried to execute.
 func (s *suite) checkExecuted(t *testing.T, agent *agentprocess.Agent, path string) {
 	t.Helper()
 	trace := must.Get(awaitTrace(t, agent, path))(t)

@@ -130,7 +130,7 @@ func (s *siege) aside(t *testing.T, f flood, other *edgeprocess.Edge) {
 	t.Logf("while another edge is flooded: %v", report)
 }
 
-// run floods for a while and looks at what became of everybody.
+// run floods for a while and checks the honest client, the attackers and the edge.
 func (s *siege) run(t *testing.T, f flood, before report) {
 	t.Helper()
 	edge, address := s.edge, s.edge.Address("web")

@@ -141,7 +141,7 @@ func gatherCrowd(t *testing.T, c *crowd, kinds []*manner, edge *edgeprocess.Edge
 	}
 }
 
-// culled reports whether everybody is gone whom the edge has to put out.
+// culled reports whether all connections are closed that the edge has to close.
 func culled(kinds []*manner) bool {
 	for _, kind := range kinds {
 		if kind.patience > 0 && kind.closed < kind.count && !kind.deaf {

@@ -66,7 +66,7 @@ func requireAllListed(t *testing.T, dir string) {
 	listed := read(t, filepath.Join(dir, "kustomization.yaml"))
 	for _, path := range manifests(t, dir) {
 		name := must.Get(filepath.Rel(dir, path))(t)
-		// The first is in the place of another, the next two are not for everybody,
+		// The first is in the place of another, the next two are optional,
 		// and the last is the list itself.
 		apart := []string{"rbac/role-namespaced.yaml", "rbac/acme-role.yaml", "rbac/runtime.yaml", "kustomization.yaml"}
 		// The agent and the platform have lists of their own.

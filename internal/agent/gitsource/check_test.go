@@ -13,7 +13,7 @@ import (
 	"slipway.dev/slipway/internal/wire/runtimev1"
 )
 
-// TestChecks: what cannot be a Git Source is refused before anybody is asked, with
+// TestChecks: what cannot be a Git Source is refused before any request is sent, with
 // the field that is wrong.
 func TestChecks(t *testing.T) {
 	home := sharedrepo.NewController(sharedrepo.ControllerOptions{

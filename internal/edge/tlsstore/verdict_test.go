@@ -129,7 +129,7 @@ func TestVerdictOnSharedRecord(t *testing.T) {
 	}
 }
 
-// serveHTTP runs an HTTP server that asks for a verdict as the proxy does.
+// serveHTTP runs an HTTP server that calls Decide as the proxy does.
 func serveHTTP(t testing.TB, store *tlsstore.Store) string {
 	t.Helper()
 	listener := programs.Listen(t, "")

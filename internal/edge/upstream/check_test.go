@@ -248,8 +248,8 @@ func TestCheckVerdicts(t *testing.T) {
 	}
 }
 
-// TestCheckThresholds: one failure is no verdict, and one success is none where
-// more are asked for.
+// TestCheckThresholds: one failure changes no health, and one success does not where
+// more are required.
 func TestCheckThresholds(t *testing.T) {
 	var asked atomic.Int64
 	// Two failures of three never make a row of three; then five do. One success

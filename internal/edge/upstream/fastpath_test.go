@@ -7,8 +7,8 @@ import (
 	"slipway.dev/slipway/internal/route"
 )
 
-// TestPickPlain: only a backend with one endpoint and no wishes is plain, and it
-// is so no longer than that.
+// TestPickPlain: only a backend with one endpoint and no options takes the fast path, and it
+// does so no longer than that.
 func TestPickPlain(t *testing.T) {
 	one := pods(1)
 	for _, test := range []struct {

@@ -221,7 +221,7 @@ func TestEjectedStaysThroughChanges(t *testing.T) {
 	if gets(t, h, "a") {
 		t.Error("a change of the table brought the ejected endpoint back")
 	}
-	// One that is left alone comes back: an ill endpoint is better than none.
+	// The only one that is left comes back: an unhealthy endpoint is better than none.
 	w.serve(weighted(route.BalanceRoundRobin, 0))
 	if !gets(t, h, "a") || w.state(t, pods(1)[0]).Health != upstream.HealthReady {
 		t.Error("the only endpoint is still ejected")

@@ -32,7 +32,7 @@ type world struct {
 	t         testing.TB
 	cluster   *kubetest.Cluster
 	connected *kube.Cluster
-	// others are everybody else.
+	// others is the connection of all other clients.
 	others    *kube.Cluster
 	kinds     *live.Kinds
 	namespace string

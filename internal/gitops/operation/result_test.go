@@ -116,7 +116,7 @@ func TestImages(t *testing.T) {
 	}
 }
 
-// Results come from a status that anybody can write. Whatever is in them, the
+// Results come from a status that any client can write. Whatever is in them, the
 // marks are ones that a State can have.
 func FuzzMarks(f *testing.F) {
 	f.Add([]byte(`[{"kind": "Job", "group": "batch", "name": "a", "hookType": "PreSync", "hookPhase": "Error", "syncPhase": "PreSync"}]`))

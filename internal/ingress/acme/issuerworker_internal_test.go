@@ -17,7 +17,7 @@ import (
 	"slipway.dev/slipway/internal/ingress/snapshot"
 )
 
-// desk is a clerk whose vault and source are in memory. It runs in a bubble of
+// desk is an issuer worker whose certificate store and source are in memory. It runs in a bubble of
 // testing/synctest, so hours cost nothing.
 type desk struct {
 	*issuerWorker
@@ -40,7 +40,7 @@ type desk struct {
 
 const lifetime = 90 * 24 * time.Hour
 
-// newDesk starts a clerk until the end of the test.
+// newDesk starts an issuer worker until the end of the test.
 func newDesk(t *testing.T) *desk {
 	d := &desk{kept: map[snapshot.Ref]*x509.Certificate{}, told: map[string]string{}, began: time.Now()}
 	manager := New(nil, Options{Report: func(ingress snapshot.Ref, _ string, fault *refusal.Refusal) {
@@ -106,7 +106,7 @@ func valid(from time.Time) *x509.Certificate {
 	return &x509.Certificate{NotBefore: from, NotAfter: from.Add(lifetime)}
 }
 
-// requestFor is a wish of the Ingress that is called as the host.
+// requestFor is a certificate request of the Ingress that is named as the host.
 func requestFor(host string) certrequest.Request {
 	return certrequest.Request{
 		Resolver: "le", Hosts: []string{host}, Secret: snapshot.Ref{Kind: snapshot.Secret, Namespace: "shop", Name: host},
@@ -122,7 +122,7 @@ func (d *desk) wantOrders(t *testing.T, want ...string) {
 	}
 }
 
-// wait lets the clerk do all that is due.
+// wait lets the issuer worker do all that is due.
 func (d *desk) wait() {
 	d.mu.Unlock()
 	synctest.Wait()

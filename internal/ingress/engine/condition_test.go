@@ -182,8 +182,8 @@ func TestConditionOfRequest(t *testing.T) {
 	w.wantCondition(engine.Condition{})
 }
 
-// TestConditionByTime: a certificate that runs out makes an Ingress unwell, and
-// one that begins makes it well, though no object changes. The edge gets
+// TestConditionByTime: a certificate that runs out gives an Ingress a condition, and
+// one that begins clears it, though no object changes. The edge gets
 // the certificate again, so that it loads it.
 func TestConditionByTime(t *testing.T) {
 	for name, of := range map[string]func() (*networkingv1.Ingress, *snapshot.SecretBody){

@@ -75,7 +75,7 @@ func TestRequestsOfOwner(t *testing.T) {
 	if got := w.refused(snapshot.Ingress, "shop", "cart"); !strings.Contains(got, "is being requested by the resolver le") {
 		t.Errorf("refused: %s", got)
 	}
-	// Two of one namespace are one wish.
+	// Two of one namespace are one certificate request.
 	w.put(requester("shop", "cart2", "one.example", 2))
 	w.wantRequests("shop one.example cart cart2")
 	// Nothing of it concerns another host.

@@ -14,8 +14,8 @@ import (
 	"slipway.dev/slipway/internal/programs"
 )
 
-// turns notes who writes, and whether anybody does at the same time as another
-// replica.
+// turns notes which replica writes, and whether one does at the same time as another
+// one.
 type turns struct {
 	mu    sync.Mutex
 	busy  map[string]int

@@ -24,7 +24,7 @@ global:
     name: prod
 `
 
-// offline validates without asking anybody.
+// offline validates without a request.
 func offline(t *testing.T, text string) validate.Report {
 	t.Helper()
 	return validate.Run(t.Context(), validate.Options{Values: strings.NewReader(text), Namespace: "slipway", Version: "0.1.0"})

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// FuzzPlainPath: a path that passes means the same to everybody who reads it, also
+// FuzzPlainPath: a path that passes means the same to every reader, also
 // when it is written and read once more.
 func FuzzPlainPath(f *testing.F) {
 	for _, text := range []string{

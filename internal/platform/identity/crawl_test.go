@@ -186,7 +186,7 @@ func crawl(t *testing.T, p *person, procedure string) string {
 	return "yes"
 }
 
-// A procedure without a row is denied to everyone, including admins.
+// A procedure without a row is denied to every caller, including admins.
 func TestAuthoriseWithoutARow(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

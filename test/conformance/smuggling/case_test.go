@@ -9,7 +9,7 @@ import (
 type verdict int
 
 const (
-	// either: it may refuse or serve, as long as everybody reads the same.
+	// either: it may refuse or serve, as long as all readers read the same.
 	either verdict = iota
 	// refuse: it responds with an error and closes, and no backend receives it.
 	refuse

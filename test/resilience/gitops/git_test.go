@@ -115,7 +115,7 @@ func (s *suite) testGit(t *testing.T) {
 	t.Run("history forced", g.testForced)
 }
 
-// suffer lets a trouble come and go.
+// suffer lets a fault come and go, and checks what the Application reports.
 func (g *gitScene) suffer(t *testing.T, one trouble) {
 	before := g.state(t)
 	over := one.begins(t, g)

@@ -61,7 +61,7 @@ func (s *suite) testHostile(t *testing.T) {
 	c.errors.report(t, "things were wrong")
 }
 
-// play lets the other one do its worst, and looks at everybody else.
+// play lets the hostile tenant attack, and watches the clients of the honest one.
 func (c *hostile) play(t *testing.T) {
 	asking := &continuity{world: c.world, authority: c.authority, edited: c.edited, shown: newFact("v0")}
 	clients := asking.newClients()
