@@ -120,7 +120,7 @@ func TestEdgeServes(t *testing.T) {
 	}
 }
 
-// TestSharedSecretFile: the error names a secret that cannot be used.
+// TestSharedSecretFile: the error names what is wrong with the file.
 func TestSharedSecretFile(t *testing.T) {
 	clitest.Clean(t)
 	dir := t.TempDir()

@@ -79,7 +79,7 @@ func TestHash(t *testing.T) {
 	}
 }
 
-// Filters see the edge's local responses too, and their headers win.
+// Filters run for the edge's local responses too, and a filter's own response wins.
 func TestFiltersOnOwnAnswers(t *testing.T) {
 	table := &route.Table{Rules: []*route.Rule{{
 		ID: route.ID{Name: "limited"}, Match: route.Match{Path: route.PathMatch{Type: route.PathPrefix, Value: "/"}},

@@ -182,8 +182,8 @@ func (w *world) requireDiff(t *testing.T, apps runtimev1connect.ApplicationServi
 	}
 }
 
-// requireHistory: the history has the syncs with their commits, and the events of the
-// Application.
+// requireHistory: the history has the syncs with their commits, and ListEvents has the events of
+// an object.
 func (w *world) requireHistory(t *testing.T, apps runtimev1connect.ApplicationServiceClient, revision string) {
 	t.Helper()
 	answer, err := apps.GetHistory(t.Context(), connect.NewRequest(&runtimev1.GetHistoryRequest{Ref: shopRef()}))

@@ -105,7 +105,7 @@ func (s *scene) secrets(condition func([]*corev1.Secret) error) {
 }
 
 // listed waits for the state of the other cluster as people see it. The fleet does not
-// notify when it has checked, so listed polls when something changed, or soon.
+// notify when it has checked, so listed polls.
 func (s *scene) listed(want func(*runtimev1.ManagedCluster) bool) (last *runtimev1.ManagedCluster) {
 	s.t.Helper()
 	programs.Eventually(s.t, func(ctx context.Context) error {

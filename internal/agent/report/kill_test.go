@@ -75,8 +75,8 @@ func runChild(folder, platformURL, clusterURL string) error {
 	return reporter.Run(context.Background())
 }
 
-// TestKilled: a process that is killed at any point goes on where it was, and most
-// times without a resync.
+// TestKilled: a process that is killed at any point goes on where it was, with no
+// more resyncs than processes.
 func TestKilled(t *testing.T) {
 	p, c := newPlatform(t), newCluster()
 	p.change(func(p *platform) { p.cutBefore, p.cutAfter = 20, 20 })

@@ -336,7 +336,7 @@ func TestInFlight(t *testing.T) {
 	}
 }
 
-// TestInFlightBehindRefusal ends an exchange that a later filter ends with its response.
+// TestInFlightBehindRefusal: an exchange that a later filter refuses is not counted any more.
 func TestInFlightBehindRefusal(t *testing.T) {
 	chain := compile(t, filter.NewCounters(start), flightPolicy("f", 1, route.HashKey{}),
 		route.Policy{BodyLimit: &route.BodyLimit{MaxBytes: 1}}, flightPolicy("inner", 1, route.HashKey{}))

@@ -201,8 +201,8 @@ spec: {maxReplicas: 3, targetCPUUtilizationPercentage: 50, scaleTargetRef: {apiV
 	}
 }
 
-// A kind that goes while it is known is an error that names it, and it is looked up
-// again.
+// A kind that the cluster does not have, although it is known, is a NotFound error with
+// the reason.
 func TestKindIsGone(t *testing.T) {
 	w := enter(t)
 	w.defineWidgets()

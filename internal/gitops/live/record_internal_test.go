@@ -46,8 +46,8 @@ func TestRecord(t *testing.T) {
 	}
 }
 
-// Whatever comes, it is JSON of an object or an error, and items of a list have
-// their kind.
+// Whatever comes, decodeRecord returns an error or a record, and the items of a list
+// are JSON.
 func FuzzRecord(f *testing.F) {
 	for _, seed := range []string{
 		`{"apiVersion":"v1","kind":"ConfigMapList","metadata":{"resourceVersion":"7"},"items":[{"metadata":{"name":"a"}},{}, {"data":{"k":"}"}}]}`,

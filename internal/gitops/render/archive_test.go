@@ -72,7 +72,7 @@ func readExample(t testing.TB, file string) *example {
 	return e
 }
 
-// exampleStore has the files of one source, or all if no prefix separates them.
+// exampleStore has the files of one source, or all if none has the prefix.
 func exampleStore(t testing.TB, prefix string, files, links map[string]string) tree.Store {
 	t.Helper()
 	own := map[string]string{}

@@ -144,7 +144,7 @@ func TestTooManyEndpoints(t *testing.T) {
 	}
 }
 
-// TestReads shows which reads make a backend dirty.
+// TestReads checks what a backend reads: a change of it makes the backend dirty.
 func TestReads(t *testing.T) {
 	service, slice := snapshot.Ref{Kind: snapshot.Service, Namespace: "shop", Name: "cart"}, snapshot.Ref{Kind: snapshot.EndpointSlice, Namespace: "shop", Name: "cart"}
 	for name, test := range map[string]struct {

@@ -200,7 +200,7 @@ func firstDifference(a, b string) string {
 	return a[from:min(len(a), at+300)] + "\n" + b[from:min(len(b), at+300)]
 }
 
-// noteWants follows what is wanted. Each result must change it.
+// noteWants follows what is wanted. An object becomes wanted or unwanted only once.
 func noteWants(t *testing.T, followed *engine.Engine, wants map[snapshot.Ref]struct{}, result *engine.Result) {
 	t.Helper()
 	for _, ref := range result.Wanted {
