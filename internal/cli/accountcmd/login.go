@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"connectrpc.com/connect"
 	"github.com/spf13/cobra"
 
 	"slipway.dev/slipway/internal/cli/apiclient"
@@ -256,7 +257,7 @@ func (s *session) enter(ctx context.Context, prompter *prompt.Prompter, email st
 	if err != nil || !user.GetMustChangePassword() {
 		return err
 	}
-	_, _ = fmt.Fprintln(prompter.Out, "This password is good for one sign-in. Choose another.")
+	_, _ = fmt.Fprintln(prompter.Out, "This is a one-time password: choose your own. Until then it stays valid.")
 	chosen, err := prompter.ChooseTwice("New password: ")
 	if err != nil {
 		return err
@@ -277,7 +278,7 @@ func (s *session) enter(ctx context.Context, prompter *prompt.Prompter, email st
 // and keeps the CSRF token of the new session, which all later requests of the
 // session carry.
 func (s *session) present(ctx context.Context, prompter *prompt.Prompter, email string, password secret.Text) (*platformv1.User, error) {
-	response, err := apiclient.Call(ctx, s.Client, s.Auth().SignIn, &platformv1.SignInRequest{Email: email, Password: password.Reveal()})
+	response, err := s.signIn(ctx, &platformv1.SignInRequest{Email: email, Password: password.Reveal()})
 	if err != nil {
 		return nil, err
 	}
@@ -293,6 +294,23 @@ func (s *session) present(ctx context.Context, prompter *prompt.Prompter, email 
 	}
 	*s.csrf = secret.New(response.GetCsrfToken())
 	return response.GetUser(), nil
+}
+
+// signIn sends email and password. The error of a wrong password names who can
+// reset a lost one: the first admin may be the only one.
+func (s *session) signIn(ctx context.Context, given *platformv1.SignInRequest) (*platformv1.SignInResponse, error) {
+	bounded, cancel := context.WithTimeout(ctx, apiclient.RequestTimeout)
+	defer cancel()
+	response, err := s.Auth().SignIn(bounded, connect.NewRequest(given))
+	if err == nil {
+		return response.Msg, nil
+	}
+	explained := s.Explain(ctx, err)
+	if connect.IsWireError(err) && connect.CodeOf(err) == connect.CodeUnauthenticated {
+		explained = fmt.Errorf("%w; a lost password is reset by an admin of the account with slipway account users reset-password, or on the machine of the platform with slipway platform reset-password %s",
+			explained, printer.Printable(given.GetEmail()))
+	}
+	return nil, explained
 }
 
 // secondFactorCode prompts for the code of the second factor. A passkey needs a

@@ -67,6 +67,19 @@ func TestLogin(t *testing.T) {
 	w.Fails(t, "whoami", 1, "the platform does not accept the key")
 }
 
+// TestLoginInterrupted: a login that ends at the prompt for the new password
+// leaves the one-time password valid, with a note about it.
+func TestLoginInterrupted(t *testing.T) {
+	w := clitest.NewPlatformWorld(t)
+	for range 2 {
+		got := w.RunWith(t, w.OneTime+"\n", "login "+w.Url+" --email "+clitest.AdminEmail+" --password-stdin")
+		if got.Code != 1 || !strings.Contains(got.Stderr, "Until then it stays valid") || !strings.Contains(got.Stderr, "standard input ended before the password") {
+			t.Fatalf("an interrupted login: %+v", got)
+		}
+	}
+	w.Login(t)
+}
+
 // TestLoginWithKey: a key that was made elsewhere is checked, kept, and not revoked
 // by logout.
 func TestLoginWithKey(t *testing.T) {
@@ -91,7 +104,7 @@ func TestLoginWithKey(t *testing.T) {
 	if got := w.RunWith(t, "slw_wrong_key", "login "+w.Url+" --api-key-file -"); got.Code != 1 || strings.Contains(got.Stderr, "slw_wrong_key") {
 		t.Errorf("a wrong key: %+v", got)
 	}
-	if got := w.RunWith(t, "wrong\n", "login "+w.Url+" --email "+clitest.AdminEmail+" --password-stdin"); got.Code != 1 {
+	if got := w.RunWith(t, "wrong\n", "login "+w.Url+" --email "+clitest.AdminEmail+" --password-stdin"); got.Code != 1 || !strings.Contains(got.Stderr, "slipway platform reset-password "+clitest.AdminEmail) {
 		t.Errorf("a wrong password: %+v", got)
 	}
 }

@@ -75,6 +75,10 @@ func (c *Client) Explain(ctx context.Context, err error) error {
 	}
 	switch connectErr.Code() {
 	case connect.CodeUnauthenticated:
+		// A login sends no key, and to run it again is no help.
+		if c.Key.IsZero() {
+			return errors.New(message)
+		}
 		if c.Name == "" {
 			return fmt.Errorf("the platform does not accept the key: check the key in %s (%s)", KeyVariable, message)
 		}

@@ -100,8 +100,7 @@ func (s authService) checkPassword(ctx context.Context, email string, password s
 		return store.User{}, "", withAuditUser(user, err)
 	}
 	defer done()
-	stored := parseStored(user.PasswordHash)
-	ok, err := s.passwords.check(ctx, stored.hash, password)
+	ok, err := s.passwords.check(ctx, passwordHash(user.PasswordHash), password)
 	switch {
 	case err != nil:
 		return store.User{}, "", err
@@ -109,13 +108,11 @@ func (s authService) checkPassword(ctx context.Context, email string, password s
 		return store.User{}, "", errors.Join(withAuditUser(user, errSignIn()), attempt.failed(ctx))
 	case user.Disabled:
 		return store.User{}, "", withAuditUser(user, errDisabled())
-	case user.MustChangePassword && stored.expired(s.now()):
-		return store.User{}, "", withAuditUser(user, unauthenticated("the one-time password was used before; request a new one from an admin of the account"))
 	}
 	if err := attempt.succeeded(ctx); err != nil {
 		return store.User{}, "", err
 	}
-	renewed, err = s.renewedHash(ctx, user, stored, password)
+	renewed, err = s.renewedHash(ctx, user, password)
 	return user, renewed, err
 }
 
@@ -127,17 +124,13 @@ func withAuditUser(user store.User, err error) error {
 	return err
 }
 
-// renewedHash marks a one-time password as used, and upgrades a weak hash:
-// the plain password is only available now.
-func (s authService) renewedHash(ctx context.Context, user store.User, stored storedPassword, password secret.Text) (string, error) {
-	if user.MustChangePassword && stored.spent.IsZero() {
-		stored.spent = s.now()
-	}
-	parsed, err := parseHash(stored.hash)
+// renewedHash upgrades a weak hash: the plain password is only available now.
+func (s authService) renewedHash(ctx context.Context, user store.User, password secret.Text) (string, error) {
+	parsed, err := parseHash(passwordHash(user.PasswordHash))
 	if err == nil && parsed.weak() {
-		stored.hash, err = s.passwords.hash(ctx, password)
+		return s.passwords.hash(ctx, password)
 	}
-	return stored.String(), err
+	return user.PasswordHash, err
 }
 
 // completeSignIn opens a session for an authenticated user and applies the
@@ -231,7 +224,7 @@ func (s authService) checkOwnPassword(ctx context.Context, caller Caller, passwo
 		return err
 	}
 	defer done()
-	ok, err := s.passwords.check(ctx, parseStored(caller.User.PasswordHash).hash, password)
+	ok, err := s.passwords.check(ctx, passwordHash(caller.User.PasswordHash), password)
 	if err != nil {
 		return err
 	}

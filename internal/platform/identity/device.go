@@ -51,7 +51,7 @@ func deviceID(value string, user store.User, now time.Time) string {
 // password hash, whose salt is secret and random: replicas share it, cookies
 // of other users do not fit, and a new password ends all cookies of the user.
 func deviceMAC(user store.User, head []byte) []byte {
-	mac := hmac.New(sha256.New, []byte(parseStored(user.PasswordHash).hash))
+	mac := hmac.New(sha256.New, []byte(passwordHash(user.PasswordHash)))
 	mac.Write([]byte("slipway device\n" + user.ID + "\n"))
 	mac.Write(head)
 	return mac.Sum(nil)

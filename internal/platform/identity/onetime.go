@@ -2,23 +2,14 @@ package identity
 
 import (
 	"crypto/rand"
-	"strconv"
 	"strings"
-	"time"
 
 	"slipway.dev/slipway/internal/secret"
 )
 
-// onceGrace is how long a one-time password stays valid after its first use:
-// the response may be lost or the window closed. After that an admin must
-// reset it.
-const onceGrace = 10 * time.Minute
-
-// spentPrefix marks the hash of a used one-time password, with the time of
-// use: spent@1700000000$argon2id$…
-const spentPrefix = "spent@"
-
-// oneTimePassword returns 26 random characters (130 bits) in readable groups.
+// oneTimePassword returns 26 random characters (130 bits) in readable groups. It
+// is for choosing a password and nothing else, and valid until that is done: a
+// sign-in that is interrupted must not lock the first admin out.
 func oneTimePassword() secret.Text {
 	text := strings.ToLower(rand.Text())
 	var groups []string
@@ -29,38 +20,12 @@ func oneTimePassword() secret.Text {
 	return secret.New(strings.Join(groups, "-"))
 }
 
-// storedPassword is the decoded PasswordHash of a user.
-type storedPassword struct {
-	hash string
-	// spent is the first use of a one-time password; zero if unused.
-	spent time.Time
-}
-
-// parseStored decodes a PasswordHash. An invalid one decodes to an empty
-// hash, which no password matches.
-func parseStored(text string) storedPassword {
-	rest, ok := strings.CutPrefix(text, spentPrefix)
-	if !ok {
-		return storedPassword{hash: text}
+// passwordHash returns the hash in the PasswordHash of a user. Earlier versions
+// marked that of a used one-time password, which was void after ten minutes:
+// spent@1700000000$argon2id$…. It is valid until the user has another.
+func passwordHash(stored string) string {
+	if rest, marked := strings.CutPrefix(stored, "spent@"); marked {
+		return strings.TrimLeft(rest, "0123456789")
 	}
-	// The hash itself starts with a dollar sign, which Cut removed.
-	at, hash, ok := strings.Cut(rest, "$")
-	seconds, err := strconv.ParseInt(at, 10, 64)
-	if !ok || err != nil {
-		return storedPassword{}
-	}
-	return storedPassword{hash: "$" + hash, spent: time.Unix(seconds, 0)}
-}
-
-// String encodes the password for the store.
-func (p storedPassword) String() string {
-	if p.spent.IsZero() {
-		return p.hash
-	}
-	return spentPrefix + strconv.FormatInt(p.spent.Unix(), 10) + p.hash
-}
-
-// expired reports whether a one-time password is no longer valid.
-func (p storedPassword) expired(now time.Time) bool {
-	return !p.spent.IsZero() && now.Sub(p.spent) > onceGrace
+	return stored
 }

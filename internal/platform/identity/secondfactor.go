@@ -42,7 +42,7 @@ type pendingSignIn struct {
 // fingerprint identifies a password hash in a ticket: a new password ends the
 // tickets of the old one.
 func fingerprint(hash string) []byte {
-	sum := sha256.Sum256([]byte("slipway sign-in\n" + parseStored(hash).hash))
+	sum := sha256.Sum256([]byte("slipway sign-in\n" + passwordHash(hash)))
 	return sum[:]
 }
 
