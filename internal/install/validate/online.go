@@ -169,10 +169,13 @@ func (i *inspection) probePlatform(ctx context.Context) *GitSettings {
 	}
 	i.checkCaller(caller, tokenKey)
 	i.checkName(ctx, link, caller)
+	// They are for the check of the Git token alone.
+	if i.git.IsZero() {
+		return nil
+	}
 	settings, err := i.options.World.GitSettings(ctx, link)
-	// Settings that the key may not read leave the Git token unchecked, which
-	// is no error.
 	if err != nil {
+		i.settingsError = err
 		return nil
 	}
 	return &settings
@@ -261,6 +264,10 @@ func (i *inspection) probeGit(ctx context.Context, settings *GitSettings) {
 		key = values.KeyGitRefName
 	}
 	requested := i.gitSettings(settings)
+	if requested.Provider == "" && i.settingsError != nil {
+		i.warn(CodeGitUnverified, key, "the Git token is not checked, because the Git settings of the account cannot be read: "+i.settingsError.Error(), "set "+values.KeyGitURL+", or check the token after the installation: slipway integration git status")
+		return
+	}
 	if requested.Provider == "" {
 		i.note(CodeGitUnverified, key, "the Git provider is not known yet: the token is checked when the account has Git settings, or with "+values.KeyGitURL)
 		return

@@ -194,7 +194,8 @@ func TestGitToken(t *testing.T) {
 		{"P24 it ends soon", with(soon.Value), "warning GitTokenExpires" + key, "make a new one"},
 		{"P22 not known", with("ghp_other"), "error GitTokenRefused" + key, "scopes"},
 		{"P26 not trusted", strings.TrimPrefix(with(good.Value), authorities), "error GitUnreachable" + key, "agent.repositories.certificates"},
-		{"a key that may not read settings", strings.Replace(with(good.Value), "ADMIN", "REGISTER", 1), "info GitUnverified" + key, "not known yet"},
+		{"good, with a key for registering", strings.Replace(with(good.Value), "ADMIN", "REGISTER", 1), "", ""},
+		{"P23 with a key for registering", strings.Replace(with(weak.Value), "ADMIN", "REGISTER", 1), "error GitScopeMissing" + key, "admin:repo_hook"},
 	} {
 		report := w.run(t, namespace, tt.text)
 		if told(report) != tt.want || tt.says != "" && !strings.Contains(report.Findings[0].String(), tt.says) {
@@ -202,6 +203,14 @@ func TestGitToken(t *testing.T) {
 		}
 		if strings.Contains(fmt.Sprintf("%+v", report), "7f3a") {
 			t.Errorf("%s: the report has the token: %+v", tt.name, report)
+		}
+	}
+	// A check leaves no denials in the audit log.
+	entries, err := platformv1connect.NewAuditServiceClient(http.DefaultClient, w.url).ListEntries(t.Context(), authorised(w, &platformv1.ListEntriesRequest{}))
+	must.Do(t, err)
+	for _, entry := range entries.Msg.GetEntries() {
+		if entry.GetOutcome() == "denied" {
+			t.Errorf("the audit log has %v", entry)
 		}
 	}
 	if writes := provider.Writes(); len(writes) > 0 {

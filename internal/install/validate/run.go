@@ -43,6 +43,8 @@ type inspection struct {
 	authorities []byte
 	// held is the credential of the runtime in the namespace.
 	held *Membership
+	// settingsError is why the Git settings of the account are not known.
+	settingsError error
 }
 
 // Run validates values and returns the report. There is no error: a cluster or

@@ -168,7 +168,7 @@ func scoped(key *store.Key, rule permission.Rule) bool {
 	case hasScope(key, ScopeRead) && rule.Read:
 		return true
 	case hasScope(key, ScopeRuntimeRegister):
-		return rule.Permission == permission.RegisterRuntime || rule.Permission == permission.Self
+		return rule.Permission == permission.RegisterRuntime || rule.Permission == permission.Self || rule.Registering
 	}
 	return false
 }

@@ -57,7 +57,8 @@ RuntimeService/UpdateRuntime         401        403        403        403       
 RuntimeService/DeleteRuntime         401        403        403        403        yes        403        403        403        403        403        401        403
 RuntimeService/UninstallRuntime      401        403        403        403        yes        403        403        403        403        403        401        403
 RuntimeService/RevokeCredentials     401        403        403        403        yes        403        403        403        403        403        401        403
-GitService/GetGitSettings            401        403        yes        yes        yes        403        yes        403        yes        403        401        403
+GitService/GetGitSettings            401        403        yes        yes        yes        403        yes        yes        yes        yes        401        403
+GitService/GetTokenHelp              401        yes        yes        yes        yes        403        yes        403        yes        403        401        403
 GitService/SetGitSettings            401        403        403        403        yes        403        403        403        403        403        401        403
 GitService/ResetGitSettings          401        403        403        403        yes        403        403        403        403        403        401        403
 ApplicationService/ListApplications  401        yes        yes        yes        yes        403        yes        403        yes        403        401        403

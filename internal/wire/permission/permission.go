@@ -98,9 +98,13 @@ const (
 	Action   Verb = "action"
 	Logs     Verb = "logs"
 	Delete   Verb = "delete"
+	// Create and Update are for Git Sources, which are Applications of their
+	// project: the API changes no other spec.
+	Create Verb = "create"
+	Update Verb = "update"
 )
 
-// Verbs returns all verbs.
+// Verbs returns what is done with an Application that exists, all but Update.
 func Verbs() []Verb { return []Verb{Get, Sync, Override, Rollback, Action, Logs, Delete} }
 
 // Policy returns the resource and the action that policies have for a verb.
@@ -124,7 +128,7 @@ func (v Verb) Rule() Rule {
 		rule.Permission = View
 	case Sync, Override, Rollback, Action, Logs:
 		rule.Permission = Operate
-	case Delete:
+	case Create, Update, Delete:
 		rule.Permission = Admin
 	}
 	return rule
@@ -138,6 +142,10 @@ type Rule struct {
 	// Read is set when the procedure has no side effects: read-only keys may
 	// call it, and it is not audited.
 	Read bool
+	// Registering is set when an installation needs the procedure before the
+	// runtime registers: keys that are limited to that may call it as well, if
+	// their user may.
+	Registering bool
 	// Quiet is set when the procedure is called so often, with so little
 	// effect, that auditing it would flood the audit log.
 	Quiet bool

@@ -114,9 +114,12 @@ func platformServices() []service {
 			"RevokeCredentials": change(Admin),
 		}},
 		{v1 + "GitService", map[string]Rule{
-			"GetGitSettings":   read(View),
+			// An installation checks the Git token with the provider that the
+			// account has.
+			"GetGitSettings":   {Permission: View, Read: true, Registering: true},
 			"SetGitSettings":   change(Admin),
 			"ResetGitSettings": change(Admin),
+			"GetTokenHelp":     read(SignedIn),
 		}},
 		{v1 + "ApplicationService", map[string]Rule{
 			"ListApplications":  Get.Rule(),
@@ -167,32 +170,33 @@ func runtimeServices() []service {
 			// cluster.
 			"Preflight": read(Admin),
 		}},
-		// A Git Source determines what is deployed, so it is a setting of the
-		// runtime.
+		// A Git Source is an Application of its project. The service decides by
+		// the rights there, and confines other users than admins to the project.
 		{v1 + "GitSourceService", map[string]Rule{
-			"ListGitSources":  read(View),
-			"CreateGitSource": change(Admin),
-			"EditGitSource":   change(Admin),
-			"DeleteGitSource": change(Admin),
+			"ListGitSources":  Get.Rule(),
+			"CreateGitSource": Create.Rule(),
+			"EditGitSource":   Update.Rule(),
+			"DeleteGitSource": Delete.Rule(),
 		}},
 		{v1 + "ClusterService", map[string]Rule{
 			"ListClusters":  read(View),
 			"AddCluster":    change(Admin),
 			"RemoveCluster": change(Admin),
 		}},
-		// Register and OAuth store the token of the calling user. OAuth for the
-		// runtime's own token is limited to admins by the service.
+		// Register and OAuth store the token of the calling user, who needs it to
+		// write to Git. OAuth for the runtime's own token is limited to admins by
+		// the service, which also shows users only their own token.
 		{v1 + "IntegrationService", map[string]Rule{
-			"ListIntegrations":      read(View),
+			"ListIntegrations":      read(SignedIn),
 			"AddIntegration":        change(Admin),
 			"EditIntegration":       change(Admin),
 			"RemoveIntegration":     change(Admin),
-			"Register":              change(Operate),
-			"Deregister":            change(Operate),
+			"Register":              change(SignedIn),
+			"Deregister":            change(SignedIn),
 			"SetRuntimeCredentials": change(Admin),
 			"GetRuntimeCredentials": read(Admin),
-			"BeginOAuth":            change(Operate),
-			"FinishOAuth":           change(Operate),
+			"BeginOAuth":            change(SignedIn),
+			"FinishOAuth":           change(SignedIn),
 		}},
 		// Traffic follows from Ingresses of Applications, which viewers can see.
 		{v1 + "TrafficService", map[string]Rule{
