@@ -2,6 +2,7 @@ package gitprovider_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"slipway.dev/slipway/internal/gitprovider"
@@ -20,10 +21,14 @@ var documentedScopes = map[gitprovider.Kind]map[gitprovider.Purpose][]string{
 	},
 }
 
-// R69, R70: a token that follows the documentation passes the check.
+// R69, R70: a token that follows the documentation passes the check, and the help
+// is what the documentation has.
 func TestHelpIsWhatTheCheckWants(t *testing.T) {
 	for kind, scopes := range documentedScopes {
 		for purpose, needs := range scopes {
+			if help := gitprovider.HelpFor(kind, "", purpose).Needs; !slices.Equal(slices.Sorted(slices.Values(help)), slices.Sorted(slices.Values(needs))) {
+				t.Errorf("%s %s: the help has %q, and the documentation %q", kind, purpose, help, needs)
+			}
 			token := admin(kind)
 			token.Scopes = needs
 			server := start(t, kind, token)
@@ -46,5 +51,20 @@ func TestHelpIsWhatTheCheckWants(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// The pages are those of the user's own server.
+func TestHelpPages(t *testing.T) {
+	for kind, host := range map[gitprovider.Kind]string{
+		gitprovider.GitHub: "https://github.example.com/", gitprovider.GitLab: "https://gitlab.example.com/", gitprovider.BitbucketServer: "https://bitbucket.example.com/",
+	} {
+		help := gitprovider.HelpFor(kind, host, gitprovider.RuntimeToken)
+		if !strings.HasPrefix(help.Page, host) || !strings.HasPrefix(help.SSHKeys, host) || len(help.Needs) == 0 {
+			t.Errorf("%s: %+v", kind, help)
+		}
+	}
+	if help := gitprovider.HelpFor(gitprovider.GitHub, "", gitprovider.UserToken); !slices.Contains(help.FineGrained, "Contents: Read and write") || slices.Contains(help.FineGrained, "Webhooks: Read and write") {
+		t.Errorf("a user's fine-grained token: %q", help.FineGrained)
 	}
 }

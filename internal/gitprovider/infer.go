@@ -169,6 +169,16 @@ func webServer(kind Kind, apiURL string) string {
 	return apiURL
 }
 
+// OnServer rejects a repository that is not on the server of an API: a token
+// for the API must not be sent there.
+func OnServer(kind Kind, apiURL, repoURL string) error {
+	address, err := ParseAddress(repoURL)
+	if err != nil {
+		return err
+	}
+	return sameHost(kind, apiURL, address)
+}
+
 // sameHost rejects a repository on another server than the API's: its path
 // would name another repository there. The SSH host of a self-hosted server
 // may have any name.

@@ -125,8 +125,10 @@ func accountGitSetCommand(choice *apiclient.Choice) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "set --shared-repository URL",
 		Short: "Set the Git provider and the Shared Configuration Repository",
-		Long: `Sets them once for the account. For cloud providers, the provider and its API are
-inferred from the URL of the repository; a self-hosted server requires both.`,
+		Long: `Sets them once for the account. The provider and its API follow from the URL of the
+repository: the clouds and many self-hosted servers by their names, others by what the
+server responds to the platform, without a token. Give both for a server that the
+platform cannot reach. Prints where the tokens are created, and what they need.`,
 		Example: `  slipway account git set --shared-repository https://github.com/acme/shared.git
   slipway account git set --shared-repository 'https://git.acme.example/ops/shared.git/team?ref=main' --provider gitlab --api-url https://git.acme.example/api/v4`,
 		Args: cobra.NoArgs,
@@ -146,7 +148,16 @@ inferred from the URL of the repository; a self-hosted server requires both.`,
 		if err != nil {
 			return err
 		}
-		return showGitSettings(command, output, response.GetSettings())
+		if err := showGitSettings(command, output, response.GetSettings()); err != nil {
+			return err
+		}
+		help, err := apiclient.Call(command.Context(), client, client.Git().GetTokenHelp, &platformv1.GetTokenHelpRequest{})
+		if err != nil {
+			return err
+		}
+		apiclient.NoteTokenHelp(command, "Each runtime needs a token: slipway integration git set-runtime-token", help.GetRuntime())
+		apiclient.NoteTokenHelp(command, "Each user who changes Git through Slipway needs one: slipway integration git register", help.GetUser())
+		return nil
 	})
 	return command
 }

@@ -3,7 +3,9 @@ package accountcmd_test
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"strings"
 	"testing"
@@ -76,6 +78,37 @@ Validated: no runtime has reached it yet`)
 	if err := json.Unmarshal([]byte(w.Must(t, "account git get -o json")), &settings); err != nil || settings.Provider != "" {
 		t.Errorf("after the reset: %+v, %v", settings, err)
 	}
+}
+
+// TestAccountGitProbe: the platform probes a server whose name is inconclusive for
+// its provider, and the command shows where tokens are created and what they
+// need; without a response the provider is required. (R58, R69)
+func TestAccountGitProbe(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/api/v4/version" || r.Header.Get("Authorization") != "" {
+			http.NotFound(w, r)
+			return
+		}
+		w.WriteHeader(http.StatusUnauthorized)
+		_, _ = io.WriteString(w, `{"message":"401 Unauthorized"}`)
+	}))
+	defer server.Close()
+	w := clitest.NewPlatformWorld(t, "--outbound.allow=127.0.0.1")
+	w.Login(t)
+	w.Fails(t, "account git set --shared-repository https://127.0.0.1:1/acme/shared.git", 1, "set it to github, gitlab")
+	got := w.Run(t, "account git set --shared-repository "+server.URL+"/acme/shared.git")
+	if got.Code != 0 || !strings.Contains(got.Stdout, "gitlab") || !strings.Contains(got.Stdout, server.URL+"/api/v4") {
+		t.Fatalf("probing: %+v", got)
+	}
+	for _, part := range []string{"set-runtime-token. It is created at " + server.URL + "/-/user_settings/personal_access_tokens and needs api.", "register. It is created at", "needs read_api, write_repository."} {
+		if !strings.Contains(got.Stderr, part) {
+			t.Errorf("%q is missing in\n%s", part, got.Stderr)
+		}
+	}
+	// The platform does not connect to its own machine by default.
+	closed := clitest.NewPlatformWorld(t)
+	closed.Login(t)
+	closed.Fails(t, "account git set --shared-repository "+server.URL+"/acme/shared.git", 1, "set it to github, gitlab")
 }
 
 // TestKeys: the secret of a key is alone on standard output, lists have all pages,

@@ -13,6 +13,8 @@ import (
 	"slipway.dev/slipway/internal/cli/files"
 	"slipway.dev/slipway/internal/cli/printer"
 	"slipway.dev/slipway/internal/cli/prompt"
+	"slipway.dev/slipway/internal/secret"
+	"slipway.dev/slipway/internal/wire/platformv1"
 	"slipway.dev/slipway/internal/wire/runtimev1"
 )
 
@@ -189,6 +191,9 @@ func integrationRegisterCommand(choice *apiclient.Choice) *cobra.Command {
 	var username string
 	command := &cobra.Command{
 		Use: "register [NAME]", Short: "Register your own Git token with a runtime", Args: cobra.MaximumNArgs(1),
+		Long: `What you change in Git through the runtime, such as Git Sources, is then committed by
+you and pushed with this token. Without one you are the author, and the runtime commits
+and pushes with its own token. The runtime stores it encrypted in its cluster.`,
 		Example: `  slipway integration git register default --runtime prod --token-file token.txt
   pass show github | slipway integration git register default --runtime prod --token-file -`,
 	}
@@ -198,7 +203,7 @@ func integrationRegisterCommand(choice *apiclient.Choice) *cobra.Command {
 	command.RunE = apiclient.WithRuntime(choice, func(command *cobra.Command, client *apiclient.Client, runtime string, args []string) error {
 		// The token is read only after the platform and the runtime are
 		// resolved: the user does not type it for a command that fails anyway.
-		value, err := token.Read(command)
+		value, err := readToken(command, client, &token, "A token of yours", (*platformv1.GetTokenHelpResponse).GetUser)
 		if err != nil {
 			return err
 		}
@@ -225,6 +230,19 @@ func integrationDeregisterCommand(choice *apiclient.Choice) *cobra.Command {
 			return printer.Done(command, err, "Your token for the integration %s is forgotten.", name)
 		}),
 	}
+}
+
+// readToken reads a token. Before it prompts for one, it prints where that is
+// created at the provider of the account, and what it needs. Without a response of
+// the platform it prompts all the same.
+func readToken(command *cobra.Command, client *apiclient.Client, token *prompt.SecretFlags, what string, of func(*platformv1.GetTokenHelpResponse) *platformv1.TokenHelp) (secret.Text, error) {
+	if !token.Given() {
+		help, err := apiclient.Call(command.Context(), client, client.Git().GetTokenHelp, &platformv1.GetTokenHelpRequest{})
+		if err == nil {
+			apiclient.NoteTokenHelp(command, what, of(help))
+		}
+	}
+	return token.Read(command)
 }
 
 // printToken prints the state of a token, never the token itself.
@@ -260,7 +278,7 @@ func integrationTokenCommand(choice *apiclient.Choice) *cobra.Command {
 	flags.BoolVar(&wanted.SkipValidation, "skip-validation", false, "store the token even if a permission is missing or cannot be checked")
 	output := printer.NewOutput(command, printer.FormJSON, printer.FormYAML)
 	command.RunE = apiclient.WithRuntime(choice, func(command *cobra.Command, client *apiclient.Client, runtime string, _ []string) error {
-		value, err := token.Read(command)
+		value, err := readToken(command, client, &token, "A token of the runtime", (*platformv1.GetTokenHelpResponse).GetRuntime)
 		if err != nil {
 			return err
 		}

@@ -62,6 +62,9 @@ func (s *SecretFlags) Add(command *cobra.Command, flag, what string) {
 	command.Flags().StringVar(&s.value, flag, "", what+"; other users of the machine can see it: prefer --"+flag+"-file")
 }
 
+// Given reports whether a flag has the secret, so that Read does not prompt.
+func (s *SecretFlags) Given() bool { return s.value != "" || s.file != "" }
+
 // Read returns the secret from the flags, or prompts for it on a terminal.
 // Without both it is a usage error.
 func (s *SecretFlags) Read(command *cobra.Command) (secret.Text, error) {

@@ -27,6 +27,7 @@ import (
 
 	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/observe"
+	"slipway.dev/slipway/internal/outbound"
 	"slipway.dev/slipway/internal/platform/apprights"
 	"slipway.dev/slipway/internal/platform/identity"
 	"slipway.dev/slipway/internal/platform/signing"
@@ -64,6 +65,9 @@ type Options struct {
 	// Policies decides which applications callers see; nil for their roles
 	// alone.
 	Policies *apprights.Policies
+	// Outbound decides which Git servers are connected to when users name them;
+	// nil allows all.
+	Outbound *outbound.Policy
 	// Version is the platform's version. Runtimes with an older release are
 	// offered an update.
 	Version string

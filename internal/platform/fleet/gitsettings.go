@@ -38,7 +38,7 @@ func (g gitService) SetGitSettings(ctx context.Context, request *connect.Request
 	if err != nil {
 		return nil, err
 	}
-	fresh, err := completeSettings(request.Msg.GetSettings())
+	fresh, err := g.completeSettings(ctx, request.Msg.GetSettings())
 	if err != nil {
 		return nil, err
 	}
@@ -98,9 +98,41 @@ func settingsMessage(settings store.GitSettings) *platformv1.GitSettings {
 	}
 }
 
+// GetTokenHelp describes the tokens of a provider, or of that of the account.
+func (g gitService) GetTokenHelp(ctx context.Context, request *connect.Request[platformv1.GetTokenHelpRequest]) (*connect.Response[platformv1.GetTokenHelpResponse], error) {
+	provider, api := request.Msg.GetProvider(), request.Msg.GetApiUrl()
+	if provider == "" {
+		accountID, err := account(ctx)
+		if err != nil {
+			return nil, err
+		}
+		settings, err := g.store.GitSettings(ctx, accountID)
+		if errors.Is(err, store.ErrNotFound) {
+			return connect.NewResponse(&platformv1.GetTokenHelpResponse{}), nil
+		}
+		if err != nil {
+			return nil, g.apiError(err)
+		}
+		provider, api = settings.Provider, settings.APIURL
+	}
+	kind, err := gitprovider.ParseKind(provider)
+	if err != nil {
+		return nil, invalid("%w", err)
+	}
+	return connect.NewResponse(&platformv1.GetTokenHelpResponse{
+		Runtime: helpMessage(gitprovider.HelpFor(kind, api, gitprovider.RuntimeToken)), User: helpMessage(gitprovider.HelpFor(kind, api, gitprovider.UserToken)),
+	}), nil
+}
+
+// helpMessage converts the help to its API message.
+func helpMessage(help gitprovider.TokenHelp) *platformv1.TokenHelp {
+	return &platformv1.TokenHelp{Page: help.Page, Needs: help.Needs, FineGrained: help.FineGrained, Username: help.Username, SshKeys: help.SSHKeys}
+}
+
 // completeSettings validates the settings and derives provider and API URL
-// from the repository URL where they are not given (R57, R58, R59).
-func completeSettings(given *platformv1.GitSettings) (store.GitSettings, error) {
+// from the repository URL where they are not given (R57, R58, R59). A server
+// whose name is inconclusive is probed.
+func (g gitService) completeSettings(ctx context.Context, given *platformv1.GitSettings) (store.GitSettings, error) {
 	shared, err := wire.ParseSharedRepository(given.GetSharedRepository())
 	if err != nil {
 		return store.GitSettings{}, invalid("%w", err)
@@ -114,7 +146,11 @@ func completeSettings(given *platformv1.GitSettings) (store.GitSettings, error) 
 		}
 		api = ""
 	} else if !known {
-		return store.GitSettings{}, invalid("the Git provider cannot be inferred from the repository URL: set it to github, gitlab, bitbucket, bitbucket-server, or git for another server")
+		// The platform may be in another network than the runtimes, so that a
+		// server that it cannot reach is no reason to refuse a given provider.
+		if kind, api, err = gitprovider.Probe(ctx, shared.RepoURL, g.options.Outbound, nil); err != nil {
+			return store.GitSettings{}, invalid("the Git provider cannot be inferred from the repository URL, and the platform could not find it out (%w): set it to github, gitlab, bitbucket or bitbucket-server, with its API URL, or to git for another server", err)
+		}
 	}
 	if len(given.GetApiUrl()) > maxField {
 		return store.GitSettings{}, invalid("the API URL has %d characters; at most %d are possible", len(given.GetApiUrl()), maxField)

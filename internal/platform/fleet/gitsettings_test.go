@@ -44,7 +44,7 @@ func TestGitSettingsAreCompleted(t *testing.T) {
 		part     string
 	}{
 		"none":        {nil, "no URL"},
-		"unknown":     {&platformv1.GitSettings{SharedRepository: "https://code.example.com/acme/config.git"}, "cannot be inferred"},
+		"unknown":     {&platformv1.GitSettings{SharedRepository: "https://127.0.0.1:1/acme/config.git"}, "set it to github"},
 		"no provider": {&platformv1.GitSettings{SharedRepository: "https://github.com/acme/config.git", Provider: "svn"}, ""},
 		"credentials": {&platformv1.GitSettings{SharedRepository: "https://token@github.com/acme/config.git"}, "credentials"},
 		"API":         {&platformv1.GitSettings{SharedRepository: "https://github.com/acme/config.git", Provider: "github", ApiUrl: "ftp://x"}, ""},

@@ -226,7 +226,7 @@ func (p *platform) build(ctx context.Context) (err error) {
 	p.fleet, err = fleet.New(fleet.Options{
 		Policies: policies,
 		Store:    p.store, Signer: p.signer, TunnelDomain: p.tunnelAuthority(), TunnelURLs: p.hub.TunnelURLs,
-		Values: p.Values, Stopping: p.stopping, Log: p.Log, Version: p.Version, Metrics: fleet.NewMetrics(p.Metrics.For("fleet")),
+		Values: p.Values, Outbound: p.Outbound, Stopping: p.stopping, Log: p.Log, Version: p.Version, Metrics: fleet.NewMetrics(p.Metrics.For("fleet")),
 	})
 	if err != nil {
 		return err

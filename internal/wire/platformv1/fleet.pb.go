@@ -2307,6 +2307,194 @@ func (x *SetGitSettingsResponse) GetSettings() *GitSettings {
 	return nil
 }
 
+type GetTokenHelpRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Empty for the provider and the API of the account.
+	Provider      string `protobuf:"bytes,1,opt,name=provider,proto3" json:"provider,omitempty"`
+	ApiUrl        string `protobuf:"bytes,2,opt,name=api_url,json=apiUrl,proto3" json:"api_url,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetTokenHelpRequest) Reset() {
+	*x = GetTokenHelpRequest{}
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[31]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetTokenHelpRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetTokenHelpRequest) ProtoMessage() {}
+
+func (x *GetTokenHelpRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[31]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetTokenHelpRequest.ProtoReflect.Descriptor instead.
+func (*GetTokenHelpRequest) Descriptor() ([]byte, []int) {
+	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{31}
+}
+
+func (x *GetTokenHelpRequest) GetProvider() string {
+	if x != nil {
+		return x.Provider
+	}
+	return ""
+}
+
+func (x *GetTokenHelpRequest) GetApiUrl() string {
+	if x != nil {
+		return x.ApiUrl
+	}
+	return ""
+}
+
+type GetTokenHelpResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// For the token of a runtime, and for that of a user; empty without a provider.
+	Runtime       *TokenHelp `protobuf:"bytes,1,opt,name=runtime,proto3" json:"runtime,omitempty"`
+	User          *TokenHelp `protobuf:"bytes,2,opt,name=user,proto3" json:"user,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetTokenHelpResponse) Reset() {
+	*x = GetTokenHelpResponse{}
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[32]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetTokenHelpResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetTokenHelpResponse) ProtoMessage() {}
+
+func (x *GetTokenHelpResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[32]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetTokenHelpResponse.ProtoReflect.Descriptor instead.
+func (*GetTokenHelpResponse) Descriptor() ([]byte, []int) {
+	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{32}
+}
+
+func (x *GetTokenHelpResponse) GetRuntime() *TokenHelp {
+	if x != nil {
+		return x.Runtime
+	}
+	return nil
+}
+
+func (x *GetTokenHelpResponse) GetUser() *TokenHelp {
+	if x != nil {
+		return x.User
+	}
+	return nil
+}
+
+// TokenHelp is how a token is created.
+type TokenHelp struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The page where tokens are created.
+	Page string `protobuf:"bytes,1,opt,name=page,proto3" json:"page,omitempty"`
+	// The scopes or permissions that it needs, as the page names them.
+	Needs []string `protobuf:"bytes,2,rep,name=needs,proto3" json:"needs,omitempty"`
+	// The permissions of a fine-grained token of GitHub.
+	FineGrained []string `protobuf:"bytes,3,rep,name=fine_grained,json=fineGrained,proto3" json:"fine_grained,omitempty"`
+	// The user name to give beside the token; empty if none is needed.
+	Username string `protobuf:"bytes,4,opt,name=username,proto3" json:"username,omitempty"`
+	// The page where public SSH keys are added.
+	SshKeys       string `protobuf:"bytes,5,opt,name=ssh_keys,json=sshKeys,proto3" json:"ssh_keys,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TokenHelp) Reset() {
+	*x = TokenHelp{}
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[33]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TokenHelp) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TokenHelp) ProtoMessage() {}
+
+func (x *TokenHelp) ProtoReflect() protoreflect.Message {
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[33]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TokenHelp.ProtoReflect.Descriptor instead.
+func (*TokenHelp) Descriptor() ([]byte, []int) {
+	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{33}
+}
+
+func (x *TokenHelp) GetPage() string {
+	if x != nil {
+		return x.Page
+	}
+	return ""
+}
+
+func (x *TokenHelp) GetNeeds() []string {
+	if x != nil {
+		return x.Needs
+	}
+	return nil
+}
+
+func (x *TokenHelp) GetFineGrained() []string {
+	if x != nil {
+		return x.FineGrained
+	}
+	return nil
+}
+
+func (x *TokenHelp) GetUsername() string {
+	if x != nil {
+		return x.Username
+	}
+	return ""
+}
+
+func (x *TokenHelp) GetSshKeys() string {
+	if x != nil {
+		return x.SshKeys
+	}
+	return ""
+}
+
 type ResetGitSettingsRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -2315,7 +2503,7 @@ type ResetGitSettingsRequest struct {
 
 func (x *ResetGitSettingsRequest) Reset() {
 	*x = ResetGitSettingsRequest{}
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[31]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2327,7 +2515,7 @@ func (x *ResetGitSettingsRequest) String() string {
 func (*ResetGitSettingsRequest) ProtoMessage() {}
 
 func (x *ResetGitSettingsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[31]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2340,7 +2528,7 @@ func (x *ResetGitSettingsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetGitSettingsRequest.ProtoReflect.Descriptor instead.
 func (*ResetGitSettingsRequest) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{31}
+	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{34}
 }
 
 type ResetGitSettingsResponse struct {
@@ -2351,7 +2539,7 @@ type ResetGitSettingsResponse struct {
 
 func (x *ResetGitSettingsResponse) Reset() {
 	*x = ResetGitSettingsResponse{}
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[32]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2363,7 +2551,7 @@ func (x *ResetGitSettingsResponse) String() string {
 func (*ResetGitSettingsResponse) ProtoMessage() {}
 
 func (x *ResetGitSettingsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[32]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2376,7 +2564,7 @@ func (x *ResetGitSettingsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetGitSettingsResponse.ProtoReflect.Descriptor instead.
 func (*ResetGitSettingsResponse) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{32}
+	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{35}
 }
 
 type Application struct {
@@ -2419,7 +2607,7 @@ type Application struct {
 
 func (x *Application) Reset() {
 	*x = Application{}
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[33]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2431,7 +2619,7 @@ func (x *Application) String() string {
 func (*Application) ProtoMessage() {}
 
 func (x *Application) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[33]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2444,7 +2632,7 @@ func (x *Application) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Application.ProtoReflect.Descriptor instead.
 func (*Application) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{33}
+	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *Application) GetRuntime() string {
@@ -2648,7 +2836,7 @@ type ListApplicationsRequest struct {
 
 func (x *ListApplicationsRequest) Reset() {
 	*x = ListApplicationsRequest{}
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[34]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2660,7 +2848,7 @@ func (x *ListApplicationsRequest) String() string {
 func (*ListApplicationsRequest) ProtoMessage() {}
 
 func (x *ListApplicationsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[34]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2673,7 +2861,7 @@ func (x *ListApplicationsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListApplicationsRequest.ProtoReflect.Descriptor instead.
 func (*ListApplicationsRequest) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{34}
+	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *ListApplicationsRequest) GetRuntime() string {
@@ -2751,7 +2939,7 @@ type ListApplicationsResponse struct {
 
 func (x *ListApplicationsResponse) Reset() {
 	*x = ListApplicationsResponse{}
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[35]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2763,7 +2951,7 @@ func (x *ListApplicationsResponse) String() string {
 func (*ListApplicationsResponse) ProtoMessage() {}
 
 func (x *ListApplicationsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[35]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2776,7 +2964,7 @@ func (x *ListApplicationsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListApplicationsResponse.ProtoReflect.Descriptor instead.
 func (*ListApplicationsResponse) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{35}
+	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ListApplicationsResponse) GetApplications() []*Application {
@@ -2811,7 +2999,7 @@ type WatchApplicationsRequest struct {
 
 func (x *WatchApplicationsRequest) Reset() {
 	*x = WatchApplicationsRequest{}
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[36]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2823,7 +3011,7 @@ func (x *WatchApplicationsRequest) String() string {
 func (*WatchApplicationsRequest) ProtoMessage() {}
 
 func (x *WatchApplicationsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[36]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2836,7 +3024,7 @@ func (x *WatchApplicationsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchApplicationsRequest.ProtoReflect.Descriptor instead.
 func (*WatchApplicationsRequest) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{36}
+	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *WatchApplicationsRequest) GetRuntime() string {
@@ -2867,7 +3055,7 @@ type WatchApplicationsResponse struct {
 
 func (x *WatchApplicationsResponse) Reset() {
 	*x = WatchApplicationsResponse{}
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[37]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2879,7 +3067,7 @@ func (x *WatchApplicationsResponse) String() string {
 func (*WatchApplicationsResponse) ProtoMessage() {}
 
 func (x *WatchApplicationsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[37]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2892,7 +3080,7 @@ func (x *WatchApplicationsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchApplicationsResponse.ProtoReflect.Descriptor instead.
 func (*WatchApplicationsResponse) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{37}
+	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *WatchApplicationsResponse) GetApplication() *Application {
@@ -2938,7 +3126,7 @@ type CheckAccessRequest struct {
 
 func (x *CheckAccessRequest) Reset() {
 	*x = CheckAccessRequest{}
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[38]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2950,7 +3138,7 @@ func (x *CheckAccessRequest) String() string {
 func (*CheckAccessRequest) ProtoMessage() {}
 
 func (x *CheckAccessRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[38]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2963,7 +3151,7 @@ func (x *CheckAccessRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckAccessRequest.ProtoReflect.Descriptor instead.
 func (*CheckAccessRequest) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{38}
+	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *CheckAccessRequest) GetRuntime() string {
@@ -3013,7 +3201,7 @@ type CheckAccessResponse struct {
 
 func (x *CheckAccessResponse) Reset() {
 	*x = CheckAccessResponse{}
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[39]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3025,7 +3213,7 @@ func (x *CheckAccessResponse) String() string {
 func (*CheckAccessResponse) ProtoMessage() {}
 
 func (x *CheckAccessResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[39]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3038,7 +3226,7 @@ func (x *CheckAccessResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckAccessResponse.ProtoReflect.Descriptor instead.
 func (*CheckAccessResponse) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{39}
+	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *CheckAccessResponse) GetAllowed() bool {
@@ -3072,7 +3260,7 @@ type RenewCredentialRequest struct {
 
 func (x *RenewCredentialRequest) Reset() {
 	*x = RenewCredentialRequest{}
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[40]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3084,7 +3272,7 @@ func (x *RenewCredentialRequest) String() string {
 func (*RenewCredentialRequest) ProtoMessage() {}
 
 func (x *RenewCredentialRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[40]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3097,7 +3285,7 @@ func (x *RenewCredentialRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RenewCredentialRequest.ProtoReflect.Descriptor instead.
 func (*RenewCredentialRequest) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{40}
+	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *RenewCredentialRequest) GetRefreshToken() string {
@@ -3123,7 +3311,7 @@ type RenewCredentialResponse struct {
 
 func (x *RenewCredentialResponse) Reset() {
 	*x = RenewCredentialResponse{}
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[41]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3135,7 +3323,7 @@ func (x *RenewCredentialResponse) String() string {
 func (*RenewCredentialResponse) ProtoMessage() {}
 
 func (x *RenewCredentialResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[41]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3148,7 +3336,7 @@ func (x *RenewCredentialResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RenewCredentialResponse.ProtoReflect.Descriptor instead.
 func (*RenewCredentialResponse) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{41}
+	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *RenewCredentialResponse) GetCredential() *Credential {
@@ -3189,7 +3377,7 @@ type HeartbeatRequest struct {
 
 func (x *HeartbeatRequest) Reset() {
 	*x = HeartbeatRequest{}
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[42]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3201,7 +3389,7 @@ func (x *HeartbeatRequest) String() string {
 func (*HeartbeatRequest) ProtoMessage() {}
 
 func (x *HeartbeatRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[42]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3214,7 +3402,7 @@ func (x *HeartbeatRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeartbeatRequest.ProtoReflect.Descriptor instead.
 func (*HeartbeatRequest) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{42}
+	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *HeartbeatRequest) GetVersion() string {
@@ -3358,7 +3546,7 @@ type RightsPolicy struct {
 
 func (x *RightsPolicy) Reset() {
 	*x = RightsPolicy{}
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[43]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3370,7 +3558,7 @@ func (x *RightsPolicy) String() string {
 func (*RightsPolicy) ProtoMessage() {}
 
 func (x *RightsPolicy) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[43]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3383,7 +3571,7 @@ func (x *RightsPolicy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RightsPolicy.ProtoReflect.Descriptor instead.
 func (*RightsPolicy) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{43}
+	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *RightsPolicy) GetConfig() map[string]string {
@@ -3417,7 +3605,7 @@ type ProjectRights struct {
 
 func (x *ProjectRights) Reset() {
 	*x = ProjectRights{}
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[44]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3429,7 +3617,7 @@ func (x *ProjectRights) String() string {
 func (*ProjectRights) ProtoMessage() {}
 
 func (x *ProjectRights) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[44]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3442,7 +3630,7 @@ func (x *ProjectRights) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProjectRights.ProtoReflect.Descriptor instead.
 func (*ProjectRights) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{44}
+	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *ProjectRights) GetProject() string {
@@ -3470,7 +3658,7 @@ type ProjectRole struct {
 
 func (x *ProjectRole) Reset() {
 	*x = ProjectRole{}
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[45]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3482,7 +3670,7 @@ func (x *ProjectRole) String() string {
 func (*ProjectRole) ProtoMessage() {}
 
 func (x *ProjectRole) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[45]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3495,7 +3683,7 @@ func (x *ProjectRole) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProjectRole.ProtoReflect.Descriptor instead.
 func (*ProjectRole) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{45}
+	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *ProjectRole) GetName() string {
@@ -3537,7 +3725,7 @@ type HeartbeatResponse struct {
 
 func (x *HeartbeatResponse) Reset() {
 	*x = HeartbeatResponse{}
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[46]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3549,7 +3737,7 @@ func (x *HeartbeatResponse) String() string {
 func (*HeartbeatResponse) ProtoMessage() {}
 
 func (x *HeartbeatResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[46]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3562,7 +3750,7 @@ func (x *HeartbeatResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeartbeatResponse.ProtoReflect.Descriptor instead.
 func (*HeartbeatResponse) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{46}
+	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *HeartbeatResponse) GetNext() *durationpb.Duration {
@@ -3633,7 +3821,7 @@ type ReportRequest struct {
 
 func (x *ReportRequest) Reset() {
 	*x = ReportRequest{}
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[47]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3645,7 +3833,7 @@ func (x *ReportRequest) String() string {
 func (*ReportRequest) ProtoMessage() {}
 
 func (x *ReportRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[47]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3658,7 +3846,7 @@ func (x *ReportRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportRequest.ProtoReflect.Descriptor instead.
 func (*ReportRequest) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{47}
+	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *ReportRequest) GetStream() string {
@@ -3692,7 +3880,7 @@ type ReportEvent struct {
 
 func (x *ReportEvent) Reset() {
 	*x = ReportEvent{}
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[48]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3704,7 +3892,7 @@ func (x *ReportEvent) String() string {
 func (*ReportEvent) ProtoMessage() {}
 
 func (x *ReportEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[48]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3717,7 +3905,7 @@ func (x *ReportEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportEvent.ProtoReflect.Descriptor instead.
 func (*ReportEvent) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{48}
+	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *ReportEvent) GetNumber() int64 {
@@ -3820,7 +4008,7 @@ type ReportResponse struct {
 
 func (x *ReportResponse) Reset() {
 	*x = ReportResponse{}
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[49]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3832,7 +4020,7 @@ func (x *ReportResponse) String() string {
 func (*ReportResponse) ProtoMessage() {}
 
 func (x *ReportResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[49]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3845,7 +4033,7 @@ func (x *ReportResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportResponse.ProtoReflect.Descriptor instead.
 func (*ReportResponse) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{49}
+	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *ReportResponse) GetStored() int64 {
@@ -3870,7 +4058,7 @@ type UnregisterRequest struct {
 
 func (x *UnregisterRequest) Reset() {
 	*x = UnregisterRequest{}
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[50]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3882,7 +4070,7 @@ func (x *UnregisterRequest) String() string {
 func (*UnregisterRequest) ProtoMessage() {}
 
 func (x *UnregisterRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[50]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3895,7 +4083,7 @@ func (x *UnregisterRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnregisterRequest.ProtoReflect.Descriptor instead.
 func (*UnregisterRequest) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{50}
+	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{53}
 }
 
 type UnregisterResponse struct {
@@ -3906,7 +4094,7 @@ type UnregisterResponse struct {
 
 func (x *UnregisterResponse) Reset() {
 	*x = UnregisterResponse{}
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[51]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3918,7 +4106,7 @@ func (x *UnregisterResponse) String() string {
 func (*UnregisterResponse) ProtoMessage() {}
 
 func (x *UnregisterResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[51]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3931,7 +4119,7 @@ func (x *UnregisterResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnregisterResponse.ProtoReflect.Descriptor instead.
 func (*UnregisterResponse) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{51}
+	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{54}
 }
 
 var File_slipway_platform_v1_fleet_proto protoreflect.FileDescriptor
@@ -4095,7 +4283,19 @@ const file_slipway_platform_v1_fleet_proto_rawDesc = "" +
 	"\x15SetGitSettingsRequest\x12<\n" +
 	"\bsettings\x18\x01 \x01(\v2 .slipway.platform.v1.GitSettingsR\bsettings\"V\n" +
 	"\x16SetGitSettingsResponse\x12<\n" +
-	"\bsettings\x18\x01 \x01(\v2 .slipway.platform.v1.GitSettingsR\bsettings\"\x19\n" +
+	"\bsettings\x18\x01 \x01(\v2 .slipway.platform.v1.GitSettingsR\bsettings\"J\n" +
+	"\x13GetTokenHelpRequest\x12\x1a\n" +
+	"\bprovider\x18\x01 \x01(\tR\bprovider\x12\x17\n" +
+	"\aapi_url\x18\x02 \x01(\tR\x06apiUrl\"\x84\x01\n" +
+	"\x14GetTokenHelpResponse\x128\n" +
+	"\aruntime\x18\x01 \x01(\v2\x1e.slipway.platform.v1.TokenHelpR\aruntime\x122\n" +
+	"\x04user\x18\x02 \x01(\v2\x1e.slipway.platform.v1.TokenHelpR\x04user\"\x8f\x01\n" +
+	"\tTokenHelp\x12\x12\n" +
+	"\x04page\x18\x01 \x01(\tR\x04page\x12\x14\n" +
+	"\x05needs\x18\x02 \x03(\tR\x05needs\x12!\n" +
+	"\ffine_grained\x18\x03 \x03(\tR\vfineGrained\x12\x1a\n" +
+	"\busername\x18\x04 \x01(\tR\busername\x12\x19\n" +
+	"\bssh_keys\x18\x05 \x01(\tR\asshKeys\"\x19\n" +
 	"\x17ResetGitSettingsRequest\"\x1a\n" +
 	"\x18ResetGitSettingsResponse\"\xc7\a\n" +
 	"\vApplication\x12\x18\n" +
@@ -4281,12 +4481,13 @@ const file_slipway_platform_v1_fleet_proto_rawDesc = "" +
 	"\rDeleteRuntime\x12).slipway.platform.v1.DeleteRuntimeRequest\x1a*.slipway.platform.v1.DeleteRuntimeResponse\"\x00\x12q\n" +
 	"\x10UninstallRuntime\x12,.slipway.platform.v1.UninstallRuntimeRequest\x1a-.slipway.platform.v1.UninstallRuntimeResponse\"\x00\x12t\n" +
 	"\x11RevokeCredentials\x12-.slipway.platform.v1.RevokeCredentialsRequest\x1a..slipway.platform.v1.RevokeCredentialsResponse\"\x00\x12j\n" +
-	"\rWatchRuntimes\x12).slipway.platform.v1.WatchRuntimesRequest\x1a*.slipway.platform.v1.WatchRuntimesResponse\"\x000\x012\xd9\x02\n" +
+	"\rWatchRuntimes\x12).slipway.platform.v1.WatchRuntimesRequest\x1a*.slipway.platform.v1.WatchRuntimesResponse\"\x000\x012\xc0\x03\n" +
 	"\n" +
 	"GitService\x12k\n" +
 	"\x0eGetGitSettings\x12*.slipway.platform.v1.GetGitSettingsRequest\x1a+.slipway.platform.v1.GetGitSettingsResponse\"\x00\x12k\n" +
 	"\x0eSetGitSettings\x12*.slipway.platform.v1.SetGitSettingsRequest\x1a+.slipway.platform.v1.SetGitSettingsResponse\"\x00\x12q\n" +
-	"\x10ResetGitSettings\x12,.slipway.platform.v1.ResetGitSettingsRequest\x1a-.slipway.platform.v1.ResetGitSettingsResponse\"\x002\xe3\x02\n" +
+	"\x10ResetGitSettings\x12,.slipway.platform.v1.ResetGitSettingsRequest\x1a-.slipway.platform.v1.ResetGitSettingsResponse\"\x00\x12e\n" +
+	"\fGetTokenHelp\x12(.slipway.platform.v1.GetTokenHelpRequest\x1a).slipway.platform.v1.GetTokenHelpResponse\"\x002\xe3\x02\n" +
 	"\x12ApplicationService\x12q\n" +
 	"\x10ListApplications\x12,.slipway.platform.v1.ListApplicationsRequest\x1a-.slipway.platform.v1.ListApplicationsResponse\"\x00\x12v\n" +
 	"\x11WatchApplications\x12-.slipway.platform.v1.WatchApplicationsRequest\x1a..slipway.platform.v1.WatchApplicationsResponse\"\x000\x01\x12b\n" +
@@ -4311,7 +4512,7 @@ func file_slipway_platform_v1_fleet_proto_rawDescGZIP() []byte {
 }
 
 var file_slipway_platform_v1_fleet_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
-var file_slipway_platform_v1_fleet_proto_msgTypes = make([]protoimpl.MessageInfo, 54)
+var file_slipway_platform_v1_fleet_proto_msgTypes = make([]protoimpl.MessageInfo, 57)
 var file_slipway_platform_v1_fleet_proto_goTypes = []any{
 	(AccessMode)(0),                   // 0: slipway.platform.v1.AccessMode
 	(SyncStatus)(0),                   // 1: slipway.platform.v1.SyncStatus
@@ -4349,31 +4550,34 @@ var file_slipway_platform_v1_fleet_proto_goTypes = []any{
 	(*GetGitSettingsResponse)(nil),    // 33: slipway.platform.v1.GetGitSettingsResponse
 	(*SetGitSettingsRequest)(nil),     // 34: slipway.platform.v1.SetGitSettingsRequest
 	(*SetGitSettingsResponse)(nil),    // 35: slipway.platform.v1.SetGitSettingsResponse
-	(*ResetGitSettingsRequest)(nil),   // 36: slipway.platform.v1.ResetGitSettingsRequest
-	(*ResetGitSettingsResponse)(nil),  // 37: slipway.platform.v1.ResetGitSettingsResponse
-	(*Application)(nil),               // 38: slipway.platform.v1.Application
-	(*ListApplicationsRequest)(nil),   // 39: slipway.platform.v1.ListApplicationsRequest
-	(*ListApplicationsResponse)(nil),  // 40: slipway.platform.v1.ListApplicationsResponse
-	(*WatchApplicationsRequest)(nil),  // 41: slipway.platform.v1.WatchApplicationsRequest
-	(*WatchApplicationsResponse)(nil), // 42: slipway.platform.v1.WatchApplicationsResponse
-	(*CheckAccessRequest)(nil),        // 43: slipway.platform.v1.CheckAccessRequest
-	(*CheckAccessResponse)(nil),       // 44: slipway.platform.v1.CheckAccessResponse
-	(*RenewCredentialRequest)(nil),    // 45: slipway.platform.v1.RenewCredentialRequest
-	(*RenewCredentialResponse)(nil),   // 46: slipway.platform.v1.RenewCredentialResponse
-	(*HeartbeatRequest)(nil),          // 47: slipway.platform.v1.HeartbeatRequest
-	(*RightsPolicy)(nil),              // 48: slipway.platform.v1.RightsPolicy
-	(*ProjectRights)(nil),             // 49: slipway.platform.v1.ProjectRights
-	(*ProjectRole)(nil),               // 50: slipway.platform.v1.ProjectRole
-	(*HeartbeatResponse)(nil),         // 51: slipway.platform.v1.HeartbeatResponse
-	(*ReportRequest)(nil),             // 52: slipway.platform.v1.ReportRequest
-	(*ReportEvent)(nil),               // 53: slipway.platform.v1.ReportEvent
-	(*ReportResponse)(nil),            // 54: slipway.platform.v1.ReportResponse
-	(*UnregisterRequest)(nil),         // 55: slipway.platform.v1.UnregisterRequest
-	(*UnregisterResponse)(nil),        // 56: slipway.platform.v1.UnregisterResponse
-	nil,                               // 57: slipway.platform.v1.Application.LabelsEntry
-	nil,                               // 58: slipway.platform.v1.RightsPolicy.ConfigEntry
-	(*timestamppb.Timestamp)(nil),     // 59: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),       // 60: google.protobuf.Duration
+	(*GetTokenHelpRequest)(nil),       // 36: slipway.platform.v1.GetTokenHelpRequest
+	(*GetTokenHelpResponse)(nil),      // 37: slipway.platform.v1.GetTokenHelpResponse
+	(*TokenHelp)(nil),                 // 38: slipway.platform.v1.TokenHelp
+	(*ResetGitSettingsRequest)(nil),   // 39: slipway.platform.v1.ResetGitSettingsRequest
+	(*ResetGitSettingsResponse)(nil),  // 40: slipway.platform.v1.ResetGitSettingsResponse
+	(*Application)(nil),               // 41: slipway.platform.v1.Application
+	(*ListApplicationsRequest)(nil),   // 42: slipway.platform.v1.ListApplicationsRequest
+	(*ListApplicationsResponse)(nil),  // 43: slipway.platform.v1.ListApplicationsResponse
+	(*WatchApplicationsRequest)(nil),  // 44: slipway.platform.v1.WatchApplicationsRequest
+	(*WatchApplicationsResponse)(nil), // 45: slipway.platform.v1.WatchApplicationsResponse
+	(*CheckAccessRequest)(nil),        // 46: slipway.platform.v1.CheckAccessRequest
+	(*CheckAccessResponse)(nil),       // 47: slipway.platform.v1.CheckAccessResponse
+	(*RenewCredentialRequest)(nil),    // 48: slipway.platform.v1.RenewCredentialRequest
+	(*RenewCredentialResponse)(nil),   // 49: slipway.platform.v1.RenewCredentialResponse
+	(*HeartbeatRequest)(nil),          // 50: slipway.platform.v1.HeartbeatRequest
+	(*RightsPolicy)(nil),              // 51: slipway.platform.v1.RightsPolicy
+	(*ProjectRights)(nil),             // 52: slipway.platform.v1.ProjectRights
+	(*ProjectRole)(nil),               // 53: slipway.platform.v1.ProjectRole
+	(*HeartbeatResponse)(nil),         // 54: slipway.platform.v1.HeartbeatResponse
+	(*ReportRequest)(nil),             // 55: slipway.platform.v1.ReportRequest
+	(*ReportEvent)(nil),               // 56: slipway.platform.v1.ReportEvent
+	(*ReportResponse)(nil),            // 57: slipway.platform.v1.ReportResponse
+	(*UnregisterRequest)(nil),         // 58: slipway.platform.v1.UnregisterRequest
+	(*UnregisterResponse)(nil),        // 59: slipway.platform.v1.UnregisterResponse
+	nil,                               // 60: slipway.platform.v1.Application.LabelsEntry
+	nil,                               // 61: slipway.platform.v1.RightsPolicy.ConfigEntry
+	(*timestamppb.Timestamp)(nil),     // 62: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),       // 63: google.protobuf.Duration
 }
 var file_slipway_platform_v1_fleet_proto_depIdxs = []int32{
 	2,  // 0: slipway.platform.v1.Component.health:type_name -> slipway.platform.v1.HealthStatus
@@ -4381,8 +4585,8 @@ var file_slipway_platform_v1_fleet_proto_depIdxs = []int32{
 	2,  // 2: slipway.platform.v1.GitSourceSummary.health:type_name -> slipway.platform.v1.HealthStatus
 	1,  // 3: slipway.platform.v1.GitSourceSummary.sync:type_name -> slipway.platform.v1.SyncStatus
 	0,  // 4: slipway.platform.v1.Runtime.access_mode:type_name -> slipway.platform.v1.AccessMode
-	59, // 5: slipway.platform.v1.Runtime.last_heartbeat_at:type_name -> google.protobuf.Timestamp
-	59, // 6: slipway.platform.v1.Runtime.registered_at:type_name -> google.protobuf.Timestamp
+	62, // 5: slipway.platform.v1.Runtime.last_heartbeat_at:type_name -> google.protobuf.Timestamp
+	62, // 6: slipway.platform.v1.Runtime.registered_at:type_name -> google.protobuf.Timestamp
 	1,  // 7: slipway.platform.v1.Runtime.sync:type_name -> slipway.platform.v1.SyncStatus
 	2,  // 8: slipway.platform.v1.Runtime.health:type_name -> slipway.platform.v1.HealthStatus
 	3,  // 9: slipway.platform.v1.Runtime.installation:type_name -> slipway.platform.v1.InstallationStatus
@@ -4390,11 +4594,11 @@ var file_slipway_platform_v1_fleet_proto_depIdxs = []int32{
 	5,  // 11: slipway.platform.v1.Runtime.components:type_name -> slipway.platform.v1.Component
 	6,  // 12: slipway.platform.v1.Runtime.git_sources:type_name -> slipway.platform.v1.GitSourceSummary
 	7,  // 13: slipway.platform.v1.Runtime.clusters:type_name -> slipway.platform.v1.ManagedClusterSummary
-	59, // 14: slipway.platform.v1.Runtime.git_token_expires_at:type_name -> google.protobuf.Timestamp
+	62, // 14: slipway.platform.v1.Runtime.git_token_expires_at:type_name -> google.protobuf.Timestamp
 	0,  // 15: slipway.platform.v1.RegisterRuntimeRequest.access_mode:type_name -> slipway.platform.v1.AccessMode
 	8,  // 16: slipway.platform.v1.RegisterRuntimeResponse.runtime:type_name -> slipway.platform.v1.Runtime
 	11, // 17: slipway.platform.v1.RegisterRuntimeResponse.credential:type_name -> slipway.platform.v1.Credential
-	59, // 18: slipway.platform.v1.Credential.access_expires_at:type_name -> google.protobuf.Timestamp
+	62, // 18: slipway.platform.v1.Credential.access_expires_at:type_name -> google.protobuf.Timestamp
 	16, // 19: slipway.platform.v1.ValidateValuesResponse.findings:type_name -> slipway.platform.v1.ValuesFinding
 	8,  // 20: slipway.platform.v1.ListRuntimesResponse.runtimes:type_name -> slipway.platform.v1.Runtime
 	8,  // 21: slipway.platform.v1.GetRuntimeResponse.runtime:type_name -> slipway.platform.v1.Runtime
@@ -4403,77 +4607,81 @@ var file_slipway_platform_v1_fleet_proto_depIdxs = []int32{
 	31, // 24: slipway.platform.v1.GetGitSettingsResponse.settings:type_name -> slipway.platform.v1.GitSettings
 	31, // 25: slipway.platform.v1.SetGitSettingsRequest.settings:type_name -> slipway.platform.v1.GitSettings
 	31, // 26: slipway.platform.v1.SetGitSettingsResponse.settings:type_name -> slipway.platform.v1.GitSettings
-	59, // 27: slipway.platform.v1.Application.operation_finished_at:type_name -> google.protobuf.Timestamp
-	57, // 28: slipway.platform.v1.Application.labels:type_name -> slipway.platform.v1.Application.LabelsEntry
-	59, // 29: slipway.platform.v1.Application.seen_at:type_name -> google.protobuf.Timestamp
-	38, // 30: slipway.platform.v1.ListApplicationsResponse.applications:type_name -> slipway.platform.v1.Application
-	38, // 31: slipway.platform.v1.WatchApplicationsResponse.application:type_name -> slipway.platform.v1.Application
-	38, // 32: slipway.platform.v1.WatchApplicationsResponse.deleted:type_name -> slipway.platform.v1.Application
-	38, // 33: slipway.platform.v1.WatchApplicationsResponse.applications:type_name -> slipway.platform.v1.Application
-	11, // 34: slipway.platform.v1.RenewCredentialResponse.credential:type_name -> slipway.platform.v1.Credential
-	0,  // 35: slipway.platform.v1.HeartbeatRequest.access_mode:type_name -> slipway.platform.v1.AccessMode
-	5,  // 36: slipway.platform.v1.HeartbeatRequest.components:type_name -> slipway.platform.v1.Component
-	6,  // 37: slipway.platform.v1.HeartbeatRequest.git_sources:type_name -> slipway.platform.v1.GitSourceSummary
-	7,  // 38: slipway.platform.v1.HeartbeatRequest.clusters:type_name -> slipway.platform.v1.ManagedClusterSummary
-	4,  // 39: slipway.platform.v1.HeartbeatRequest.pending_steps:type_name -> slipway.platform.v1.CompletionStep
-	1,  // 40: slipway.platform.v1.HeartbeatRequest.sync:type_name -> slipway.platform.v1.SyncStatus
-	2,  // 41: slipway.platform.v1.HeartbeatRequest.health:type_name -> slipway.platform.v1.HealthStatus
-	59, // 42: slipway.platform.v1.HeartbeatRequest.git_token_expires_at:type_name -> google.protobuf.Timestamp
-	48, // 43: slipway.platform.v1.HeartbeatRequest.rights:type_name -> slipway.platform.v1.RightsPolicy
-	58, // 44: slipway.platform.v1.RightsPolicy.config:type_name -> slipway.platform.v1.RightsPolicy.ConfigEntry
-	49, // 45: slipway.platform.v1.RightsPolicy.projects:type_name -> slipway.platform.v1.ProjectRights
-	50, // 46: slipway.platform.v1.ProjectRights.roles:type_name -> slipway.platform.v1.ProjectRole
-	60, // 47: slipway.platform.v1.HeartbeatResponse.next:type_name -> google.protobuf.Duration
-	31, // 48: slipway.platform.v1.HeartbeatResponse.git_settings:type_name -> slipway.platform.v1.GitSettings
-	53, // 49: slipway.platform.v1.ReportRequest.events:type_name -> slipway.platform.v1.ReportEvent
-	59, // 50: slipway.platform.v1.ReportEvent.at:type_name -> google.protobuf.Timestamp
-	38, // 51: slipway.platform.v1.ReportEvent.application:type_name -> slipway.platform.v1.Application
-	38, // 52: slipway.platform.v1.ReportEvent.deleted:type_name -> slipway.platform.v1.Application
-	9,  // 53: slipway.platform.v1.RuntimeService.RegisterRuntime:input_type -> slipway.platform.v1.RegisterRuntimeRequest
-	12, // 54: slipway.platform.v1.RuntimeService.CheckName:input_type -> slipway.platform.v1.CheckNameRequest
-	14, // 55: slipway.platform.v1.RuntimeService.ValidateValues:input_type -> slipway.platform.v1.ValidateValuesRequest
-	17, // 56: slipway.platform.v1.RuntimeService.ListRuntimes:input_type -> slipway.platform.v1.ListRuntimesRequest
-	19, // 57: slipway.platform.v1.RuntimeService.GetRuntime:input_type -> slipway.platform.v1.GetRuntimeRequest
-	21, // 58: slipway.platform.v1.RuntimeService.UpdateRuntime:input_type -> slipway.platform.v1.UpdateRuntimeRequest
-	23, // 59: slipway.platform.v1.RuntimeService.DeleteRuntime:input_type -> slipway.platform.v1.DeleteRuntimeRequest
-	25, // 60: slipway.platform.v1.RuntimeService.UninstallRuntime:input_type -> slipway.platform.v1.UninstallRuntimeRequest
-	27, // 61: slipway.platform.v1.RuntimeService.RevokeCredentials:input_type -> slipway.platform.v1.RevokeCredentialsRequest
-	29, // 62: slipway.platform.v1.RuntimeService.WatchRuntimes:input_type -> slipway.platform.v1.WatchRuntimesRequest
-	32, // 63: slipway.platform.v1.GitService.GetGitSettings:input_type -> slipway.platform.v1.GetGitSettingsRequest
-	34, // 64: slipway.platform.v1.GitService.SetGitSettings:input_type -> slipway.platform.v1.SetGitSettingsRequest
-	36, // 65: slipway.platform.v1.GitService.ResetGitSettings:input_type -> slipway.platform.v1.ResetGitSettingsRequest
-	39, // 66: slipway.platform.v1.ApplicationService.ListApplications:input_type -> slipway.platform.v1.ListApplicationsRequest
-	41, // 67: slipway.platform.v1.ApplicationService.WatchApplications:input_type -> slipway.platform.v1.WatchApplicationsRequest
-	43, // 68: slipway.platform.v1.ApplicationService.CheckAccess:input_type -> slipway.platform.v1.CheckAccessRequest
-	45, // 69: slipway.platform.v1.AgentService.RenewCredential:input_type -> slipway.platform.v1.RenewCredentialRequest
-	47, // 70: slipway.platform.v1.AgentService.Heartbeat:input_type -> slipway.platform.v1.HeartbeatRequest
-	52, // 71: slipway.platform.v1.AgentService.Report:input_type -> slipway.platform.v1.ReportRequest
-	55, // 72: slipway.platform.v1.AgentService.Unregister:input_type -> slipway.platform.v1.UnregisterRequest
-	10, // 73: slipway.platform.v1.RuntimeService.RegisterRuntime:output_type -> slipway.platform.v1.RegisterRuntimeResponse
-	13, // 74: slipway.platform.v1.RuntimeService.CheckName:output_type -> slipway.platform.v1.CheckNameResponse
-	15, // 75: slipway.platform.v1.RuntimeService.ValidateValues:output_type -> slipway.platform.v1.ValidateValuesResponse
-	18, // 76: slipway.platform.v1.RuntimeService.ListRuntimes:output_type -> slipway.platform.v1.ListRuntimesResponse
-	20, // 77: slipway.platform.v1.RuntimeService.GetRuntime:output_type -> slipway.platform.v1.GetRuntimeResponse
-	22, // 78: slipway.platform.v1.RuntimeService.UpdateRuntime:output_type -> slipway.platform.v1.UpdateRuntimeResponse
-	24, // 79: slipway.platform.v1.RuntimeService.DeleteRuntime:output_type -> slipway.platform.v1.DeleteRuntimeResponse
-	26, // 80: slipway.platform.v1.RuntimeService.UninstallRuntime:output_type -> slipway.platform.v1.UninstallRuntimeResponse
-	28, // 81: slipway.platform.v1.RuntimeService.RevokeCredentials:output_type -> slipway.platform.v1.RevokeCredentialsResponse
-	30, // 82: slipway.platform.v1.RuntimeService.WatchRuntimes:output_type -> slipway.platform.v1.WatchRuntimesResponse
-	33, // 83: slipway.platform.v1.GitService.GetGitSettings:output_type -> slipway.platform.v1.GetGitSettingsResponse
-	35, // 84: slipway.platform.v1.GitService.SetGitSettings:output_type -> slipway.platform.v1.SetGitSettingsResponse
-	37, // 85: slipway.platform.v1.GitService.ResetGitSettings:output_type -> slipway.platform.v1.ResetGitSettingsResponse
-	40, // 86: slipway.platform.v1.ApplicationService.ListApplications:output_type -> slipway.platform.v1.ListApplicationsResponse
-	42, // 87: slipway.platform.v1.ApplicationService.WatchApplications:output_type -> slipway.platform.v1.WatchApplicationsResponse
-	44, // 88: slipway.platform.v1.ApplicationService.CheckAccess:output_type -> slipway.platform.v1.CheckAccessResponse
-	46, // 89: slipway.platform.v1.AgentService.RenewCredential:output_type -> slipway.platform.v1.RenewCredentialResponse
-	51, // 90: slipway.platform.v1.AgentService.Heartbeat:output_type -> slipway.platform.v1.HeartbeatResponse
-	54, // 91: slipway.platform.v1.AgentService.Report:output_type -> slipway.platform.v1.ReportResponse
-	56, // 92: slipway.platform.v1.AgentService.Unregister:output_type -> slipway.platform.v1.UnregisterResponse
-	73, // [73:93] is the sub-list for method output_type
-	53, // [53:73] is the sub-list for method input_type
-	53, // [53:53] is the sub-list for extension type_name
-	53, // [53:53] is the sub-list for extension extendee
-	0,  // [0:53] is the sub-list for field type_name
+	38, // 27: slipway.platform.v1.GetTokenHelpResponse.runtime:type_name -> slipway.platform.v1.TokenHelp
+	38, // 28: slipway.platform.v1.GetTokenHelpResponse.user:type_name -> slipway.platform.v1.TokenHelp
+	62, // 29: slipway.platform.v1.Application.operation_finished_at:type_name -> google.protobuf.Timestamp
+	60, // 30: slipway.platform.v1.Application.labels:type_name -> slipway.platform.v1.Application.LabelsEntry
+	62, // 31: slipway.platform.v1.Application.seen_at:type_name -> google.protobuf.Timestamp
+	41, // 32: slipway.platform.v1.ListApplicationsResponse.applications:type_name -> slipway.platform.v1.Application
+	41, // 33: slipway.platform.v1.WatchApplicationsResponse.application:type_name -> slipway.platform.v1.Application
+	41, // 34: slipway.platform.v1.WatchApplicationsResponse.deleted:type_name -> slipway.platform.v1.Application
+	41, // 35: slipway.platform.v1.WatchApplicationsResponse.applications:type_name -> slipway.platform.v1.Application
+	11, // 36: slipway.platform.v1.RenewCredentialResponse.credential:type_name -> slipway.platform.v1.Credential
+	0,  // 37: slipway.platform.v1.HeartbeatRequest.access_mode:type_name -> slipway.platform.v1.AccessMode
+	5,  // 38: slipway.platform.v1.HeartbeatRequest.components:type_name -> slipway.platform.v1.Component
+	6,  // 39: slipway.platform.v1.HeartbeatRequest.git_sources:type_name -> slipway.platform.v1.GitSourceSummary
+	7,  // 40: slipway.platform.v1.HeartbeatRequest.clusters:type_name -> slipway.platform.v1.ManagedClusterSummary
+	4,  // 41: slipway.platform.v1.HeartbeatRequest.pending_steps:type_name -> slipway.platform.v1.CompletionStep
+	1,  // 42: slipway.platform.v1.HeartbeatRequest.sync:type_name -> slipway.platform.v1.SyncStatus
+	2,  // 43: slipway.platform.v1.HeartbeatRequest.health:type_name -> slipway.platform.v1.HealthStatus
+	62, // 44: slipway.platform.v1.HeartbeatRequest.git_token_expires_at:type_name -> google.protobuf.Timestamp
+	51, // 45: slipway.platform.v1.HeartbeatRequest.rights:type_name -> slipway.platform.v1.RightsPolicy
+	61, // 46: slipway.platform.v1.RightsPolicy.config:type_name -> slipway.platform.v1.RightsPolicy.ConfigEntry
+	52, // 47: slipway.platform.v1.RightsPolicy.projects:type_name -> slipway.platform.v1.ProjectRights
+	53, // 48: slipway.platform.v1.ProjectRights.roles:type_name -> slipway.platform.v1.ProjectRole
+	63, // 49: slipway.platform.v1.HeartbeatResponse.next:type_name -> google.protobuf.Duration
+	31, // 50: slipway.platform.v1.HeartbeatResponse.git_settings:type_name -> slipway.platform.v1.GitSettings
+	56, // 51: slipway.platform.v1.ReportRequest.events:type_name -> slipway.platform.v1.ReportEvent
+	62, // 52: slipway.platform.v1.ReportEvent.at:type_name -> google.protobuf.Timestamp
+	41, // 53: slipway.platform.v1.ReportEvent.application:type_name -> slipway.platform.v1.Application
+	41, // 54: slipway.platform.v1.ReportEvent.deleted:type_name -> slipway.platform.v1.Application
+	9,  // 55: slipway.platform.v1.RuntimeService.RegisterRuntime:input_type -> slipway.platform.v1.RegisterRuntimeRequest
+	12, // 56: slipway.platform.v1.RuntimeService.CheckName:input_type -> slipway.platform.v1.CheckNameRequest
+	14, // 57: slipway.platform.v1.RuntimeService.ValidateValues:input_type -> slipway.platform.v1.ValidateValuesRequest
+	17, // 58: slipway.platform.v1.RuntimeService.ListRuntimes:input_type -> slipway.platform.v1.ListRuntimesRequest
+	19, // 59: slipway.platform.v1.RuntimeService.GetRuntime:input_type -> slipway.platform.v1.GetRuntimeRequest
+	21, // 60: slipway.platform.v1.RuntimeService.UpdateRuntime:input_type -> slipway.platform.v1.UpdateRuntimeRequest
+	23, // 61: slipway.platform.v1.RuntimeService.DeleteRuntime:input_type -> slipway.platform.v1.DeleteRuntimeRequest
+	25, // 62: slipway.platform.v1.RuntimeService.UninstallRuntime:input_type -> slipway.platform.v1.UninstallRuntimeRequest
+	27, // 63: slipway.platform.v1.RuntimeService.RevokeCredentials:input_type -> slipway.platform.v1.RevokeCredentialsRequest
+	29, // 64: slipway.platform.v1.RuntimeService.WatchRuntimes:input_type -> slipway.platform.v1.WatchRuntimesRequest
+	32, // 65: slipway.platform.v1.GitService.GetGitSettings:input_type -> slipway.platform.v1.GetGitSettingsRequest
+	34, // 66: slipway.platform.v1.GitService.SetGitSettings:input_type -> slipway.platform.v1.SetGitSettingsRequest
+	39, // 67: slipway.platform.v1.GitService.ResetGitSettings:input_type -> slipway.platform.v1.ResetGitSettingsRequest
+	36, // 68: slipway.platform.v1.GitService.GetTokenHelp:input_type -> slipway.platform.v1.GetTokenHelpRequest
+	42, // 69: slipway.platform.v1.ApplicationService.ListApplications:input_type -> slipway.platform.v1.ListApplicationsRequest
+	44, // 70: slipway.platform.v1.ApplicationService.WatchApplications:input_type -> slipway.platform.v1.WatchApplicationsRequest
+	46, // 71: slipway.platform.v1.ApplicationService.CheckAccess:input_type -> slipway.platform.v1.CheckAccessRequest
+	48, // 72: slipway.platform.v1.AgentService.RenewCredential:input_type -> slipway.platform.v1.RenewCredentialRequest
+	50, // 73: slipway.platform.v1.AgentService.Heartbeat:input_type -> slipway.platform.v1.HeartbeatRequest
+	55, // 74: slipway.platform.v1.AgentService.Report:input_type -> slipway.platform.v1.ReportRequest
+	58, // 75: slipway.platform.v1.AgentService.Unregister:input_type -> slipway.platform.v1.UnregisterRequest
+	10, // 76: slipway.platform.v1.RuntimeService.RegisterRuntime:output_type -> slipway.platform.v1.RegisterRuntimeResponse
+	13, // 77: slipway.platform.v1.RuntimeService.CheckName:output_type -> slipway.platform.v1.CheckNameResponse
+	15, // 78: slipway.platform.v1.RuntimeService.ValidateValues:output_type -> slipway.platform.v1.ValidateValuesResponse
+	18, // 79: slipway.platform.v1.RuntimeService.ListRuntimes:output_type -> slipway.platform.v1.ListRuntimesResponse
+	20, // 80: slipway.platform.v1.RuntimeService.GetRuntime:output_type -> slipway.platform.v1.GetRuntimeResponse
+	22, // 81: slipway.platform.v1.RuntimeService.UpdateRuntime:output_type -> slipway.platform.v1.UpdateRuntimeResponse
+	24, // 82: slipway.platform.v1.RuntimeService.DeleteRuntime:output_type -> slipway.platform.v1.DeleteRuntimeResponse
+	26, // 83: slipway.platform.v1.RuntimeService.UninstallRuntime:output_type -> slipway.platform.v1.UninstallRuntimeResponse
+	28, // 84: slipway.platform.v1.RuntimeService.RevokeCredentials:output_type -> slipway.platform.v1.RevokeCredentialsResponse
+	30, // 85: slipway.platform.v1.RuntimeService.WatchRuntimes:output_type -> slipway.platform.v1.WatchRuntimesResponse
+	33, // 86: slipway.platform.v1.GitService.GetGitSettings:output_type -> slipway.platform.v1.GetGitSettingsResponse
+	35, // 87: slipway.platform.v1.GitService.SetGitSettings:output_type -> slipway.platform.v1.SetGitSettingsResponse
+	40, // 88: slipway.platform.v1.GitService.ResetGitSettings:output_type -> slipway.platform.v1.ResetGitSettingsResponse
+	37, // 89: slipway.platform.v1.GitService.GetTokenHelp:output_type -> slipway.platform.v1.GetTokenHelpResponse
+	43, // 90: slipway.platform.v1.ApplicationService.ListApplications:output_type -> slipway.platform.v1.ListApplicationsResponse
+	45, // 91: slipway.platform.v1.ApplicationService.WatchApplications:output_type -> slipway.platform.v1.WatchApplicationsResponse
+	47, // 92: slipway.platform.v1.ApplicationService.CheckAccess:output_type -> slipway.platform.v1.CheckAccessResponse
+	49, // 93: slipway.platform.v1.AgentService.RenewCredential:output_type -> slipway.platform.v1.RenewCredentialResponse
+	54, // 94: slipway.platform.v1.AgentService.Heartbeat:output_type -> slipway.platform.v1.HeartbeatResponse
+	57, // 95: slipway.platform.v1.AgentService.Report:output_type -> slipway.platform.v1.ReportResponse
+	59, // 96: slipway.platform.v1.AgentService.Unregister:output_type -> slipway.platform.v1.UnregisterResponse
+	76, // [76:97] is the sub-list for method output_type
+	55, // [55:76] is the sub-list for method input_type
+	55, // [55:55] is the sub-list for extension type_name
+	55, // [55:55] is the sub-list for extension extendee
+	0,  // [0:55] is the sub-list for field type_name
 }
 
 func init() { file_slipway_platform_v1_fleet_proto_init() }
@@ -4482,7 +4690,7 @@ func file_slipway_platform_v1_fleet_proto_init() {
 		return
 	}
 	file_slipway_platform_v1_fleet_proto_msgTypes[16].OneofWrappers = []any{}
-	file_slipway_platform_v1_fleet_proto_msgTypes[48].OneofWrappers = []any{
+	file_slipway_platform_v1_fleet_proto_msgTypes[51].OneofWrappers = []any{
 		(*ReportEvent_Application)(nil),
 		(*ReportEvent_Deleted)(nil),
 		(*ReportEvent_ResyncBegin)(nil),
@@ -4494,7 +4702,7 @@ func file_slipway_platform_v1_fleet_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_slipway_platform_v1_fleet_proto_rawDesc), len(file_slipway_platform_v1_fleet_proto_rawDesc)),
 			NumEnums:      5,
-			NumMessages:   54,
+			NumMessages:   57,
 			NumExtensions: 0,
 			NumServices:   4,
 		},

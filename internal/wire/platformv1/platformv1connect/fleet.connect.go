@@ -78,6 +78,8 @@ const (
 	// GitServiceResetGitSettingsProcedure is the fully-qualified name of the GitService's
 	// ResetGitSettings RPC.
 	GitServiceResetGitSettingsProcedure = "/slipway.platform.v1.GitService/ResetGitSettings"
+	// GitServiceGetTokenHelpProcedure is the fully-qualified name of the GitService's GetTokenHelp RPC.
+	GitServiceGetTokenHelpProcedure = "/slipway.platform.v1.GitService/GetTokenHelp"
 	// ApplicationServiceListApplicationsProcedure is the fully-qualified name of the
 	// ApplicationService's ListApplications RPC.
 	ApplicationServiceListApplicationsProcedure = "/slipway.platform.v1.ApplicationService/ListApplications"
@@ -433,10 +435,13 @@ func (UnimplementedRuntimeServiceHandler) WatchRuntimes(context.Context, *connec
 // GitServiceClient is a client for the slipway.platform.v1.GitService service.
 type GitServiceClient interface {
 	GetGitSettings(context.Context, *connect.Request[platformv1.GetGitSettingsRequest]) (*connect.Response[platformv1.GetGitSettingsResponse], error)
-	// SetGitSettings is refused once a runtime has validated them.
+	// SetGitSettings is refused once a runtime has validated them. A self-hosted
+	// server whose name is inconclusive is probed for its provider.
 	SetGitSettings(context.Context, *connect.Request[platformv1.SetGitSettingsRequest]) (*connect.Response[platformv1.SetGitSettingsResponse], error)
 	// ResetGitSettings is for wrong settings, or an account without active runtimes.
 	ResetGitSettings(context.Context, *connect.Request[platformv1.ResetGitSettingsRequest]) (*connect.Response[platformv1.ResetGitSettingsResponse], error)
+	// GetTokenHelp describes the tokens that a provider has to issue.
+	GetTokenHelp(context.Context, *connect.Request[platformv1.GetTokenHelpRequest]) (*connect.Response[platformv1.GetTokenHelpResponse], error)
 }
 
 // NewGitServiceClient constructs a client for the slipway.platform.v1.GitService service. By
@@ -468,6 +473,12 @@ func NewGitServiceClient(httpClient connect.HTTPClient, baseURL string, opts ...
 			connect.WithSchema(gitServiceMethods.ByName("ResetGitSettings")),
 			connect.WithClientOptions(opts...),
 		),
+		getTokenHelp: connect.NewClient[platformv1.GetTokenHelpRequest, platformv1.GetTokenHelpResponse](
+			httpClient,
+			baseURL+GitServiceGetTokenHelpProcedure,
+			connect.WithSchema(gitServiceMethods.ByName("GetTokenHelp")),
+			connect.WithClientOptions(opts...),
+		),
 	}
 }
 
@@ -476,6 +487,7 @@ type gitServiceClient struct {
 	getGitSettings   *connect.Client[platformv1.GetGitSettingsRequest, platformv1.GetGitSettingsResponse]
 	setGitSettings   *connect.Client[platformv1.SetGitSettingsRequest, platformv1.SetGitSettingsResponse]
 	resetGitSettings *connect.Client[platformv1.ResetGitSettingsRequest, platformv1.ResetGitSettingsResponse]
+	getTokenHelp     *connect.Client[platformv1.GetTokenHelpRequest, platformv1.GetTokenHelpResponse]
 }
 
 // GetGitSettings calls slipway.platform.v1.GitService.GetGitSettings.
@@ -493,13 +505,21 @@ func (c *gitServiceClient) ResetGitSettings(ctx context.Context, req *connect.Re
 	return c.resetGitSettings.CallUnary(ctx, req)
 }
 
+// GetTokenHelp calls slipway.platform.v1.GitService.GetTokenHelp.
+func (c *gitServiceClient) GetTokenHelp(ctx context.Context, req *connect.Request[platformv1.GetTokenHelpRequest]) (*connect.Response[platformv1.GetTokenHelpResponse], error) {
+	return c.getTokenHelp.CallUnary(ctx, req)
+}
+
 // GitServiceHandler is an implementation of the slipway.platform.v1.GitService service.
 type GitServiceHandler interface {
 	GetGitSettings(context.Context, *connect.Request[platformv1.GetGitSettingsRequest]) (*connect.Response[platformv1.GetGitSettingsResponse], error)
-	// SetGitSettings is refused once a runtime has validated them.
+	// SetGitSettings is refused once a runtime has validated them. A self-hosted
+	// server whose name is inconclusive is probed for its provider.
 	SetGitSettings(context.Context, *connect.Request[platformv1.SetGitSettingsRequest]) (*connect.Response[platformv1.SetGitSettingsResponse], error)
 	// ResetGitSettings is for wrong settings, or an account without active runtimes.
 	ResetGitSettings(context.Context, *connect.Request[platformv1.ResetGitSettingsRequest]) (*connect.Response[platformv1.ResetGitSettingsResponse], error)
+	// GetTokenHelp describes the tokens that a provider has to issue.
+	GetTokenHelp(context.Context, *connect.Request[platformv1.GetTokenHelpRequest]) (*connect.Response[platformv1.GetTokenHelpResponse], error)
 }
 
 // NewGitServiceHandler builds an HTTP handler from the service implementation. It returns the path
@@ -527,6 +547,12 @@ func NewGitServiceHandler(svc GitServiceHandler, opts ...connect.HandlerOption) 
 		connect.WithSchema(gitServiceMethods.ByName("ResetGitSettings")),
 		connect.WithHandlerOptions(opts...),
 	)
+	gitServiceGetTokenHelpHandler := connect.NewUnaryHandler(
+		GitServiceGetTokenHelpProcedure,
+		svc.GetTokenHelp,
+		connect.WithSchema(gitServiceMethods.ByName("GetTokenHelp")),
+		connect.WithHandlerOptions(opts...),
+	)
 	return "/slipway.platform.v1.GitService/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case GitServiceGetGitSettingsProcedure:
@@ -535,6 +561,8 @@ func NewGitServiceHandler(svc GitServiceHandler, opts ...connect.HandlerOption) 
 			gitServiceSetGitSettingsHandler.ServeHTTP(w, r)
 		case GitServiceResetGitSettingsProcedure:
 			gitServiceResetGitSettingsHandler.ServeHTTP(w, r)
+		case GitServiceGetTokenHelpProcedure:
+			gitServiceGetTokenHelpHandler.ServeHTTP(w, r)
 		default:
 			http.NotFound(w, r)
 		}
@@ -554,6 +582,10 @@ func (UnimplementedGitServiceHandler) SetGitSettings(context.Context, *connect.R
 
 func (UnimplementedGitServiceHandler) ResetGitSettings(context.Context, *connect.Request[platformv1.ResetGitSettingsRequest]) (*connect.Response[platformv1.ResetGitSettingsResponse], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("slipway.platform.v1.GitService.ResetGitSettings is not implemented"))
+}
+
+func (UnimplementedGitServiceHandler) GetTokenHelp(context.Context, *connect.Request[platformv1.GetTokenHelpRequest]) (*connect.Response[platformv1.GetTokenHelpResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("slipway.platform.v1.GitService.GetTokenHelp is not implemented"))
 }
 
 // ApplicationServiceClient is a client for the slipway.platform.v1.ApplicationService service.

@@ -13,16 +13,7 @@ import { toast, toastError } from "../../ui/toast";
 import { integrationsKey } from "../settings/integrations-key";
 import { beginOAuth } from "../settings/oauth-flow";
 import { providerName } from "../settings/providers";
-
-const scopes: Record<string, string> = {
-  github:
-    "A classic token needs the scopes repo and admin:repo_hook. A fine-grained token needs write access to Administration, Contents, Webhooks and Pull requests.",
-  gitlab: "It needs the scope api. Prefer a group token.",
-  bitbucket:
-    "It needs permission to read the account and workspaces, and to write and administer repositories and webhooks.",
-  "bitbucket-server": "It needs permission to administer the project.",
-  git: "It is the password of Git over HTTP, and needs permission to push. Create repositories and webhooks at the server yourself.",
-};
+import { TokenHelpText, useTokenHelp } from "../settings/token-help";
 
 export interface CredentialsProps {
   name: string;
@@ -43,6 +34,7 @@ export function CredentialsDialog({ name, back, onClose, onDone }: CredentialsPr
   const [skip, setSkip] = useState(false);
   const [leaving, setLeaving] = useState(false);
   const settings = useQuery({ queryKey: ["git-settings"], queryFn: () => platform.git.getGitSettings({}) });
+  const help = useTokenHelp();
   const integrations = useQuery({
     queryKey: integrationsKey(name),
     queryFn: () => runtime(name).integrations.listIntegrations({}),
@@ -115,9 +107,7 @@ export function CredentialsDialog({ name, back, onClose, onDone }: CredentialsPr
         onChange={setToken}
         autoComplete="off"
         autoFocus
-        description={
-          scopes[provider] ?? "A token of a service account with permission to change repositories and webhooks."
-        }
+        description={<TokenHelpText of={help.data?.runtime} />}
       />
       {(needsName || provider === "bitbucket-server" || provider === "git") && (
         <TextField label="User name" value={username} onChange={setUsername} autoComplete="off" />

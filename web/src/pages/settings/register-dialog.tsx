@@ -11,6 +11,7 @@ import { Note } from "../../ui/page";
 import { toast } from "../../ui/toast";
 import { integrationsKey } from "./integrations-key";
 import { providerName } from "./providers";
+import { TokenHelpText, useTokenHelp } from "./token-help";
 
 interface Props {
   runtimeName: string;
@@ -25,6 +26,7 @@ export function RegisterDialog({ runtimeName, others, of, onClose }: Props) {
   const [username, setUsername] = useState("");
   const [everywhere, setEverywhere] = useState(false);
   const [refused, setRefused] = useState<string[]>([]);
+  const help = useTokenHelp(of.provider, of.apiUrl);
   const needsName = of.provider === "bitbucket";
   const register = async (name: string) => {
     await runtime(name).integrations.register({
@@ -72,11 +74,7 @@ export function RegisterDialog({ runtimeName, others, of, onClose }: Props) {
         value={token}
         onChange={setToken}
         autoComplete="off"
-        description={
-          <>
-            Made at <code>{of.apiUrl}</code>.
-          </>
-        }
+        description={<TokenHelpText of={help.data?.user} />}
         autoFocus
       />
       {needsName && <TextField label="User name" value={username} onChange={setUsername} autoComplete="off" />}

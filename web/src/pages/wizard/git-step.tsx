@@ -127,7 +127,10 @@ function GitForm({ draft, change, saved, onUsed }: GitFormProps) {
         />
       </div>
       {repository !== "" && problem === "" && provider === "" && (
-        <Note tone="warn">The provider cannot be detected from the URL. Choose it.</Note>
+        <Note>
+          The name of the server does not show the provider. The platform finds it out from the server when you save,
+          unless you choose it.
+        </Note>
       )}
       {failure && <Note tone="bad">{failure}</Note>}
       {saved || (
