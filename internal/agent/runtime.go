@@ -116,6 +116,7 @@ type platformRuntime struct {
 	reporter         *report.Reporter
 	traffic          *traffic.Service
 	rights           *rightsPolicy
+	proxy            *appproxy.Service
 	router           http.Handler
 }
 
@@ -157,12 +158,13 @@ func (a *agent) newRuntime(given RuntimeOptions) (*platformRuntime, error) {
 	})
 	r.sharedRepository = sharedrepo.NewController(sharedrepo.ControllerOptions{
 		Cluster: a.options.Cluster, Runtime: given.Name, Namespace: namespace, Settings: r.membership.GitSettings,
-		Access: r.integrations.RuntimeAccess, Create: r.integrations.CreateRepository,
+		Access: r.integrations.RuntimeAccess, UserAccess: r.integrations.UserAccess, Create: r.integrations.CreateRepository,
 		Clusters: a.clusters.Servers,
 		Chart:    given.Chart, Folder: filepath.Join(given.Folder, "shared-repository"), Log: a.log,
 	})
+	r.proxy = r.newProxy()
 	r.gitSources = gitsource.New(gitsource.Options{
-		SharedRepository: r.sharedRepository, Integrations: r.integrations, WebhookURL: r.webhookURL, WebhookSecret: a.options.WebhookSecret, Log: a.log,
+		SharedRepository: r.sharedRepository, Integrations: r.integrations, Rights: r.proxy, WebhookURL: r.webhookURL, WebhookSecret: a.options.WebhookSecret, Log: a.log,
 	})
 	r.clusters = clusters.NewService(clusters.ServiceOptions{
 		Registry: a.clusters, Home: a.options.Cluster, Namespace: namespace, Fleet: a.leading.fleet,
@@ -179,22 +181,26 @@ func (a *agent) newRuntime(given RuntimeOptions) (*platformRuntime, error) {
 	return r, err
 }
 
+// newProxy returns the service about Applications.
+func (r *platformRuntime) newProxy() *appproxy.Service {
+	options := r.agent.options
+	return appproxy.New(appproxy.Options{
+		Cluster: options.Cluster, ControlNamespace: options.ControlNamespace, Namespaces: options.Namespaces,
+		Sources: r.sources, Renderer: r.renderer, RemoteTarget: r.remoteTarget, Configure: r.sharedRepository.Configure, Info: r.info, Preflight: r.preflight,
+		ComponentNamespace: options.Cluster.Namespace, Rights: r.rights.policy, Log: r.log,
+	})
+}
+
 // newRouter returns the handler that the platform and Git hosts reach, in every
 // access mode. It verifies the platform's token before any service sees the
 // request; webhooks are verified by their signature instead. It fails if the
 // table of permissions lacks a row.
 func (r *platformRuntime) newRouter() (http.Handler, error) {
-	options := r.agent.options
-	proxy := appproxy.New(appproxy.Options{
-		Cluster: options.Cluster, ControlNamespace: options.ControlNamespace, Namespaces: options.Namespaces,
-		Sources: r.sources, Renderer: r.renderer, RemoteTarget: r.remoteTarget, Configure: r.sharedRepository.Configure, Info: r.info, Preflight: r.preflight,
-		ComponentNamespace: options.Cluster.Namespace, Rights: r.rights.policy, Log: r.log,
-	})
-	r.traffic = r.newTraffic(proxy)
+	r.traffic = r.newTraffic(r.proxy)
 	mux := http.NewServeMux()
 	clusterPath, clusterHandler := runtimev1connect.NewClusterServiceHandler(r.clusters)
 	for _, handlers := range []map[string]http.Handler{
-		{clusterPath: clusterHandler}, proxy.Handlers(), r.gitSources.Handlers(), r.integrations.Handlers(), r.traffic.Handlers(proxy.HandlerOptions()...),
+		{clusterPath: clusterHandler}, r.proxy.Handlers(), r.gitSources.Handlers(), r.integrations.Handlers(), r.traffic.Handlers(r.proxy.HandlerOptions()...),
 	} {
 		for path, handler := range handlers {
 			if err := permission.Check(path); err != nil {

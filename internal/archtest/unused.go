@@ -45,7 +45,6 @@ func HouseUnused() UnusedRules {
 			"Touch", // the order of a work queue
 		},
 		Exceptions: map[string]string{
-			"internal/agent/integration.Service.UserToken": "Git Sources get the tokens of users, decision 0018",
 		},
 	}
 }

@@ -6,7 +6,9 @@ import (
 	"net/http"
 	"net/http/httputil"
 	"net/url"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -27,6 +29,8 @@ type gitHost struct {
 	runtimeToken, userToken string
 	// apps has an Application, and what that deploys.
 	apps *gittest.Repository
+	// shared is the Shared Configuration Repository, which the runtimes make.
+	shared atomic.Pointer[gittest.Repository]
 }
 
 // oauthToken is what the provider issues for the first login.
@@ -40,7 +44,7 @@ func newGitHost(t *testing.T, g *stage) *gitHost {
 		userToken:    g.canary("the Git token of a user", "ghp_canary0user0token000000000000000000"),
 	}
 	everything := map[string]string{"team": "admin"}
-	h.git = gittest.Serve(t, gittest.BasicAuth("x-access-token", h.runtimeToken))
+	h.git = gittest.Serve(t, gittest.BasicAuth("x-access-token", h.runtimeToken), gittest.MorePasswords(map[string]bool{h.userToken: true, oauthToken: true}))
 	h.ssh = gittest.ServeSSH(t)
 	h.provider = providertest.Start(t, gitprovider.GitHub, providertest.World{
 		Owners: map[string]string{"team": "Organization"},
@@ -58,7 +62,9 @@ func newGitHost(t *testing.T, g *stage) *gitHost {
 	})
 	h.provider.Git = h.passOn(t)
 	h.provider.Created = func(path string) {
-		h.git.Repository(t, path, map[string]string{"x": "x"}).DeleteBranch(t, gittest.Main)
+		made := h.git.Repository(t, path, map[string]string{"x": "x"})
+		made.DeleteBranch(t, gittest.Main)
+		h.shared.Store(made)
 	}
 	return h
 }
@@ -69,6 +75,18 @@ func (h *gitHost) passOn(t *testing.T) http.Handler {
 	base := h.git.Repository(t, "probe", map[string]string{"x": "x"}).URL()
 	target := must.Get(url.Parse(strings.TrimSuffix(base, "/probe.git")))(t)
 	return httputil.NewSingleHostReverseProxy(target)
+}
+
+// written checks who wrote a commit of the Shared Configuration Repository, and
+// that a token has pushed.
+func (h *gitHost) written(t *testing.T, commit, author, committer, token string) {
+	t.Helper()
+	if got, want := h.shared.Load().Git(t, "log", "-1", "--format=%ae %ce", commit), author+" "+committer; got != want {
+		t.Errorf("the commit is of %q, not %q", got, want)
+	}
+	if !slices.Contains(h.git.Pushers(), token) {
+		t.Errorf("nothing was pushed with the token of %s", committer)
+	}
 }
 
 // url is the address of a repository of the provider.

@@ -36,7 +36,7 @@ func (s *suite) testSQLite(t *testing.T) {
 	g := s.newStage(t, sqlitePlace(t))
 	g.east, g.west = g.newMember(t, "east", s.east), g.newMember(t, "west", s.west)
 	g.play(t, []act{
-		{"join", g.testJoin}, {"git", g.testGit}, {"operate", g.testOperate}, {"push", g.testPush}, {"isolation", g.testIsolation},
+		{"join", g.testJoin}, {"git", g.testGit}, {"team", g.testTeam}, {"operate", g.testOperate}, {"push", g.testPush}, {"isolation", g.testIsolation},
 		{"cluster", g.testCluster}, {"away", g.testAway}, {"revoke", g.testRevoke}, {"secrets", g.testSecrets}, {"uninstall", g.testUninstall},
 	})
 }
@@ -113,6 +113,8 @@ func (g *stage) testGit(t *testing.T) {
 	if answer.GetWebhookProblem() != "" || answer.GetCommit() == "" {
 		t.Errorf("the Git Source is %v", answer)
 	}
+	// The admin's own token pushed it, and the admin is the committer.
+	h.written(t, answer.GetCommit(), adminEmail, adminEmail, oauthToken)
 	hooks := h.provider.Hooks("team/apps")
 	// The address has the port of the platform's public URL.
 	_, port, _ := net.SplitHostPort(strings.TrimPrefix(g.url, "https://"))

@@ -88,6 +88,11 @@ func (a access) require(app *inspect.Application, verb permission.Verb) error {
 	if !a.decide(app, permission.Get).Allowed {
 		return notFound(app.ID())
 	}
+	return a.permit(app, verb)
+}
+
+// permit fails without a verb on an Application, which need not exist.
+func (a access) permit(app *inspect.Application, verb permission.Verb) error {
 	decision := a.decide(app, verb)
 	if decision.Allowed {
 		return nil

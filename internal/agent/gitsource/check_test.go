@@ -16,10 +16,11 @@ import (
 // TestChecks: what cannot be a Git Source is refused before any request is sent, with
 // the field that is wrong.
 func TestChecks(t *testing.T) {
+	w := newWorld(t)
 	home := sharedrepo.NewController(sharedrepo.ControllerOptions{
 		Runtime: "demo", Namespace: "slipway", Settings: func() *platformv1.GitSettings { return nil },
 	})
-	w := &world{service: gitsource.New(gitsource.Options{SharedRepository: home})}
+	w.service = gitsource.New(gitsource.Options{SharedRepository: home, Rights: w.proxy})
 	client := w.serve(t, permission.RoleAdmin)
 	const repository = "https://git.example.com/team/apps.git"
 	for name, one := range map[string]struct {

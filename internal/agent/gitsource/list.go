@@ -12,6 +12,7 @@ import (
 
 	"slipway.dev/slipway/internal/agent/sharedrepo"
 	"slipway.dev/slipway/internal/observe"
+	"slipway.dev/slipway/internal/wire/permission"
 	"slipway.dev/slipway/internal/wire/runtimev1"
 )
 
@@ -20,6 +21,10 @@ import (
 // the cluster.
 func (s *Service) ListGitSources(ctx context.Context, _ *connect.Request[runtimev1.ListGitSourcesRequest]) (*connect.Response[runtimev1.ListGitSourcesResponse], error) {
 	if err := requireUser(ctx); err != nil {
+		return nil, err
+	}
+	may, err := s.options.Rights.GitSourceRights(ctx)
+	if err != nil {
 		return nil, err
 	}
 	live, err := s.Live(ctx)
@@ -45,7 +50,10 @@ func (s *Service) ListGitSources(ctx context.Context, _ *connect.Request[runtime
 	}
 	response := &runtimev1.ListGitSourcesResponse{}
 	for _, name := range slices.Sorted(maps.Keys(all)) {
-		response.GitSources = append(response.GitSources, all[name])
+		// Without the right to get it, a Git Source does not exist for the user.
+		if may(permission.Get, s.application(all[name])) == nil {
+			response.GitSources = append(response.GitSources, all[name])
+		}
 	}
 	return connect.NewResponse(response), nil
 }

@@ -78,8 +78,8 @@ func (s *Service) moveWebhook(ctx context.Context, live *unstructured.Unstructur
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
-	// The runtime is the author: no user requested this commit.
-	_, err = s.change(ctx, name, "webhook", s.options.SharedRepository.Committer(), func(files sharedrepo.Files, file string) error {
+	// No user requested this commit, so that the runtime is the author.
+	_, err = s.change(ctx, name, "webhook", func(files sharedrepo.Files, file string) error {
 		if _, found, err := files.Read(file); err != nil || !found {
 			return err // it is being deleted
 		}

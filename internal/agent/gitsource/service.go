@@ -13,7 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"slipway.dev/slipway/internal/access/token"
+	argo "slipway.dev/slipway/api/argo/v1alpha1"
 	"slipway.dev/slipway/internal/agent/integration"
 	"slipway.dev/slipway/internal/agent/sharedrepo"
 	"slipway.dev/slipway/internal/wire/permission"
@@ -29,6 +29,8 @@ const maxMessage = 64 << 10
 type Options struct {
 	SharedRepository *sharedrepo.Controller
 	Integrations     *integration.Service
+	// Rights decides what users may do.
+	Rights Rights
 	// WebhookURL returns the address that a provider sends pushes of a Git
 	// Source to; empty while the runtime has none. It may be nil.
 	WebhookURL func(source string) string
@@ -36,6 +38,16 @@ type Options struct {
 	// Git hosts sign with.
 	WebhookSecret string
 	Log           *slog.Logger
+}
+
+// Rights decides what users may do with Git Sources. Its errors have a code.
+type Rights interface {
+	// GitSourceRights returns a function that fails unless the user of the
+	// request has a verb on the Application of a Git Source.
+	GitSourceRights(ctx context.Context) (func(verb permission.Verb, app *argo.Application) error, error)
+	// CheckProject fails unless the project of an Application allows its source
+	// and its destination.
+	CheckProject(ctx context.Context, app *argo.Application) error
 }
 
 // Service manages the Git Sources of a runtime. It is safe for concurrent use.
@@ -52,27 +64,6 @@ func New(options Options) *Service { return &Service{options: options} }
 func (s *Service) Handlers(more ...connect.HandlerOption) map[string]http.Handler {
 	path, handler := runtimev1connect.NewGitSourceServiceHandler(s, append([]connect.HandlerOption{connect.WithReadMaxBytes(maxMessage)}, more...)...)
 	return map[string]http.Handler{path: handler}
-}
-
-// requireUser refuses requests without a user of the platform.
-func requireUser(ctx context.Context) error {
-	if claims, ok := token.ClaimsFrom(ctx); !ok || claims.UserID == "" {
-		return connect.NewError(connect.CodeUnauthenticated, errors.New("this is for a user of the platform: send the request through the platform"))
-	}
-	return nil
-}
-
-// requireAdmin refuses requests that are not of an admin, for everything that
-// changes what is deployed. The router checks it too; the check here holds even
-// if a route is misconfigured there.
-func requireAdmin(ctx context.Context) error {
-	if err := requireUser(ctx); err != nil {
-		return err
-	}
-	if claims, _ := token.ClaimsFrom(ctx); claims.Role != permission.RoleAdmin {
-		return connect.NewError(connect.CodePermissionDenied, errors.New("this is for admins of the account"))
-	}
-	return nil
 }
 
 // invalid is the error for a field that the user can correct.
@@ -105,10 +96,14 @@ func toConnectError(err error) error {
 // CreateGitSource implements GitSourceService. A webhook that cannot be
 // registered is a warning in the response: the repository is polled without it.
 func (s *Service) CreateGitSource(ctx context.Context, request *connect.Request[runtimev1.CreateGitSourceRequest]) (*connect.Response[runtimev1.CreateGitSourceResponse], error) {
-	if err := requireAdmin(ctx); err != nil {
+	given := request.Msg.GetGitSource()
+	// First, so that other users learn nothing about names and repositories.
+	if err := s.authorise(ctx, permission.Create, given); err != nil {
 		return nil, err
 	}
-	given := request.Msg.GetGitSource()
+	if request.Msg.GetCreateRepository() && !isAdmin(ctx) {
+		return nil, connect.NewError(connect.CodePermissionDenied, errors.New("the runtime makes repositories with its own token, which is for users with the role admin: make the repository first"))
+	}
 	if err := s.checkNew(ctx, given); err != nil {
 		return nil, toConnectError(err)
 	}
@@ -134,11 +129,8 @@ func (s *Service) CreateGitSource(ctx context.Context, request *connect.Request[
 	return connect.NewResponse(response), nil
 }
 
-// checkNew checks a Git Source that does not exist yet.
+// checkNew checks that a Git Source does not exist yet and can be committed.
 func (s *Service) checkNew(ctx context.Context, given *runtimev1.GitSource) error {
-	if err := s.validate(given); err != nil {
-		return err
-	}
 	// Without the Shared Configuration Repository nothing can be committed, so
 	// this is checked before the repository of the source.
 	if _, err := s.options.SharedRepository.Repository(ctx); err != nil {
@@ -174,7 +166,7 @@ func (s *Service) write(ctx context.Context, given *runtimev1.GitSource, webhook
 	if err != nil {
 		return "", err
 	}
-	return s.change(ctx, given.GetName(), "create", s.options.SharedRepository.AuthorOf(ctx), func(files sharedrepo.Files, file string) error {
+	return s.change(ctx, given.GetName(), "create", func(files sharedrepo.Files, file string) error {
 		if _, found, err := files.Read(file); err != nil || found {
 			if found {
 				err = nameTakenError(given.GetName())
@@ -185,31 +177,20 @@ func (s *Service) write(ctx context.Context, given *runtimev1.GitSource, webhook
 	})
 }
 
-// change commits a change of the file of a Git Source, and has it synced.
-func (s *Service) change(ctx context.Context, name, verb string, author sharedrepo.Author, edit func(files sharedrepo.Files, file string) error) (string, error) {
-	repository, err := s.options.SharedRepository.Repository(ctx)
-	if err != nil {
-		return "", err
-	}
-	commit, err := repository.Change(ctx, "git source "+name+": "+verb, author, func(files sharedrepo.Files) error {
+// change commits a change of the file of a Git Source for the user of the
+// request, and has it synced.
+func (s *Service) change(ctx context.Context, name, verb string, edit func(files sharedrepo.Files, file string) error) (string, error) {
+	return s.options.SharedRepository.Change(ctx, "git source "+name+": "+verb, func(files sharedrepo.Files) error {
 		return edit(files, sharedrepo.GitSourceFile(s.options.SharedRepository.Runtime(), name))
 	})
-	if err == nil {
-		// Without it the change would wait for the next poll of the repository.
-		s.options.SharedRepository.Refresh(ctx)
-	}
-	return commit, err
 }
 
 // EditGitSource implements GitSourceService. The name selects the Git Source
 // and cannot be changed.
 func (s *Service) EditGitSource(ctx context.Context, request *connect.Request[runtimev1.EditGitSourceRequest]) (*connect.Response[runtimev1.EditGitSourceResponse], error) {
-	if err := requireAdmin(ctx); err != nil {
-		return nil, err
-	}
 	given := request.Msg.GetGitSource()
-	if err := s.validate(given); err != nil {
-		return nil, toConnectError(err)
+	if err := s.authorise(ctx, permission.Update, given); err != nil {
+		return nil, err
 	}
 	if err := s.checkSSH(ctx, given); err != nil {
 		return nil, toConnectError(err)
@@ -217,8 +198,9 @@ func (s *Service) EditGitSource(ctx context.Context, request *connect.Request[ru
 	if err := s.checkReadable(ctx, given, false); err != nil {
 		return nil, toConnectError(err)
 	}
-	commit, err := s.change(ctx, given.GetName(), "edit", s.options.SharedRepository.AuthorOf(ctx), func(files sharedrepo.Files, file string) error {
-		if err := requireExists(files, file, given.GetName()); err != nil {
+	commit, err := s.change(ctx, given.GetName(), "edit", func(files sharedrepo.Files, file string) error {
+		// The right is needed in the project that has it, too.
+		if _, err := s.committedSource(ctx, files, given.GetName(), permission.Update); err != nil {
 			return err
 		}
 		return files.EditManifest(file, func(object map[string]any) error { return s.edit(object, given) })
@@ -229,20 +211,11 @@ func (s *Service) EditGitSource(ctx context.Context, request *connect.Request[ru
 	return connect.NewResponse(&runtimev1.EditGitSourceResponse{GitSource: s.withDefaults(given), Commit: commit}), nil
 }
 
-// requireExists refuses to change a Git Source that has no file.
-func requireExists(files sharedrepo.Files, file, name string) error {
-	_, found, err := files.Read(file)
-	if err == nil && !found {
-		err = connect.NewError(connect.CodeNotFound, fmt.Errorf("there is no Git Source %s in this runtime; a name cannot be changed: make a new one instead", name))
-	}
-	return err
-}
-
 // DeleteGitSource implements GitSourceService. The agent then prunes the
 // Application of the Git Source, which has no finalizer, so that the
 // Applications it created stay.
 func (s *Service) DeleteGitSource(ctx context.Context, request *connect.Request[runtimev1.DeleteGitSourceRequest]) (*connect.Response[runtimev1.DeleteGitSourceResponse], error) {
-	if err := requireAdmin(ctx); err != nil {
+	if err := requireUser(ctx); err != nil {
 		return nil, err
 	}
 	name := request.Msg.GetName()
@@ -250,16 +223,15 @@ func (s *Service) DeleteGitSource(ctx context.Context, request *connect.Request[
 		return nil, connect.NewError(connect.CodeNotFound, errors.New("there is no such Git Source in this runtime"))
 	}
 	repoURL, webhook := "", ""
-	commit, err := s.change(ctx, name, "delete", s.options.SharedRepository.AuthorOf(ctx), func(files sharedrepo.Files, file string) error {
-		if err := requireExists(files, file, name); err != nil {
+	commit, err := s.change(ctx, name, "delete", func(files sharedrepo.Files, file string) error {
+		text, err := s.committedSource(ctx, files, name, permission.Delete)
+		if err != nil {
 			return err
 		}
 		// The webhook is read from the file that is removed, as the address may
 		// be one of an earlier access mode.
-		if text, _, err := files.Read(file); err == nil {
-			if one, ok := parse(text); ok {
-				repoURL, webhook = one.GetRepoUrl(), webhookIn(text)
-			}
+		if one, ok := parse(text); ok {
+			repoURL, webhook = one.GetRepoUrl(), webhookIn(text)
 		}
 		return files.Remove(file)
 	})

@@ -22,6 +22,7 @@ import (
 	argo "slipway.dev/slipway/api/argo/v1alpha1"
 	"slipway.dev/slipway/internal/access/token"
 	"slipway.dev/slipway/internal/agent"
+	"slipway.dev/slipway/internal/agent/appproxy"
 	"slipway.dev/slipway/internal/agent/gitsource"
 	"slipway.dev/slipway/internal/agent/integration"
 	"slipway.dev/slipway/internal/agent/sharedrepo"
@@ -44,7 +45,13 @@ import (
 // patience bounds what a test waits for.
 const patience = 90 * time.Second
 
-const runtimeToken = "ghp_canary0runtime"
+// Tokens that must not be seen anywhere. The Git server refuses pushes with
+// readToken.
+const (
+	runtimeToken = "ghp_canary0runtime"
+	adaToken     = "ghp_canary0ada"
+	readToken    = "ghp_canary0read"
+)
 
 func TestMain(m *testing.M) { argotest.Main(m, func(m *testing.M) { kubetest.Main(m) }) }
 
@@ -56,6 +63,7 @@ type world struct {
 	git          *gittest.Server
 	home         *sharedrepo.Controller
 	integrations *integration.Service
+	proxy        *appproxy.Service
 	service      *gitsource.Service
 	client       runtimev1connect.GitSourceServiceClient
 	settings     *platformv1.GitSettings
@@ -72,12 +80,16 @@ func newWorld(t *testing.T) *world {
 	w := &world{Cluster: kubetest.Shared(t), log: &programs.Output{}, made: map[string]*gittest.Repository{}}
 	w.namespace = w.Namespace(t)
 	argotest.Install(t, w.Cluster)
-	w.git = gittest.Serve(t, gittest.BasicAuth("x-access-token", runtimeToken))
+	w.git = gittest.Serve(t, gittest.BasicAuth("x-access-token", runtimeToken), gittest.MorePasswords(map[string]bool{adaToken: true, readToken: false}))
 	w.provider = providertest.Start(t, gitprovider.GitHub, providertest.World{
 		Owners:       map[string]string{"team": "Organization"},
 		Repositories: []providertest.Repository{{Path: "team/apps", Private: true}, {Path: "team/guestbook", Private: true}},
 		Tokens: []providertest.Token{{
 			Value: runtimeToken, Login: "robot", UserID: 1, Scopes: []string{"repo", "admin:repo_hook"}, Roles: map[string]string{"team": "admin"},
+		}, {
+			Value: adaToken, Login: "ada", UserID: 2, Scopes: []string{"repo"}, Roles: map[string]string{"team": "write"},
+		}, {
+			Value: readToken, Login: "ada", UserID: 2, Scopes: []string{"repo"}, Roles: map[string]string{"team": "write"},
 		}},
 	})
 	w.provider.Git = w.passOn(t)
@@ -97,11 +109,12 @@ func newWorld(t *testing.T) *world {
 	})
 	w.home = sharedrepo.NewController(sharedrepo.ControllerOptions{
 		Cluster: w.Cluster.Cluster, Namespace: w.namespace, Runtime: "demo", Settings: settings, Log: log, Folder: t.TempDir(),
-		Access: w.integrations.RuntimeAccess, Create: w.integrations.CreateRepository,
+		Access: w.integrations.RuntimeAccess, UserAccess: w.integrations.UserAccess, Create: w.integrations.CreateRepository,
 		Chart: func(context.Context) (sharedrepo.Chart, error) { return w.chart, nil },
 	})
+	w.proxy = appproxy.New(appproxy.Options{Cluster: w.Cluster.Cluster, ControlNamespace: w.namespace, Log: log, Rights: w.policy})
 	w.service = gitsource.New(gitsource.Options{
-		SharedRepository: w.home, Integrations: w.integrations, WebhookSecret: "argocd-secret", Log: log,
+		SharedRepository: w.home, Integrations: w.integrations, Rights: w.proxy, WebhookSecret: "argocd-secret", Log: log,
 		WebhookURL: func(source string) string { return "https://hooks.example.com/webhooks/demo/" + source },
 	})
 	w.client = w.serve(t, permission.RoleAdmin)
@@ -126,23 +139,23 @@ func (w *world) until(t *testing.T, ask func(ctx context.Context) error) {
 	}
 }
 
-// serve is a client of Ada, who has a role.
-func (w *world) serve(t *testing.T, role string) runtimev1connect.GitSourceServiceClient {
+// serve is a client of Ada, who has a role and groups.
+func (w *world) serve(t *testing.T, role string, groups ...string) runtimev1connect.GitSourceServiceClient {
 	t.Helper()
 	mux := http.NewServeMux()
 	for path, handler := range w.service.Handlers() {
 		mux.Handle(path, handler)
 	}
 	server := httptest.NewServer(http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {
-		mux.ServeHTTP(out, r.WithContext(w.ada(r.Context(), role)))
+		mux.ServeHTTP(out, r.WithContext(w.ada(r.Context(), role, groups...)))
 	}))
 	t.Cleanup(server.Close)
 	return runtimev1connect.NewGitSourceServiceClient(server.Client(), server.URL)
 }
 
 // ada is the context of a request of Ada.
-func (w *world) ada(ctx context.Context, role string) context.Context {
-	return token.WithClaims(ctx, wire.RuntimeClaims{UserID: "ada", Name: "Ada Lovelace", Email: "ada@example.com", Role: role})
+func (w *world) ada(ctx context.Context, role string, groups ...string) context.Context {
+	return token.WithClaims(ctx, wire.RuntimeClaims{UserID: "ada", Name: "Ada Lovelace", Email: "ada@example.com", Role: role, Groups: groups})
 }
 
 // credentials sets those of the runtime.

@@ -43,7 +43,7 @@ func (s *Service) writeArgoSecrets(ctx context.Context, c *runtimeCredential) er
 		scheme = "http://"
 	}
 	if err := s.putSecret(ctx, prefixSecret(webSecret, map[string][]byte{
-		"url": []byte(scheme + host), "username": []byte(gitUser(c)), "password": []byte(c.Token.Reveal()),
+		"url": []byte(scheme + host), "username": []byte(gitUser(c.kind, c.Username)), "password": []byte(c.Token.Reveal()),
 	})); err != nil {
 		return err
 	}
@@ -116,18 +116,18 @@ func prefixSecret(name string, data map[string][]byte) *corev1.Secret {
 
 // gitUser returns the user name for Git over HTTP. It differs from the one for
 // the API with some providers and kinds of tokens.
-func gitUser(c *runtimeCredential) string {
+func gitUser(kind gitprovider.Kind, username string) string {
 	switch {
 	// API tokens of Bitbucket Cloud need the email for the API and a fixed name
 	// for Git.
-	case c.kind == gitprovider.Bitbucket && strings.Contains(c.Username, "@"):
+	case kind == gitprovider.Bitbucket && strings.Contains(username, "@"):
 		return "x-bitbucket-api-token-auth"
-	case c.Username != "":
-		return c.Username
+	case username != "":
+		return username
 	// GitLab accepts any name with a token; this is the documented one.
-	case c.kind == gitprovider.GitLab:
+	case kind == gitprovider.GitLab:
 		return "oauth2"
-	case c.kind == gitprovider.Bitbucket, c.kind == gitprovider.BitbucketServer:
+	case kind == gitprovider.Bitbucket, kind == gitprovider.BitbucketServer:
 		return "x-token-auth"
 	}
 	return "x-access-token"

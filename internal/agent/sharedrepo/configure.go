@@ -9,8 +9,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
-
-	"slipway.dev/slipway/internal/access/token"
 )
 
 // ChartName is the chart that installs runtimes.
@@ -33,26 +31,10 @@ type Chart struct {
 	Archive []byte
 }
 
-// Configure is ConfigureAsApplication with the user of the request as the
-// author.
+// Configure makes the runtime manage itself (R71): it commits a chart that
+// depends on the runtime's, its values without secrets, and an Application. It
+// is idempotent: the version that is in Git stays (R110).
 func (h *Controller) Configure(ctx context.Context) (application, commit string, err error) {
-	return h.ConfigureAsApplication(ctx, h.AuthorOf(ctx))
-}
-
-// AuthorOf returns the author of a commit: the user of the request, or else the
-// runtime.
-func (h *Controller) AuthorOf(ctx context.Context) Author {
-	claims, ok := token.ClaimsFrom(ctx)
-	if !ok || claims.Name == "" && claims.Email == "" {
-		return h.Committer()
-	}
-	return Author{Name: claims.Name, Email: claims.Email}
-}
-
-// ConfigureAsApplication makes the runtime manage itself (R71): it commits a
-// chart that depends on the runtime's, its values without secrets, and an
-// Application. It is idempotent: the version that is in Git stays (R110).
-func (h *Controller) ConfigureAsApplication(ctx context.Context, author Author) (application, commit string, err error) {
 	if h.options.Chart == nil {
 		return "", "", NotReady("this runtime does not know which chart it is installed from: install it with Helm to configure it as an Application")
 	}
@@ -84,7 +66,7 @@ func (h *Controller) ConfigureAsApplication(ctx context.Context, author Author) 
 	if err != nil {
 		return "", "", err
 	}
-	commit, err = repository.Change(ctx, "runtime "+runtime+": configure as an Application", author, func(files Files) error {
+	commit, err = h.Change(ctx, "runtime "+runtime+": configure as an Application", func(files Files) error {
 		if _, found, err := files.Read(path.Join(ChartFolder(runtime), "Chart.yaml")); err != nil {
 			return err
 		} else if !found {
@@ -96,11 +78,7 @@ func (h *Controller) ConfigureAsApplication(ctx context.Context, author Author) 
 		}
 		return writeIfMissing(files, "", runtimeFile(runtime), manifest)
 	})
-	if err != nil {
-		return "", "", err
-	}
-	h.Refresh(ctx)
-	return runtime, commit, nil
+	return runtime, commit, err
 }
 
 // file is a file to write.

@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	argo "slipway.dev/slipway/api/argo/v1alpha1"
+	"slipway.dev/slipway/internal/access/token"
 	"slipway.dev/slipway/internal/backoff"
 	"slipway.dev/slipway/internal/gitops/source/remote"
 	"slipway.dev/slipway/internal/kube"
@@ -48,6 +49,9 @@ type ControllerOptions struct {
 	Settings func() *platformv1.GitSettings
 	// Access returns the runtime's credential for a repository.
 	Access func(ctx context.Context, repoURL string) (remote.Access, error)
+	// UserAccess returns the own access of the user of a request to a repository;
+	// nil if that user writes with the runtime's. It may be nil, and all do then.
+	UserAccess func(ctx context.Context, repoURL string) (*UserAccess, error)
 	// Create creates a repository at the provider. If it is nil the repository
 	// must exist.
 	Create func(ctx context.Context, repoURL string) error
@@ -178,6 +182,45 @@ func accessKey(location Location, access remote.Access) [sha256.Size]byte {
 // Committer returns the runtime as a committer.
 func (h *Controller) Committer() Author {
 	return Author{Name: "Slipway runtime " + h.options.Runtime, Email: h.options.Runtime + "@runtime.slipway.invalid"}
+}
+
+// Change commits a change for the user of the request, or for the runtime if
+// there is none, and has it synced. See [Repository.Change].
+func (h *Controller) Change(ctx context.Context, message string, change func(files Files) error) (string, error) {
+	repository, err := h.Repository(ctx)
+	if err != nil {
+		return "", err
+	}
+	writer, err := h.writer(ctx, repository.Location().RepoURL)
+	if err != nil {
+		return "", err
+	}
+	commit, err := repository.Change(ctx, message, writer, change)
+	if refused, ok := errors.AsType[refusedUserError](err); ok {
+		return "", fmt.Errorf("%w. The push was made with your own Git token: let it write to this repository, register another with slipway integration git register --runtime %s, or remove it with slipway integration git deregister --runtime %s, and the runtime pushes with its own",
+			refused, h.options.Runtime, h.options.Runtime)
+	}
+	if err != nil {
+		return "", err
+	}
+	// Without it the change would wait for the next poll of the repository.
+	h.refresh(ctx)
+	return commit, nil
+}
+
+// writer returns for whom the changes of a request are committed.
+func (h *Controller) writer(ctx context.Context, repoURL string) (Writer, error) {
+	claims, ok := token.ClaimsFrom(ctx)
+	if !ok || claims.UserID == "" {
+		return Writer{Author: h.Committer()}, nil
+	}
+	writer := Writer{Author: Author{Name: claims.Name, Email: claims.Email}}
+	if h.options.UserAccess == nil {
+		return writer, nil
+	}
+	var err error
+	writer.Own, err = h.options.UserAccess(ctx, repoURL)
+	return writer, err
 }
 
 // Ensure creates the repository if it does not exist, seeds it, and applies the
@@ -329,9 +372,9 @@ func (h *Controller) Applications() dynamic.ResourceInterface {
 	return h.options.Cluster.Dynamic.Resource(argo.ApplicationResource()).Namespace(h.options.Namespace)
 }
 
-// Refresh requests a sync of the repository now. A failure is only logged, as
+// refresh requests a sync of the repository now. A failure is only logged, as
 // the agent polls the repository anyway.
-func (h *Controller) Refresh(ctx context.Context) {
+func (h *Controller) refresh(ctx context.Context) {
 	const patch = `{"metadata":{"annotations":{"argocd.argoproj.io/refresh":"normal"}}}`
 	for _, name := range []string{ParentName(h.options.Runtime), InClusterName(h.options.Runtime)} {
 		_, err := h.Applications().Patch(ctx, name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})

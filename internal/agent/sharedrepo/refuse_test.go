@@ -151,7 +151,7 @@ func TestAuthorNames(t *testing.T) {
 	origin := gittest.Serve(t).Repository(t, "config", map[string]string{"x": "x"})
 	repository := open(t, origin.URL(), remote.Access{})
 	evil := sharedrepo.Author{Name: "Eve\ncommitter Mallory <m@example.com> 1 +0000\n", Email: "eve@example.com> 0 +0000\n\nx <"}
-	must.Get(repository.Change(t.Context(), "one\x00two\r", evil, write("y", "y")))(t)
+	must.Get(repository.Change(t.Context(), "one\x00two\r", sharedrepo.Writer{Author: evil}, write("y", "y")))(t)
 	origin.Git(t, "fsck", "--strict")
 	if got, want := origin.Git(t, "log", "-1", "--format=%cn|%s"), "Slipway runtime demo|onetwo"; got != want {
 		t.Errorf("the commit is %q, not %q", got, want)

@@ -36,14 +36,31 @@ type Author struct {
 	Name, Email string
 }
 
+// Writer is for whom a change is committed.
+type Writer struct {
+	Author Author
+	// Own is the author's own access, with which the commit is pushed. The
+	// author is the committer, too. Nil pushes with the access of the runtime,
+	// which is the committer then.
+	Own *UserAccess
+}
+
+// UserAccess opens the repository for one user.
+type UserAccess struct {
+	// RepoURL may differ from that of the location: a token does not push over
+	// SSH.
+	RepoURL string
+	Access  remote.Access
+}
+
 // Options configures a Repository.
 type Options struct {
 	Location Location
 	// Access is the credential for the repository, with the keys and
 	// authorities of its host.
 	Access remote.Access
-	// Committer is the runtime. It is also the author of commits that no user
-	// requested.
+	// Committer is the runtime. It commits what is pushed with its access, and is
+	// also the author of commits that no user requested.
 	Committer Author
 	// Folder has the fetched objects; empty is the system's temporary folder.
 	Folder string
@@ -74,9 +91,14 @@ func Open(options Options) (*Repository, error) {
 // Location returns the address of the repository.
 func (r *Repository) Location() Location { return r.options.Location }
 
-// client returns a client of the server.
+// client returns a client of the server, with the access of the runtime.
 func (r *Repository) client() (*remote.Client, error) {
-	client, err := remote.NewClient(r.address, r.options.Access, maxRefs)
+	return r.clientFor(r.address, r.options.Access)
+}
+
+// clientFor returns a client with some access.
+func (r *Repository) clientFor(at address.Address, access remote.Access) (*remote.Client, error) {
+	client, err := remote.NewClient(at, access, maxRefs)
 	if err != nil {
 		return nil, r.explain(err)
 	}
@@ -119,7 +141,10 @@ func idText(id objects.ID) string {
 // returns the id of the commit, or that of the newest one if nothing changed.
 // If another writer was faster, change is called again with the new files. An
 // error of change is returned as it is, and nothing is pushed.
-func (r *Repository) Change(ctx context.Context, message string, author Author, change func(files Files) error) (string, error) {
+//
+// Files are read with the access of the runtime, also for a user with an own
+// one: the server decides at the push whether that user may write.
+func (r *Repository) Change(ctx context.Context, message string, writer Writer, change func(files Files) error) (string, error) {
 	select {
 	// Writers of this process take turns. Those of other runtimes are handled
 	// by retries.
@@ -128,7 +153,7 @@ func (r *Repository) Change(ctx context.Context, message string, author Author, 
 	case <-ctx.Done():
 		return "", ctx.Err()
 	}
-	request := changeRequest{message: message, author: author, change: change}
+	request := changeRequest{message: message, writer: writer, change: change}
 	var last error
 	for attempt := range maxAttempts {
 		if err := pause(ctx, attempt); err != nil {
@@ -148,7 +173,7 @@ func (r *Repository) Change(ctx context.Context, message string, author Author, 
 // changeRequest is a change to commit.
 type changeRequest struct {
 	message string
-	author  Author
+	writer  Writer
 	change  func(Files) error
 }
 
@@ -187,24 +212,52 @@ func (r *Repository) attempt(ctx context.Context, w changeRequest) (commit strin
 	if id == s.tip {
 		return idText(s.tip), false, nil
 	}
-	err = r.push(ctx, remote.Update{Ref: s.ref, Before: s.tip, After: id, Pack: pack})
+	err = r.push(ctx, w.writer.Own, remote.Update{Ref: s.ref, Before: s.tip, After: id, Pack: pack})
 	if err == nil {
 		return id.String(), false, nil
 	}
 	return r.afterPush(ctx, s, id, err)
 }
 
-// push moves the branch with a connection of its own.
-func (r *Repository) push(ctx context.Context, update remote.Update) error {
-	client, err := r.client()
+// refusedUserError is a push that the server refused to the access of a user.
+type refusedUserError struct{ error }
+
+// Unwrap returns the error of the server.
+func (e refusedUserError) Unwrap() error { return e.error }
+
+// push moves the branch with a connection of its own, which a user may open.
+func (r *Repository) push(ctx context.Context, own *UserAccess, update remote.Update) error {
+	at, access := r.address, r.options.Access
+	if own != nil {
+		var err error
+		if at, err = remote.ParseAddress(own.RepoURL); err != nil {
+			return r.explain(err)
+		}
+		access = own.Access
+	}
+	client, err := r.clientFor(at, access)
 	if err != nil {
 		return err
 	}
 	defer client.Close()
-	if err := client.Push(ctx, update); err != nil {
-		return r.explain(err)
+	err = client.Push(ctx, update)
+	switch {
+	case err == nil:
+		return nil
+	case own != nil && isRefused(err):
+		return refusedUserError{r.explain(err)}
 	}
-	return nil
+	return r.explain(err)
+}
+
+// isRefused reports whether a server refused a push because of who pushed.
+// Servers that hide private repositories report them as missing.
+func isRefused(err error) bool {
+	if rejected, ok := errors.AsType[*remote.RejectedError](err); ok {
+		return !rejected.Conflict()
+	}
+	failure, ok := errors.AsType[*remote.Failure](err)
+	return ok && (failure.Reason == remote.Denied || failure.Reason == remote.Missing)
 }
 
 // isMoved distinguishes a commit that is gone from a repository that is.
@@ -255,7 +308,10 @@ func (r *Repository) build(s snapshot, files Files, w changeRequest) (objects.ID
 		return s.tip, nil, nil
 	}
 	now := time.Now()
-	author, committer := signature(w.author, r.options.Committer, now), signature(r.options.Committer, Author{Name: "Slipway"}, now)
+	author, committer := signature(w.writer.Author, r.options.Committer, now), signature(r.options.Committer, Author{Name: "Slipway"}, now)
+	if w.writer.Own != nil {
+		committer = author
+	}
 	id := added.add(objects.Commit, commitText(tree, s.base, author, committer, plainMessage(w.message)))
 	pack, err := added.pack()
 	return id, pack, err

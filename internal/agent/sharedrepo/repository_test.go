@@ -16,8 +16,8 @@ import (
 )
 
 // somebody is the user who requests a change, and runtime the committer.
-func somebody() sharedrepo.Author {
-	return sharedrepo.Author{Name: "Ada Lovelace", Email: "ada@example.com"}
+func somebody() sharedrepo.Writer {
+	return sharedrepo.Writer{Author: sharedrepo.Author{Name: "Ada Lovelace", Email: "ada@example.com"}}
 }
 
 func runtime() sharedrepo.Author {

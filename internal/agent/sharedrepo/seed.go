@@ -24,7 +24,7 @@ func (r *Repository) Seed(ctx context.Context, runtime, namespace string) (strin
 	if err := CheckRuntime(runtime); err != nil {
 		return "", err
 	}
-	return r.Change(ctx, "runtime "+runtime+": prepare the repository", r.options.Committer, func(files Files) error {
+	return r.Change(ctx, "runtime "+runtime+": prepare the repository", Writer{Author: r.options.Committer}, func(files Files) error {
 		for _, folder := range sharedFolders() {
 			if err := writeIfMissing(files, path.Join(resourcesFolder, folder), ".gitkeep", nil); err != nil {
 				return err
@@ -142,7 +142,7 @@ func (r *Repository) RemoveRuntime(ctx context.Context, author Author, runtime s
 	if err := CheckRuntime(runtime); err != nil {
 		return "", err
 	}
-	return r.Change(ctx, "runtime "+runtime+": remove", author, func(files Files) error {
+	return r.Change(ctx, "runtime "+runtime+": remove", Writer{Author: author}, func(files Files) error {
 		for _, folder := range []string{RuntimeFolder(runtime), GitSourceFolder(runtime)} {
 			if err := files.Remove(folder); err != nil {
 				return err

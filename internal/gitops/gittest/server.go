@@ -33,8 +33,12 @@ type Server struct {
 	handler  http.Handler
 	gate     chan struct{}
 	requests []string
+	pushers  []string // the password of each push
 	ended    context.Context
 }
+
+// receivePack is in the address of every request of a push.
+const receivePack = "git-receive-pack"
 
 // Option changes how a server is reached.
 type Option func(*settings)
@@ -45,11 +49,19 @@ type settings struct {
 	tls                   bool
 	// tokens are those of repositories that require one of their own.
 	tokens map[string][]string
+	// more are passwords beside the one of the user; true may push.
+	more map[string]bool
 }
 
 // BasicAuth lets only this user in.
 func BasicAuth(user, password string) Option {
 	return func(s *settings) { s.user, s.password = user, password }
+}
+
+// MorePasswords lets the user of [BasicAuth] in with these passwords, too: as a
+// Git host does with the tokens of its users. Those with false may only read.
+func MorePasswords(more map[string]bool) Option {
+	return func(s *settings) { s.more = more }
 }
 
 // BearerToken lets only requests with this token in.
@@ -126,6 +138,11 @@ func (s *Server) handle(chosen settings, backend http.Handler) http.Handler {
 			closeConnection(w)
 			return
 		}
+		if _, password, ok := r.BasicAuth(); ok && strings.HasSuffix(r.URL.Path, receivePack) && chosen.allows(r) {
+			s.mu.Lock()
+			s.pushers = append(s.pushers, password)
+			s.mu.Unlock()
+		}
 		if !chosen.allows(r) {
 			w.Header().Set("WWW-Authenticate", `Basic realm="gittest"`)
 			http.Error(w, "who are you?", http.StatusUnauthorized)
@@ -146,7 +163,8 @@ func (s *Server) handle(chosen settings, backend http.Handler) http.Handler {
 func (s settings) allows(r *http.Request) bool {
 	if s.user != "" {
 		user, password, ok := r.BasicAuth()
-		return ok && user == s.user && password == s.password
+		pushes, known := s.more[password]
+		return ok && user == s.user && (password == s.password || known && (pushes || !strings.Contains(r.URL.String(), receivePack)))
 	}
 	given, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	for name, tokens := range s.tokens {
@@ -248,6 +266,13 @@ func (s *Server) Requests() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return append([]string(nil), s.requests...)
+}
+
+// Pushers is the password of each push so far.
+func (s *Server) Pushers() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return append([]string(nil), s.pushers...)
 }
 
 // CertificateAuthority is the PEM text of what a server with [TLS] is trusted

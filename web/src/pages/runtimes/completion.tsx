@@ -26,7 +26,8 @@ type Step = (typeof steps)[number];
 
 const why: Record<Step, string> = {
   [CompletionStep.GIT_CREDENTIALS]: "The runtime uses them to read Git and to write the shared repository.",
-  [CompletionStep.USER_TOKEN]: "With your own token, your changes in Git carry your name. Each user has one.",
+  [CompletionStep.USER_TOKEN]:
+    "With your own token, your changes in Git are committed and pushed as you. Without it, you are their author, and the runtime pushes them with its own token.",
   [CompletionStep.RUNTIME_APPLICATION]:
     "Git becomes the source of truth for the runtime too: its components, their health and their versions are shown here.",
 };
@@ -39,7 +40,7 @@ export interface CompletionProps {
 
 /** CompletionSteps does what is left of an installation. */
 export function CompletionSteps({ runtime, back }: CompletionProps) {
-  const { isAdmin, isOperator, email, userID } = useSession();
+  const { isAdmin, email, userID } = useSession();
   const [doing, setDoing] = useState<Step | null>(null);
   // Done here; the runtime reports it with its next sign of life.
   const [done, setDone] = useState<ReadonlySet<CompletionStep>>(new Set());
@@ -84,7 +85,6 @@ export function CompletionSteps({ runtime, back }: CompletionProps) {
     if (isDone(step)) return null;
     const isOwn = step === CompletionStep.USER_TOKEN;
     if (!isOwn && !isAdmin) return <span className="muted">For admins</span>;
-    if (!isOperator) return <span className="muted">For operators</span>;
     if (step === CompletionStep.RUNTIME_APPLICATION) {
       const first = !isDone(CompletionStep.GIT_CREDENTIALS);
       return (

@@ -116,7 +116,12 @@ export function GitSourcesTab({ runtime }: { runtime: Runtime }) {
       {asked.isError && runtime.online && (
         <Note tone="warn">The runtime did not respond. Showing its last report: {explain(asked.error)}</Note>
       )}
-      {!isAdmin && <Note>Git Sources decide which Applications are deployed. Admins of the account change them.</Note>}
+      {!isAdmin && (
+        <Note>
+          Git Sources decide which Applications are deployed. Admins change them here. With the rights create, update
+          and delete on Applications of a project you can change those of the project: <code>slipway git-source</code>
+        </Note>
+      )}
       {first ? (
         <Loading lines={4} />
       ) : sources.length === 0 ? (

@@ -67,7 +67,7 @@ function OneIntegration({ name, of, others }: { name: string; of: Integration; o
   const [leaving, setLeaving] = useState(false);
   const own = of.users.find((one) => one.user === session.email || one.user === session.userID);
   const rest = of.users.filter((one) => one !== own);
-  const closed = of.sharing === "admins" ? !session.isAdmin : !session.isOperator;
+  const closed = of.sharing === "admins" && !session.isAdmin;
   const again = () => queries.invalidateQueries({ queryKey: integrationsKey(name) });
   const oauth = async () => {
     setLeaving(true);
@@ -98,13 +98,14 @@ function OneIntegration({ name, of, others }: { name: string; of: Integration; o
         )}
       </header>
       {closed ? (
-        <p className="muted">
-          This integration is for {of.sharing === "admins" ? "admins" : "operators and admins"} of the account.
-        </p>
+        <p className="muted">This integration is for admins of the account.</p>
       ) : own ? (
         <TokenFacts of={own} />
       ) : (
-        <p>You have no token here. Without a token you cannot change anything in Git through this runtime.</p>
+        <p>
+          You have no token here. Your changes in Git name you as their author, and the runtime commits and pushes them
+          with its own token.
+        </p>
       )}
       {!closed && (
         <div className="row">
