@@ -44,8 +44,7 @@ func HouseUnused() UnusedRules {
 			"GoString", "LogValue", // fmt and slog
 			"Touch", // the order of a work queue
 		},
-		Exceptions: map[string]string{
-		},
+		Exceptions: map[string]string{},
 	}
 }
 

@@ -61,7 +61,7 @@ func managed(location Location, runtime, name, server string) Manifest {
 // addresses by name, and removes those of clusters that are gone. It returns
 // the commit, or the newest one if nothing changed.
 func (r *Repository) WriteClusters(ctx context.Context, runtime string, clusters map[string]string) (string, error) {
-	return r.Change(ctx, "runtime "+runtime+": managed clusters", r.options.Committer, func(files Files) error {
+	return r.Change(ctx, "runtime "+runtime+": managed clusters", Writer{Author: r.options.Committer}, func(files Files) error {
 		wanted := map[string]Manifest{}
 		for name, server := range clusters {
 			wanted[ClusterFile(runtime, clusterID(name))] = managed(r.options.Location, runtime, name, server)

@@ -286,7 +286,7 @@ func (h *Controller) writeClusters(ctx context.Context, repository *Repository, 
 	}
 	commit, err := repository.WriteClusters(ctx, h.options.Runtime, clusters)
 	if err == nil && commit != newest {
-		h.Refresh(ctx)
+		h.refresh(ctx)
 	}
 	return err
 }

@@ -2416,7 +2416,7 @@ func (x *GetTokenHelpResponse) GetUser() *TokenHelp {
 // TokenHelp is how a token is created.
 type TokenHelp struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The page where tokens are created.
+	// The page where tokens are created; empty for a server with Git alone.
 	Page string `protobuf:"bytes,1,opt,name=page,proto3" json:"page,omitempty"`
 	// The scopes or permissions that it needs, as the page names them.
 	Needs []string `protobuf:"bytes,2,rep,name=needs,proto3" json:"needs,omitempty"`

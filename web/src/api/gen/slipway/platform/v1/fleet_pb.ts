@@ -1040,7 +1040,7 @@ export const GetTokenHelpResponseSchema: GenMessage<GetTokenHelpResponse> = /*@_
  */
 export type TokenHelp = Message<"slipway.platform.v1.TokenHelp"> & {
   /**
-   * The page where tokens are created.
+   * The page where tokens are created; empty for a server with Git alone.
    *
    * @generated from field: string page = 1;
    */
