@@ -113,7 +113,7 @@ func (g *stage) crawlers(t *testing.T) []crawler {
 			return public(rule) || ofAdmin(rule) && rule.Read
 		}},
 		{name: "a key to register", token: g.scoped(t, "register", platformv1.Scope_SCOPE_RUNTIME_REGISTER), otherwise: http.StatusForbidden, may: func(rule permission.Rule) bool {
-			return public(rule) || rule.Permission == permission.RegisterRuntime || rule.Permission == permission.Self
+			return public(rule) || rule.Permission == permission.RegisterRuntime || rule.Permission == permission.Self || rule.Registering
 		}},
 		{name: "a key that has expired", token: expired.GetSecret(), may: public, otherwise: http.StatusUnauthorized},
 		{name: "a key that is revoked", token: revoked.GetSecret(), may: public, otherwise: http.StatusUnauthorized},
