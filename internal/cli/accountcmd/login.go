@@ -307,8 +307,9 @@ func (s *session) signIn(ctx context.Context, given *platformv1.SignInRequest) (
 	}
 	explained := s.Explain(ctx, err)
 	if connect.IsWireError(err) && connect.CodeOf(err) == connect.CodeUnauthenticated {
-		explained = fmt.Errorf("%w; a lost password is reset by an admin of the account with slipway account users reset-password, or on the machine of the platform with slipway platform reset-password %s",
-			explained, printer.Printable(given.GetEmail()))
+		email := printer.Printable(given.GetEmail())
+		explained = fmt.Errorf("%w; a lost password is reset by an admin of the account with slipway account users reset-password %s, or on the machine of the platform with slipway platform reset-password %s",
+			explained, email, email)
 	}
 	return nil, explained
 }

@@ -2,12 +2,15 @@ package clustercmd_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"slipway.dev/slipway/internal/cli/clitest"
 	"slipway.dev/slipway/internal/gitops/gittest"
@@ -55,6 +58,15 @@ func TestCluster(t *testing.T) {
 	w.RemoveClusters(t, target)
 }
 
+// componentPod is a Pod of the runtime, which no node runs: its log is the reason.
+const componentPod = `apiVersion: v1
+kind: Pod
+metadata: {name: agent, labels: {app.kubernetes.io/part-of: slipway, app.kubernetes.io/component: agent}}
+spec:
+  nodeName: missing
+  containers: [{name: agent, image: slipway.dev/slipway}]
+`
+
 // TestRuntimeThroughPlatform: commands for a runtime, through the platform and the
 // tunnel.
 func TestRuntimeThroughPlatform(t *testing.T) {
@@ -83,11 +95,16 @@ func TestRuntimeThroughPlatform(t *testing.T) {
 	w.Fails(t, "git-source create apps", 2, "--repo-url is missing")
 	w.Fails(t, "git-source delete nothing --yes", 1, "")
 	w.Fails(t, "runtime configure prod", 1, "")
+	w.Fails(t, "runtime logs prod --output logs.tar.gz", 1, "it runs as processes")
+	w.Apps.Apply(t, w.Apps.Cluster.Cluster.Namespace, componentPod)
+	t.Cleanup(func() {
+		_ = w.Apps.Client.CoreV1().Pods(w.Apps.Cluster.Cluster.Namespace).Delete(context.Background(), "agent", metav1.DeleteOptions{})
+	})
 	got = w.Run(t, "runtime logs prod --output logs.tar.gz")
 	if info, err := os.Stat(filepath.Join(w.Home, "logs.tar.gz")); got.Code != 0 || err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("R118: %+v, %v", got, err)
 	}
-	w.Fails(t, "runtime logs prod --component nothing", 1, "nothing")
+	w.Fails(t, "runtime logs prod --component nothing", 1, "no component of the runtime is named nothing: there are agent")
 	w.Registered(t, "other")
 	w.Fails(t, "git-source list", 2, "the account has 2 runtimes (other, prod)")
 	w.Must(t, "config set-runtime prod")
