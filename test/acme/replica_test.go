@@ -33,8 +33,8 @@ func (w *world) startReplica(t *testing.T, address netip.Addr) *replica {
 // leads reports whether this replica is the elected one.
 func (r *replica) leads(t *testing.T) bool {
 	t.Helper()
-	_, text, err := r.Page(t.Context(), "/metrics")
-	return err == nil && strings.Contains(text, "slipway_ingress_leader 1")
+	leads, err := r.Metric(t.Context(), "slipway_ingress_leader", "")
+	return err == nil && leads == 1
 }
 
 // shown is the certificate that the edge shows for a host.
