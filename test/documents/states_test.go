@@ -282,10 +282,11 @@ spec:
   source: {repoURL: "https://github.com/acme/config.git", path: shop, targetRevision: HEAD}
   destination: {server: "https://kubernetes.default.svc", namespace: shop}
   syncPolicy: {automated: {prune: true}}
-status:
-  sync: {status: Synced, comparedTo: {source: {repoURL: "https://github.com/acme/config.git"}, destination: {}}}
-  resources: [{version: v1, kind: ConfigMap, namespace: shop, name: settings, status: Synced}]
 `)
+	// The status is a subresource of our definition.
+	w.must(t, `kubectl -n argocd patch applications.argoproj.io shop --subresource=status --type=merge -p '{"status": {
+  "sync": {"status": "Synced", "comparedTo": {"source": {"repoURL": "https://github.com/acme/config.git"}, "destination": {}}},
+  "resources": [{"version": "v1", "kind": "ConfigMap", "namespace": "shop", "name": "settings", "status": "Synced"}]}}'`)
 }
 
 // ownerless takes Helm's marks from the definitions of Argo CD, as Argo CD leaves them.

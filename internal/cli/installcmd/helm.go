@@ -160,7 +160,9 @@ func (f *validateFlags) checkChart(ctx context.Context, text []byte, checked *va
 		return err
 	}
 	own, err := release.ReadChart(archive)
-	if err != nil || f.chart == "" && (f.version == "" || strings.TrimPrefix(f.version, "v") == own.Version()) {
+	// A hook is part of the chart of that version, which Helm has rendered with
+	// the values; and where it runs there need not be a registry.
+	if err != nil || f.hook || f.chart == "" && (f.version == "" || strings.TrimPrefix(f.version, "v") == own.Version()) {
 		return err
 	}
 	// A registry is the network; and a version that is none was reported.

@@ -119,7 +119,7 @@ func testOtherCluster(t *testing.T, cluster *kubetest.Cluster) {
 	place := fmt.Sprintf("server: https://kubernetes.default.svc, namespace: %s", w.target)
 	byName := strings.Replace(w.manifest("default", "web", repository, "web", prunes), place, "name: far, namespace: default", 1)
 	w.cluster.Apply(t, w.control, byName)
-	w.condition("web", v1alpha1.ConditionInvalidSpecError, "there is no cluster far: add it with slipway cluster add, or name one of in-cluster")
+	w.condition("web", v1alpha1.ConditionInvalidSpecError, "there is no cluster far: add it with slipway cluster add NAME, or name one of in-cluster")
 
 	other.refuse("its Secret argocd/far is refused: the field config has no token")
 	w.condition("web", v1alpha1.ConditionInvalidSpecError, "the cluster far cannot be used: its Secret argocd/far is refused: the field config has no token")
