@@ -7,7 +7,7 @@ func objectAttempts() []attempt {
 		own       = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: NAME}\n"
 		configMap = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: NAME, namespace: bank}\n"
 		refused   = "does not allow namespace bank of the cluster"
-		noNames   = "there is no cluster prod-of-bank: add it with slipway cluster add, or name another"
+		noNames   = "there is no cluster prod-of-bank: add it with slipway cluster add NAME, or name another"
 	)
 	inBank := func(name, manifest string) attempt {
 		return attempt{name: name, git: manifest, reason: refused, proof: absent("ConfigMap bank/" + name)}
