@@ -24,6 +24,7 @@ import (
 	"slipway.dev/slipway/internal/kube/kubetest"
 	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/preflight"
+	"slipway.dev/slipway/internal/programs"
 	"slipway.dev/slipway/internal/secret"
 )
 
@@ -245,7 +246,7 @@ func removeCRD(t testing.TB, cluster *kubetest.Cluster, name string) {
 		t.Error(err)
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), programs.Timeout)
 	defer cancel()
 	if _, err := kube.WaitFor(ctx, crds, kube.Named(name), func(left []*unstructured.Unstructured) error {
 		if len(left) > 0 {
