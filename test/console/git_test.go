@@ -31,7 +31,7 @@ type gitHost struct {
 
 func newGitHost(t *testing.T, w *world) *gitHost {
 	t.Helper()
-	h := &gitHost{world: w, git: gittest.Serve(t, gittest.BasicAuth("x-access-token", runtimeToken))}
+	h := &gitHost{world: w, git: gittest.Serve(t, gittest.BasicAuth("x-access-token", runtimeToken), gittest.MorePasswords(map[string]bool{userToken: true}))}
 	everything := map[string]string{"team": "admin"}
 	h.provider = providertest.Start(t, gitprovider.GitHub, providertest.World{
 		Owners:       map[string]string{"team": "Organization"},
