@@ -9,7 +9,7 @@ test("a user sees what there is, and nothing to change what is not theirs", asyn
   await expect(page.getByRole("link", { name: "Add runtime" })).toHaveCount(0);
   await page.getByRole("link", { name: "prod", exact: true }).click();
   await page.getByRole("tab", { name: "Git Sources" }).click();
-  await expect(page.getByText("Admins of the account change them.")).toBeVisible();
+  await expect(page.getByText("Admins change them here.")).toBeVisible();
   await expect(page.getByRole("button", { name: /Git Source/ })).toHaveCount(0);
   await look(page, "runtime-user");
   await page.getByRole("tab", { name: "Components" }).click();
