@@ -48,20 +48,29 @@ func TestCertificatesResolvers(t *testing.T) {
 			`certificatesResolvers.le is set, but nothing can request certificates: enable providers.kubernetesIngress, or remove it`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			edge := defaults()
-			var resolver config.CertificatesResolver
-			resolver.SetDefaults()
-			resolver.ACME.HTTPChallenge.EntryPoint = "web"
-			c.change(edge, &resolver.ACME)
-			edge.CertificatesResolvers = map[string]config.CertificatesResolver{"le": resolver}
-			got := ""
-			if err := edge.Validate(); err != nil {
-				got = err.Error()
-			}
-			if got != c.want {
-				t.Errorf("\n got %s\nwant %s", got, c.want)
-			}
+			checkResolver(t, c.want, func(e *config.Edge, r *config.ACMEResolver) {
+				r.HTTPChallenge.EntryPoint = "web"
+				c.change(e, r)
+			})
 		})
+	}
+}
+
+// checkResolver validates options with one resolver, and compares the errors. An
+// empty text is none.
+func checkResolver(t *testing.T, want string, change func(*config.Edge, *config.ACMEResolver)) {
+	t.Helper()
+	edge := defaults()
+	var resolver config.CertificatesResolver
+	resolver.SetDefaults()
+	change(edge, &resolver.ACME)
+	edge.CertificatesResolvers = map[string]config.CertificatesResolver{"le": resolver}
+	got := ""
+	if err := edge.Validate(); err != nil {
+		got = err.Error()
+	}
+	if got != want {
+		t.Errorf("\n got %s\nwant %s", got, want)
 	}
 }
 

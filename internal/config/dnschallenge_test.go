@@ -65,21 +65,12 @@ func TestDNSChallenge(t *testing.T) {
 		}, p + `acmeDNS.apiBase is not encrypted: write https, unless the server is on this machine`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			edge := defaults()
-			var resolver config.CertificatesResolver
-			resolver.SetDefaults()
-			dns := &resolver.ACME.DNSChallenge
-			dns.Provider = "rfc2136"
-			dns.RFC2136.Nameserver, dns.RFC2136.TSIGKey, dns.RFC2136.TSIGSecretFile = "192.0.2.53", "edge", "tsig"
-			c.change(&resolver.ACME, dns)
-			edge.CertificatesResolvers = map[string]config.CertificatesResolver{"le": resolver}
-			got := ""
-			if err := edge.Validate(); err != nil {
-				got = err.Error()
-			}
-			if got != c.want {
-				t.Errorf("\n got %s\nwant %s", got, c.want)
-			}
+			checkResolver(t, c.want, func(_ *config.Edge, r *config.ACMEResolver) {
+				dns := &r.DNSChallenge
+				dns.Provider = "rfc2136"
+				dns.RFC2136.Nameserver, dns.RFC2136.TSIGKey, dns.RFC2136.TSIGSecretFile = "192.0.2.53", "edge", "tsig"
+				c.change(r, dns)
+			})
 		})
 	}
 }

@@ -30,8 +30,8 @@ type step struct {
 	fails bool
 	// says are texts that have to be shown.
 	says []string
-	// anew removes what the blocks before have installed: the block is another way.
-	anew bool
+	// fresh removes what the blocks before have installed: the block is another way.
+	fresh bool
 	// before makes what the page takes for granted, after looks at what came of it.
 	before, after func(t *testing.T, w *world, dir string)
 	// file is where a block of text is written to, which is what the page asks to do
@@ -130,9 +130,9 @@ func (w *world) follow(t *testing.T, blocks []block, steps []step) {
 	last := ""
 	for i, one := range blocks {
 		wanted := steps[i]
-		if wanted.anew {
+		if wanted.fresh {
 			w.takeAway(t)
-			t.Logf("block %d begins anew", i+1)
+			t.Logf("block %d begins fresh", i+1)
 		}
 		if wanted.before != nil {
 			wanted.before(t, w, dir)

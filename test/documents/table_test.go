@@ -71,10 +71,10 @@ func tunnelSteps() []step {
 		{begins: "slipway runtime install prod --create-key", answers: yes, says: []string{installed}},
 		{begins: "helm list", says: []string{"slipway-runtime slipway 1 deployed"}},
 		{begins: "slipway runtime get prod", before: hasToken, says: []string{"Online: yes"}},
-		{begins: "slipway runtime install prod --create-key -f values.yaml --dry-run", anew: true, before: hasValues, answers: yes, says: []string{installed}, after: hasReplicas("3")},
-		{begins: "slipway api-key create", anew: true, answers: yes, says: []string{installed}},
-		{begins: "kubectl create namespace slipway", anew: true, answers: yes, says: []string{installed}},
-		{begins: "slipway runtime install prod --key-file prod.key --print helm", anew: true, says: []string{"helm upgrade --install slipway-runtime", `resource "helm_release"`}},
+		{begins: "slipway runtime install prod --create-key -f values.yaml --dry-run", fresh: true, before: hasValues, answers: yes, says: []string{installed}, after: hasReplicas("3")},
+		{begins: "slipway api-key create", fresh: true, answers: yes, says: []string{installed}},
+		{begins: "kubectl create namespace slipway", fresh: true, answers: yes, says: []string{installed}},
+		{begins: "slipway runtime install prod --key-file prod.key --print helm", fresh: true, says: []string{"helm upgrade --install slipway-runtime", `resource "helm_release"`}},
 	}
 }
 
@@ -108,8 +108,8 @@ func ingressSteps() []step {
 		{begins: "slipway login", before: community().has, answers: signIn, says: []string{"P14 ingress-class ok"}},
 		{begins: "slipway runtime install prod", answers: yes, says: []string{installed}},
 		{begins: "slipway preflight", says: []string{sound}},
-		{begins: "kubectl create namespace slipway", anew: true, before: hasCertificate, answers: yes, says: []string{installed}},
-		{begins: "slipway preflight --mode http-route", anew: true, before: hasGateway, answers: yes, says: []string{installed, sound}},
+		{begins: "kubectl create namespace slipway", fresh: true, before: hasCertificate, answers: yes, says: []string{installed}},
+		{begins: "slipway preflight --mode http-route", fresh: true, before: hasGateway, answers: yes, says: []string{installed, sound}},
 	}
 }
 
@@ -118,7 +118,7 @@ func meshSteps() []step {
 		{begins: "slipway login", before: hasMesh, answers: signIn},
 		{begins: "slipway runtime install prod", answers: yes, says: []string{installed}},
 		{begins: "slipway preflight", says: []string{sound}},
-		{begins: "slipway runtime install prod", anew: true, answers: yes, fails: true, says: []string{installed, "P20"}},
+		{begins: "slipway runtime install prod", fresh: true, answers: yes, fails: true, says: []string{installed, "P20"}},
 		{begins: "slipway runtime mesh generate", says: []string{sound}},
 	}
 }
@@ -325,7 +325,7 @@ func controllerSteps() map[string][]step {
 		"controllers/ambassador.md": {
 			{begins: "kubectl get svc -A", before: ambassador().has, says: []string{balancerAddress().String(), "P14 ingress-class ok"}},
 			{begins: "slipway runtime install prod", answers: yes, says: []string{installed}},
-			{begins: "slipway api-key create", anew: true, says: []string{"STATUS: deployed"}},
+			{begins: "slipway api-key create", fresh: true, says: []string{"STATUS: deployed"}},
 			{begins: "slipway preflight", says: []string{sound}},
 		},
 		"controllers/aws-alb.md": {
