@@ -100,8 +100,8 @@ func (v *victim) round(t *testing.T, round int) {
 	v.agent = agentprocess.Start(t, v.given)
 	v.synced(t, v.control, commit)
 	check(t, v.recorder, round)
-	if runs := hookRuns(v.recorder.Lives(), "before", round); passed && runs != 1 {
-		t.Errorf("round %d: the PreSync hook was over when the agent was killed, and ran %d times", round, runs)
+	if runs, _ := hooksOf(v.recorder.Lives(), round); passed && runs["before"] != 1 {
+		t.Errorf("round %d: the PreSync hook was over when the agent was killed, and ran %d times", round, runs["before"])
 	}
 	took := time.Since(killed)
 	v.slowest = max(v.slowest, took)

@@ -79,7 +79,9 @@ spec:
 // cluster any more: only the watch may be late.
 func check(t *testing.T, recorder *agentprocess.Recorder, round int) {
 	t.Helper()
-	lives := recorder.Await(t, func(lives []agentprocess.Life) error { return isRevision(lives, round) })
+	lives := recorder.Await(t, func(lives []agentprocess.Life) error {
+		return errors.Join(isRevision(lives, round), hooksEnded(lives, round))
+	})
 	for _, problem := range []error{checkKept(lives), checkPassing(lives, round), checkHooks(lives, round)} {
 		if problem != nil {
 			t.Errorf("round %d: %v\n%s", round, problem, agentprocess.Show(lives))
@@ -110,6 +112,29 @@ func isRevision(lives []agentprocess.Life, round int) error {
 		return fmt.Errorf("there are %v, and not %v", got, want)
 	}
 	return nil
+}
+
+// hooksEnded is nil when the last Job of each hook of a round is complete. The agent
+// sees that in a watch of its own, which may be ahead of the recorder's.
+func hooksEnded(lives []agentprocess.Life, round int) error {
+	_, done := hooksOf(lives, round)
+	if !done["before"] || !done["after"] {
+		return fmt.Errorf("the hooks of round %d ended %v", round, done)
+	}
+	return nil
+}
+
+// hooksOf counts the Jobs of each hook of a round, and reports whether the last
+// one is complete.
+func hooksOf(lives []agentprocess.Life, round int) (count map[string]int, done map[string]bool) {
+	count, done = map[string]int{}, map[string]bool{}
+	for i := range lives {
+		if life := &lives[i]; life.Kind == "Job" && value(life) == strconv.Itoa(round) {
+			count[life.Name]++
+			done[life.Name] = life.Done > 0
+		}
+	}
+	return count, done
 }
 
 // value returns the field that shows the round of an object.
@@ -192,13 +217,7 @@ func checkPassing(lives []agentprocess.Life, round int) error {
 func checkHooks(lives []agentprocess.Life, round int) error {
 	var problems []error
 	for of := range round + 1 {
-		count, done := map[string]int{}, map[string]bool{}
-		for i := range lives {
-			if life := &lives[i]; life.Kind == "Job" && value(life) == strconv.Itoa(of) {
-				count[life.Name]++
-				done[life.Name] = life.Done > 0 // that of the last one
-			}
-		}
+		count, done := hooksOf(lives, of)
 		if count["before"] < 1 || count["after"] < 1 || count["before"]+count["after"] > 3 || !done["before"] || !done["after"] {
 			problems = append(problems, fmt.Errorf("the hooks of round %d were created %v, and ended %v", of, count, done))
 		}
@@ -212,16 +231,6 @@ func pastPreSync(lives []agentprocess.Life, round int) bool {
 	return slices.ContainsFunc(lives, func(life agentprocess.Life) bool {
 		return life.ID() == "ConfigMap/keep" && value(&life) == strconv.Itoa(round)
 	})
-}
-
-// hookRuns is how often a hook of a round was created.
-func hookRuns(lives []agentprocess.Life, name string, round int) (count int) {
-	for i := range lives {
-		if lives[i].Kind == "Job" && lives[i].Name == name && value(&lives[i]) == strconv.Itoa(round) {
-			count++
-		}
-	}
-	return count
 }
 
 // repeated is how many hooks ran more than once.
