@@ -1,6 +1,7 @@
 package gitops
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -63,7 +64,9 @@ func (e *exhibition) show(t *testing.T, name string, archive *txtar.Archive) {
 			objects = append(objects, one)
 		}
 	}
-	lives := recorder.Await(t, func(lives []agentprocess.Life) error { return same(lives, objects) })
+	lives := recorder.Await(t, func(lives []agentprocess.Life) error {
+		return errors.Join(same(lives, objects), allSeen(lives, order))
+	})
 	checkOrder(t, lives, order)
 }
 
@@ -83,23 +86,40 @@ func same(lives []agentprocess.Life, want []string) error {
 	return nil
 }
 
-// checkOrder: moments were in this order. A moment is Kind/Name for the creation
-// of an object, and Kind/Name=done for the end of a Job.
+// allSeen is nil when the recorder has all moments. The agent sees the end of a Job
+// in a watch of its own, which may be ahead of the recorder's.
+func allSeen(lives []agentprocess.Life, order []string) error {
+	for _, moment := range order {
+		if at(lives, moment) == 0 {
+			return fmt.Errorf("%s was not seen", moment)
+		}
+	}
+	return nil
+}
+
+// at is the resource version of a moment, or 0. A moment is Kind/Name for the
+// creation of an object, and Kind/Name=done for the end of a Job.
+func at(lives []agentprocess.Life, moment string) (version int64) {
+	id, done := strings.CutSuffix(moment, "=done")
+	for i := range lives {
+		switch {
+		case lives[i].ID() != id:
+		case done:
+			version = lives[i].Done
+		default:
+			version = lives[i].Created
+		}
+	}
+	return version
+}
+
+// checkOrder: moments were in this order.
 func checkOrder(t *testing.T, lives []agentprocess.Life, order []string) {
 	t.Helper()
 	last, lastName := int64(0), "the beginning"
 	for _, moment := range order {
-		id, done := strings.CutSuffix(moment, "=done")
-		at := int64(0)
-		for i := range lives {
-			if lives[i].ID() != id {
-				continue
-			}
-			if at = lives[i].Created; done {
-				at = lives[i].Done
-			}
-		}
-		if at == 0 || at < last {
+		at := at(lives, moment)
+		if at < last {
 			t.Errorf("%s was at %d, and not after %s at %d\n%s", moment, at, lastName, last, agentprocess.Show(lives))
 		}
 		last, lastName = at, moment
