@@ -74,7 +74,7 @@ func TestWaitForServerAway(t *testing.T) {
 	server.Close()
 	cluster, err := kube.Connect(kubeconfig)
 	must.Do(t, err)
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	defer cancel()
 	_, err = kube.WaitFor(ctx, cluster.Client.CoreV1().ConfigMaps("default"), kube.Named("any"), exists)
 	if err == nil || !strings.Contains(err.Error(), "no response from the API server") ||

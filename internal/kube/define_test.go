@@ -65,7 +65,7 @@ func TestDefine(t *testing.T) {
 		}
 	}
 	// The kind is another definition's already.
-	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	defer cancel()
 	if err := define(ctx, "gadgets", "v2"); err == nil || !strings.Contains(err.Error(), "gadgets."+group) {
 		t.Errorf("a kind that is never served: %v", err)

@@ -90,7 +90,7 @@ func TestWaitForForbidden(t *testing.T) {
 	config := *cluster.Config
 	config.Impersonate.UserName = "nobody"
 	client := clientFor(t, &config)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	defer cancel()
 	_, err := kube.WaitFor(ctx, client.CoreV1().ConfigMaps("default"), kube.Named("any"), exists)
 	if !apierrors.IsForbidden(err) && (err == nil || !strings.Contains(err.Error(), "forbidden")) {

@@ -41,7 +41,7 @@ func next(t testing.TB, got chan string) string {
 	select {
 	case text := <-got:
 		return text
-	case <-time.After(10 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatal("there was no copy")
 		return ""
 	}

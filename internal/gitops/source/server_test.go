@@ -269,7 +269,7 @@ func TestServerTrouble(t *testing.T) {
 			if !source.IsKind(err, source.Unreachable) && (name != "endless reply" || !source.IsKind(err, source.Refused)) {
 				t.Errorf("the error is %v", err)
 			}
-			if took := time.Since(began); took > 10*time.Second {
+			if took := time.Since(began); took > time.Minute {
 				t.Errorf("it took %s", took)
 			}
 			// The last result is still there for callers that accept its age.
@@ -308,7 +308,7 @@ func TestUnreachableSSH(t *testing.T) {
 	began := time.Now()
 	_, err := s.Resolve(t.Context(), at(repository.URL(), "main"), 0)
 	wantError(t, err, source.Unreachable, "in time")
-	if took := time.Since(began); took > 10*time.Second {
+	if took := time.Since(began); took > time.Minute {
 		t.Errorf("it took %s", took)
 	}
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

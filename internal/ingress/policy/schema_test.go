@@ -40,7 +40,7 @@ func create(t *testing.T, client dynamic.ResourceInterface, kind, spec string) (
 	if err != nil {
 		t.Fatal(spec, err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	return client.Create(ctx, &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": v1alpha1.Group + "/" + v1alpha1.Version, "kind": kind,
