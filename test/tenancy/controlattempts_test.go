@@ -43,7 +43,6 @@ func controlAttempts() []attempt {
 		inControl("set-of-default", set("NAME-set", "default", list), another, "ApplicationSet slipway/set-of-default-set"),
 		inControl("set-by-parameter", set("NAME-set", `"{{.p}}"`, list), another, "ApplicationSet slipway/set-by-parameter-set"),
 		inControl("set-by-generator", set("NAME-set", "evil-apps", "generators: [{list: {elements: [{p: default}], template: {spec: {project: default}}}}]"), another, "ApplicationSet slipway/set-by-generator-set"),
-		inControl("set-by-patch", set("NAME-set", "evil-apps", list+"\n  templatePatch: '{\"spec\": {\"project\": \"default\"}}'"), another, "ApplicationSet slipway/set-by-patch-set"),
 		{name: "overwrite", prepares: bankApp, git: child("name: NAME-bank", "evil-apps"), applies: root("evil-apps"), reason: another, proof: intact("Application slipway/overwrite-bank")},
 		{name: "finalizer", prepares: bankApp, git: child("name: NAME-bank, finalizers: [resources-finalizer.argocd.argoproj.io]", "evil-apps"), applies: root("evil-apps"),
 			reason: another, proof: intact("Application slipway/finalizer-bank")},
@@ -63,6 +62,9 @@ func controlAttempts() []attempt {
 		// What a set of evil in the control namespace reads, and what it takes over.
 		{name: "set-reads-bank", git: set("NAME", "evil-apps", `generators: [{git: {repoURL: "http://localhost/corp/NAME", revision: main, files: [{path: "secrets/*.yaml"}]}}]`),
 			applies: root("evil-apps"), readOn: "ApplicationSet slipway/set-reads-bank", reason: "spec.sourceRepos does not have it", proof: unrequested("corp/set-reads-bank")},
+		// A patch leaves the project as it is, and cannot lead to another namespace.
+		{name: "set-by-patch", git: set("NAME", "evil-apps", list+"\n  templatePatch: '{\"metadata\": {\"namespace\": \"bank\"}, \"spec\": {\"project\": \"default\"}}'"),
+			applies: root("evil-apps"), readOn: "ApplicationSet slipway/set-by-patch", reason: "would be in namespace bank", proof: absent("Application bank/set-by-patch-made")},
 		{name: "set-takes-over", prepares: bankApp, git: "apiVersion: argoproj.io/v1alpha1\nkind: ApplicationSet\nmetadata: {name: NAME, namespace: slipway}\nspec:\n  goTemplate: true\n  " + list +
 			"\n  template: {metadata: {name: NAME-bank}, spec: {project: evil-apps, " + source + "}}\n",
 			applies: root("evil-apps"), readOn: "ApplicationSet slipway/set-takes-over", reason: "exists in project bank, and not in evil-apps", proof: intact("Application slipway/set-takes-over-bank")},

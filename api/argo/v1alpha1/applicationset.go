@@ -29,8 +29,16 @@ type ApplicationSetSpec struct {
 	PreservedFields              *ApplicationPreservedFields `json:"preservedFields,omitzero" description:"Metadata of the Applications that the controller does not overwrite."`
 	ApplyNestedSelectors         bool                        `json:"applyNestedSelectors,omitzero" description:"Has no effect: selectors of nested generators always apply."`
 	Strategy                     Unsupported                 `json:"strategy,omitzero" refused:"Applications are all changed at once: remove it, or use sync waves of an Application that has the others" description:"Not supported."`
-	TemplatePatch                Unsupported                 `json:"templatePatch,omitzero" refused:"the template cannot be patched: write it into the template, or use one ApplicationSet for each form" description:"Not supported."`
-	IgnoreApplicationDifferences Unsupported                 `json:"ignoreApplicationDifferences,omitzero" refused:"Applications always follow the template: use preservedFields, or remove it" description:"Not supported."`
+	TemplatePatch                string                      `json:"templatePatch,omitzero" description:"Merge patch of each Application, as a template of YAML or JSON. It does not change the project."`
+	IgnoreApplicationDifferences []ApplicationSetIgnore      `json:"ignoreApplicationDifferences,omitzero" description:"Fields of the Applications that the controller does not overwrite."`
+}
+
+// ApplicationSetIgnore selects fields of generated Applications that others
+// change.
+type ApplicationSetIgnore struct {
+	Name              string   `json:"name,omitzero" description:"Name of the Application. Defaults to all."`
+	JSONPointers      []string `json:"jsonPointers,omitzero" description:"Fields as JSON pointers, such as /spec/source/targetRevision."`
+	JQPathExpressions []string `json:"jqPathExpressions,omitzero" description:"Fields as jq paths, such as .spec.source.helm.values."`
 }
 
 // ApplicationSetSyncPolicy controls creation, update and deletion of the

@@ -10,9 +10,6 @@ import (
 
 // setRules checks fields of an ApplicationSet that depend on each other.
 func (d *decoder) setRules(spec *ApplicationSetSpec) {
-	if !spec.GoTemplate {
-		d.Refuse("spec.goTemplate", refusal.Unsupported, "it is not supported: only Go templates are: write goTemplate: true, and {{.name}} in the place of {{name}}")
-	}
 	for i := range spec.Generators {
 		d.generatorRules(spec.Generators[i].At(fmt.Sprintf("spec.generators[%d]", i)))
 	}

@@ -20,6 +20,7 @@ import (
 	"slipway.dev/slipway/internal/gitops/appset/generate"
 	"slipway.dev/slipway/internal/gitops/fair"
 	"slipway.dev/slipway/internal/gitops/feed"
+	"slipway.dev/slipway/internal/gitops/jq"
 	"slipway.dev/slipway/internal/kube"
 )
 
@@ -70,10 +71,12 @@ type Controller struct {
 	// second time then.
 	sets, rest []*feed.Feed
 	// needed is closed by need when the first set is seen.
-	needed  chan struct{} // closed when there is a set
-	need    func()
-	queue   workqueue.TypedRateLimitingInterface[types.NamespacedName]
-	order   *fair.Queue[types.NamespacedName]
+	needed chan struct{} // closed when there is a set
+	need   func()
+	queue  workqueue.TypedRateLimitingInterface[types.NamespacedName]
+	order  *fair.Queue[types.NamespacedName]
+	// paths evaluates the expressions of ignoreApplicationDifferences.
+	paths   *jq.Evaluator
 	started atomic.Bool
 }
 
@@ -84,7 +87,7 @@ func NewController(options ControllerOptions) *Controller {
 	if options.Interval <= 0 {
 		options.Interval = defaultInterval
 	}
-	c := &Controller{options: options, store: newStore(), needed: make(chan struct{})}
+	c := &Controller{options: options, store: newStore(), needed: make(chan struct{}), paths: jq.New()}
 	c.need = sync.OnceFunc(func() { close(c.needed) })
 	// Failures are retried from one second up to the polling interval.
 	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](time.Second, options.Interval)

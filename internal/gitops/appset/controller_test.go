@@ -174,6 +174,61 @@ func TestDrift(t *testing.T) {
 	s.patch(s.applications(s.control), "a", `{"metadata": {"finalizers": null}}`)
 }
 
+// TestIgnoredDifferencesAsDocumented: what others change in ignored fields stays,
+// and everything else is put right.
+func TestIgnoredDifferencesAsDocumented(t *testing.T) {
+	s := newScene(t)
+	s.listSet(s.control, "a,b", "  ignoreApplicationDifferences: [{jsonPointers: [/spec/source/targetRevision]}, {name: a, jqPathExpressions: [.spec.syncPolicy]}]\n"+kept)
+	s.awaits(s.control, "a,b")
+	s.settled(s.control, 2)
+	for _, name := range []string{"a", "b"} {
+		s.patch(s.applications(s.control), name, `{"metadata": {"labels": {"from": "me"}}, "spec": {"source": {"targetRevision": "fix"}, "syncPolicy": {"automated": {}}}}`)
+	}
+	for name, stays := range map[string]bool{"a": true, "b": false} {
+		s.until(s.control, name, func(live *unstructured.Unstructured) error {
+			revision, _, _ := unstructured.NestedString(live.Object, "spec", "source", "targetRevision")
+			_, automated, _ := unstructured.NestedMap(live.Object, "spec", "syncPolicy", "automated")
+			if live.GetLabels()["from"] != "set" || revision != "fix" || automated != stays {
+				return fmt.Errorf("it is %v with the labels %v", live.Object["spec"], live.GetLabels())
+			}
+			return nil
+		})
+	}
+	s.patch(s.sets(s.control), "set", `{"spec": {"ignoreApplicationDifferences": [{"jqPathExpressions": ["spec["]}]}}`)
+	s.told(s.control, "ErrorOccurred", "True", "spec.ignoreApplicationDifferences")
+	s.patch(s.sets(s.control), "set", `{"spec": {"ignoreApplicationDifferences": null}}`)
+	s.until(s.control, "a", func(live *unstructured.Unstructured) error {
+		if revision, found, _ := unstructured.NestedString(live.Object, "spec", "source", "targetRevision"); found {
+			return fmt.Errorf("the revision is %s", revision)
+		}
+		return nil
+	})
+}
+
+// A set in the older form, with a patch whose project has no effect.
+func TestOlderFormAndPatch(t *testing.T) {
+	s := newScene(t)
+	s.cluster.Apply(t, s.control, `
+apiVersion: argoproj.io/v1alpha1
+kind: ApplicationSet
+metadata: {name: set}
+spec:
+  generators: [{list: {elements: [{cluster: one, values: {limit: "3"}}]}}]
+  template:
+    metadata: {name: '{{cluster}}-guestbook'}
+    spec: {project: default, source: {repoURL: https://git/a, path: '{{ cluster }}/{{missing}}'}, destination: {namespace: x}}
+  templatePatch: '{"spec": {"project": "other", "revisionHistoryLimit": {{values.limit}}}}'
+`)
+	s.awaits(s.control, "one-guestbook")
+	live := s.until(s.control, "one-guestbook", func(*unstructured.Unstructured) error { return nil })
+	limit, _, _ := unstructured.NestedInt64(live.Object, "spec", "revisionHistoryLimit")
+	path, _, _ := unstructured.NestedString(live.Object, "spec", "source", "path")
+	project, _, _ := unstructured.NestedString(live.Object, "spec", "project")
+	if limit != 3 || path != "one/{{missing}}" || project != "default" {
+		t.Errorf("the spec is %v", live.Object["spec"])
+	}
+}
+
 // A controller that restarts finds everything as it should be, and writes
 // nothing; nor does one that is asked to look again.
 func TestNothingWritten(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 
 	"slipway.dev/slipway/api/argo/v1alpha1"
 	"slipway.dev/slipway/internal/gitops/appset/generate"
+	"slipway.dev/slipway/internal/gitops/plan"
 )
 
 // desired is a generated Application as canonical JSON.
@@ -74,7 +75,7 @@ func preserved() []string {
 // mergePatch returns the change of a live Application; nil for none. As in Argo
 // CD, labels and annotations are those of the template, except for the
 // preserved ones, and so are finalizers, except for those of others.
-func (d *desired) mergePatch(live []byte, fields *v1alpha1.ApplicationPreservedFields) (map[string]any, error) {
+func (d *desired) mergePatch(live []byte, fields *v1alpha1.ApplicationPreservedFields, ignore *plan.Ignore) (map[string]any, error) {
 	// Most runs change nothing. Equal texts need no decoding.
 	if string(live) == string(d.body) {
 		return nil, nil
@@ -98,7 +99,7 @@ func (d *desired) mergePatch(live []byte, fields *v1alpha1.ApplicationPreservedF
 	if merged := keepFinalizers(liveMeta["finalizers"], wantMeta["finalizers"]); len(merged) > 0 {
 		wantMeta["finalizers"] = merged
 	}
-	return difference(is, want), nil
+	return difference(withoutIgnored(ignore, d.name, is, want)), nil
 }
 
 // preserve copies the named fields of the live object, which others write.

@@ -86,12 +86,12 @@ func (c *Controller) pass(ctx context.Context, name types.NamespacedName) (time.
 	if isDeleting(taken.object) {
 		return 0, c.release(ctx, set)
 	}
-	if len(refused) > 0 {
+	if err := c.invalid(set, refused); err != nil {
 		c.store.setInputs(name, nil, false)
 		// Nothing is written until the set is valid again. Existing
 		// Applications stay.
 		c.store.generated(name, set.UID, nil)
-		problem := c.writeStatus(ctx, set, passResult{reason: reasonInvalid, err: errors.New(refusal.Summary(refused))})
+		problem := c.writeStatus(ctx, set, passResult{reason: reasonInvalid, err: err})
 		return 0, errors.Join(problem, c.removeRefreshAnnotation(ctx, taken.object))
 	}
 	interval := c.recordInputs(name, set)
@@ -113,6 +113,15 @@ func (c *Controller) pass(ctx context.Context, name types.NamespacedName) (time.
 		err = nil
 	}
 	return untilNext(taken.next), errors.Join(err, problem, c.removeRefreshAnnotation(ctx, taken.object))
+}
+
+// invalid returns why a set generates nothing until it is changed; nil for none.
+func (c *Controller) invalid(set *v1alpha1.ApplicationSet, refused []refusal.Refusal) error {
+	if len(refused) > 0 {
+		return errors.New(refusal.Summary(refused))
+	}
+	_, err := c.ignoreOf(set)
+	return err
 }
 
 // schedule returns when a set that reads Git is generated next, and stores it.
@@ -177,10 +186,13 @@ func (c *Controller) decodeGenerated(set *v1alpha1.ApplicationSet, text []byte) 
 	if application.Namespace != set.Namespace {
 		return nil, fmt.Errorf("application %s is not in the namespace of the ApplicationSet", application.Name)
 	}
-	if set.Namespace == c.options.ControlNamespace {
+	// A set of the control namespace whose project has parameters is that of an
+	// administrator.
+	allowed, err := projectOf(set)
+	if err != nil && set.Namespace == c.options.ControlNamespace {
 		return application, nil
 	}
-	if allowed, err := projectOf(set); err != nil || application.Spec.ProjectName() != allowed {
+	if err != nil || application.Spec.ProjectName() != allowed {
 		return nil, fmt.Errorf("application %s is not of the project of the ApplicationSet", application.Name)
 	}
 	return application, nil

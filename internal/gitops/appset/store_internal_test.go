@@ -99,20 +99,23 @@ func TestDecodeGenerated(t *testing.T) {
 			"spec": {"project": "` + project + `", "source": {"repoURL": "https://git/a", "path": "x"}, "destination": {"namespace": "x"}}}`)
 	}
 	for _, tt := range []struct {
-		namespace string
-		text      []byte
-		want      string
+		namespace, project string
+		text               []byte
+		want               string
 	}{
-		{"team", application("team", "team"), ""},
-		{"argocd", application("argocd", "any"), ""},
-		{"team", application("argocd", "team"), "namespace"},
-		{"team", application("team", "other"), "project"},
-		{"team", []byte("{"), "read"},
-		{"argocd", []byte(`{"apiVersion": "argoproj.io/v1alpha1", "kind": "Application", "metadata": {"name": "a", "namespace": "argocd"}, "spec": {}}`), "spec"},
+		{"team", "team", application("team", "team"), ""},
+		{"argocd", "{{.project}}", application("argocd", "any"), ""},
+		{"argocd", "team", application("argocd", "team"), ""},
+		{"argocd", "team", application("argocd", "any"), "project"},
+		{"team", "team", application("argocd", "team"), "namespace"},
+		{"team", "team", application("team", "other"), "project"},
+		{"team", "{{.project}}", application("team", "team"), "project"},
+		{"team", "team", []byte("{"), "read"},
+		{"argocd", "team", []byte(`{"apiVersion": "argoproj.io/v1alpha1", "kind": "Application", "metadata": {"name": "a", "namespace": "argocd"}, "spec": {}}`), "spec"},
 	} {
 		set := &v1alpha1.ApplicationSet{}
 		set.Namespace = tt.namespace
-		set.Spec.Template.Spec.Project = "team"
+		set.Spec.Template.Spec.Project = tt.project
 		_, err := c.decodeGenerated(set, tt.text)
 		if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("in %s %s: %v", tt.namespace, tt.text, err)

@@ -196,7 +196,11 @@ func (c *Controller) adopt(ctx context.Context, set *v1alpha1.ApplicationSet, wa
 // has no resourceVersion: the fields of a set are its own, and a conflict with
 // a status update would only cost a retry.
 func (c *Controller) update(ctx context.Context, set *v1alpha1.ApplicationSet, wanted *desired, known record) error {
-	patch, err := wanted.mergePatch(known.body, set.Spec.PreservedFields)
+	ignore, err := c.ignoreOf(set)
+	if err != nil {
+		return err
+	}
+	patch, err := wanted.mergePatch(known.body, set.Spec.PreservedFields, ignore)
 	if err != nil || patch == nil {
 		return err
 	}

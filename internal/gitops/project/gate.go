@@ -146,13 +146,10 @@ func projectOf(object *unstructured.Unstructured) string {
 }
 
 // overridesProject reports whether a generator of an ApplicationSet has a
-// template of its own, which could name another project, or the templates are
-// patched.
+// template of its own, which could name another project. spec.templatePatch
+// cannot: the project of an Application is that of its template.
 func overridesProject(object *unstructured.Unstructured) bool {
 	spec, _ := object.Object["spec"].(map[string]any)
-	if spec["templatePatch"] != nil {
-		return true
-	}
 	generators, _ := spec["generators"].([]any)
 	for _, generator := range generators {
 		fields, _ := generator.(map[string]any)

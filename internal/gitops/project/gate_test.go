@@ -152,7 +152,7 @@ func TestControlNamespace(t *testing.T) {
 		{"a set of the same project", named, set, control, []string{inTemplate, "team"}, ""},
 		{"a set of another project", named, set, control, []string{inTemplate, "other"}, "spec.namespaceResourceWhitelist"},
 		{"a set whose project has parameters", named, set, control, []string{inTemplate, "{{.project}}"}, "spec.namespaceResourceWhitelist"},
-		{"a set with a patch", named, set, control, []string{inTemplate, "team", "spec.templatePatch", "x"}, "spec.namespaceResourceWhitelist"},
+		{"a set with a patch, which cannot change the project", named, set, control, []string{inTemplate, "team", "spec.templatePatch", "{spec: {project: other}}"}, ""},
 		{"another namespace", pattern, elsewhere, "tenant", []string{inSpec, "other"}, ""},
 		{"without limits", all, application, control, []string{inSpec, "other"}, ""},
 		{"without limits, from another namespace", all, appProject, "tenant", nil, ""},

@@ -11,9 +11,7 @@
 // the work of one text, and on the time. Loops count too. A template changes
 // nothing: each gets a copy of the parameters.
 //
-// It refuses functions that read the environment or the network (env,
-// expandenv, getHostByName), that return another value each time (rand...,
-// uuidv4, keys and certificates) or are slow on purpose (bcrypt, htpasswd,
-// derivePassword): Applications would change without end. It refuses define,
-// block and template: a text is one template.
+// The functions are those of Argo CD: sprig without env, expandenv and
+// getHostByName. Random ones give another value in each generation, as there.
+// It refuses define, block and template: a text is one template.
 package expand

@@ -15,15 +15,10 @@ import (
 // tickFunction is called in every iteration of a loop.
 const tickFunction = "__tick"
 
-// isExcluded reports whether a function of sprig is not available: see the
-// package comment. Random functions would change the Applications on every run,
-// and env and the network would leak what the controller can see.
+// isExcluded reports whether a function of sprig is not available, as in Argo
+// CD: the environment and the network show what the controller can see.
 func isExcluded(name string) bool {
-	switch name {
-	case "env", "expandenv", "getHostByName", "uuidv4", "shuffle", "bcrypt", "htpasswd", "derivePassword", "encryptAES":
-		return true
-	}
-	return strings.HasPrefix(name, "rand") || strings.HasPrefix(name, "gen")
+	return name == "env" || name == "expandenv" || name == "getHostByName"
 }
 
 // functionsOf returns the functions of templates. Each counts its arguments and
@@ -128,8 +123,25 @@ func guardOf(name string) func(*budget, []any) {
 		return func(b *budget, args []any) { b.result(countAt(args, 0), countAt(args, 0)+len(args)) }
 	case "printf":
 		return guardFormat
+	case "randAlphaNum", "randAlpha", "randAscii", "randNumeric", "randBytes":
+		return func(b *budget, args []any) { b.result(number(args, 0), 1) }
+	case "bcrypt", "htpasswd", "derivePassword":
+		return slow(hashesPerText)
+	case "genPrivateKey", "genCA", "genCAWithKey", "genSelfSignedCert", "genSelfSignedCertWithKey", "genSignedCert", "genSignedCertWithKey":
+		return slow(keysPerText)
 	}
 	return nil
+}
+
+// How often one text may call functions that are slow on purpose.
+const (
+	hashesPerText = 32
+	keysPerText   = 4
+)
+
+// slow makes one call of a function cost its share of the work of a text.
+func slow(perText int) func(*budget, []any) {
+	return func(b *budget, _ []any) { b.spend(maxWork / (perText + 1)) }
 }
 
 // result counts a value before it is created.

@@ -123,13 +123,12 @@ func (r *runner) applications(generator *v1alpha1.Generator, base map[string]any
 // application expands the template with one set of parameters and decodes the
 // result, so that an Application that would be refused is never written.
 func (r *runner) application(template, params map[string]any) (*v1alpha1.Application, error) {
+	object, err := r.expanded(template, params)
+	if err != nil {
+		return nil, err
+	}
 	// Names and namespaces are checked after the expansion, as parameters are
 	// part of them.
-	expanded, err := r.expander.Value(r.ctx, template, params)
-	if err != nil {
-		return nil, fmt.Errorf("spec.template: %w", err)
-	}
-	object := expanded.(map[string]any)
 	metadata, _ := object["metadata"].(map[string]any)
 	name, _ := metadata["name"].(string)
 	if problems := validation.IsDNS1123Subdomain(name); len(problems) > 0 {
@@ -141,12 +140,6 @@ func (r *runner) application(template, params map[string]any) (*v1alpha1.Applica
 		return nil, fmt.Errorf("spec.template.metadata.namespace: Application %s would be in namespace %.100s: it is made in that of the ApplicationSet, %s", name, namespace, r.set.Namespace)
 	}
 	metadata["namespace"] = r.set.Namespace
-	// As in Argo CD, the finalizer deletes the objects with the Application
-	// unless the set preserves them.
-	preserve := r.set.Spec.SyncPolicy != nil && r.set.Spec.SyncPolicy.PreserveResourcesOnDeletion
-	if list, _ := metadata["finalizers"].([]any); len(list) == 0 && !preserve {
-		metadata["finalizers"] = []any{Finalizer}
-	}
 	object["apiVersion"], object["kind"] = v1alpha1.APIVersion, v1alpha1.KindApplication
 	// Decode applies the same rules as for an Application that a user writes.
 	application, refused, err := v1alpha1.Decode(object)
@@ -157,6 +150,30 @@ func (r *runner) application(template, params map[string]any) (*v1alpha1.Applica
 		return nil, fmt.Errorf("application %s: %s", name, refusal.Summary(refused))
 	}
 	return application, nil
+}
+
+// expanded returns the template with one set of parameters, and the patch of
+// the set on it.
+func (r *runner) expanded(template, params map[string]any) (map[string]any, error) {
+	expanded, err := r.expander.Value(r.ctx, template, params)
+	if err != nil {
+		return nil, fmt.Errorf("spec.template: %w", err)
+	}
+	object := expanded.(map[string]any)
+	metadata, _ := object["metadata"].(map[string]any)
+	// As in Argo CD, the finalizer deletes the objects with the Application
+	// unless the set preserves them. The patch can add others.
+	preserve := r.set.Spec.SyncPolicy != nil && r.set.Spec.SyncPolicy.PreserveResourcesOnDeletion
+	if list, _ := metadata["finalizers"].([]any); len(list) == 0 && !preserve {
+		metadata["finalizers"] = []any{Finalizer}
+	}
+	if r.set.Spec.TemplatePatch == "" {
+		return object, nil
+	}
+	if object, err = r.patched(object, params); err != nil {
+		return nil, fmt.Errorf("spec.templatePatch: %w", err)
+	}
+	return object, nil
 }
 
 // encodeTemplate converts a template to decoded JSON, in which texts are

@@ -16,7 +16,6 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"slipway.dev/slipway/api/argo/v1alpha1"
-	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/gitops/appset/generate"
 	"slipway.dev/slipway/internal/gitops/tree"
 	"slipway.dev/slipway/internal/must"
@@ -50,8 +49,7 @@ func (w *world) Tree(_ context.Context, repoURL, revision string) (tree.Store, s
 	return store, "c0ffee", nil
 }
 
-// decodeSet reads an ApplicationSet. What the declaration refuses is refused
-// there; here the old form of templates is to be seen too.
+// decodeSet reads an ApplicationSet.
 func decodeSet(t testing.TB, text string) *v1alpha1.ApplicationSet {
 	t.Helper()
 	var object map[string]any
@@ -62,7 +60,6 @@ func decodeSet(t testing.TB, text string) *v1alpha1.ApplicationSet {
 		"metadata": map[string]any{"name": "set", "namespace": "argocd"}, "spec": spec,
 	}
 	set, refused, err := v1alpha1.DecodeSet(object)
-	refused = slices.DeleteFunc(refused, func(r refusal.Refusal) bool { return r.Field == "spec.goTemplate" })
 	if err != nil || len(refused) > 0 {
 		t.Fatalf("%v %v", err, refused)
 	}
