@@ -30,6 +30,8 @@ type point struct {
 	listener *listener.Listener
 	// id is the listener of the table that it is; zero for an entry point.
 	id program.Listener
+	// hosts are those that share it; of listeners with TLS only.
+	hosts proxy.ListenerHosts
 	// certificates chooses those of handshakes, and tls is its form for servers.
 	certificates *tlsstore.Store
 	tls          *tls.Config
@@ -260,11 +262,8 @@ func noteTLS(from *proxy.Accepted, state tls.ConnectionState) {
 	}
 }
 
-// The responses to requests on the wrong connection.
-var (
-	misdirected = &filter.LocalResponse{Status: 421, Reason: "Misdirected"}
-	refusedTLS  = &filter.LocalResponse{Status: 503, Reason: string(route.ReasonRefused)}
-)
+// refusedTLS is the response for a host whose TLS options are invalid.
+var refusedTLS = &filter.LocalResponse{Status: 503, Reason: string(route.ReasonRefused)}
 
 // admit checks a request against its connection: a host with TLS options is
 // served only on connections that were made with them. SNI and Host may differ,
@@ -275,7 +274,7 @@ func (s *Server) admit(from *proxy.Accepted, host string, rule *route.Rule) *fil
 	}
 	if from.Handshake == nil {
 		if !s.certificates.PlaintextAllowed(host) {
-			return misdirected
+			return proxy.Misdirected
 		}
 		return nil
 	}
@@ -289,7 +288,7 @@ func (s *Server) admit(from *proxy.Accepted, host string, rule *route.Rule) *fil
 	case tlsstore.Refused:
 		return refusedTLS
 	}
-	return misdirected
+	return proxy.Misdirected
 }
 
 // acceptedKey is the context key of the connection of an HTTP/2 stream.
@@ -324,8 +323,12 @@ func addrPort(a net.Addr) netip.AddrPort {
 // accepted describes a connection to the proxy.
 func (p *point) accepted(remote, local net.Addr) proxy.Accepted {
 	client := addrPort(remote)
+	var hosts *proxy.ListenerHosts
+	if p.TLS && p.id != (program.Listener{}) {
+		hosts = &p.hosts
+	}
 	return proxy.Accepted{
-		EntryPoint: p.Name, Listener: p.id, Client: client, Local: addrPort(local),
+		EntryPoint: p.Name, Listener: p.id, Hosts: hosts, Client: client, Local: addrPort(local),
 		Trusted: p.trust.Trusts(client.Addr()), Trust: p.trust,
 		Limits: &p.Limits, Timeouts: &p.Timeouts, Edits: p.edits,
 	}

@@ -38,6 +38,7 @@ func (s *Server) changeListeners(change *route.Change) {
 		if open := s.listeners[source.ID]; open != nil {
 			open.source = source
 			open.setCertificates()
+			open.hosts.Set(source.Hosts)
 			continue
 		}
 		if err := s.openListener(source); err != nil {
@@ -76,6 +77,7 @@ func (s *Server) openListener(source *route.Listener) error {
 	p.id = unique.Make(source.ID)
 	open := &openListener{point: p, source: source}
 	open.setCertificates()
+	open.hosts.Set(source.Hosts)
 	s.listeners[source.ID] = open
 	s.options.Log.Info("listener opened", "listener", source.ID.String(), "address", options.Address)
 	if s.running {

@@ -1,8 +1,11 @@
 package edge_test
 
 import (
+	"bufio"
 	"crypto/tls"
+	"io"
 	"net"
+	"net/http"
 	"net/netip"
 	"testing"
 
@@ -167,5 +170,50 @@ func TestListenerCertificates(t *testing.T) {
 			t.Errorf("the certificate %s is shown for a name without one, want %s", got, want)
 		}
 		before = want
+	}
+}
+
+// Host names that share an encrypted listener are kept apart: a request on the
+// connection of another one gets 421, also on a connection that was there before.
+func TestListenerHosts(t *testing.T) {
+	e := startListeners(t)
+	listener := listenerAt(t, "secure")
+	listener.TLS, listener.Hosts = true, []string{"", "shop.example"}
+	change := added(ruleAt(listener, 200))
+	change.Listeners.Added = []*route.Listener{listener}
+	if feedback := e.Update(change); len(feedback.Problems) > 0 {
+		t.Fatal(feedback.Problems)
+	}
+	dial := func(name string) func(host string) int {
+		conn := must.Get(tls.Dial("tcp", listener.Address.String(), &tls.Config{ServerName: name, InsecureSkipVerify: true}))(t)
+		t.Cleanup(func() { conn.Close() })
+		reader := bufio.NewReader(conn)
+		return func(host string) int {
+			t.Helper()
+			must.Get(conn.Write([]byte("GET / HTTP/1.1\r\nHost: " + host + "\r\n\r\n")))(t)
+			response := must.Get(http.ReadResponse(reader, nil))(t)
+			must.Get(io.Copy(io.Discard, response.Body))(t)
+			return response.StatusCode
+		}
+	}
+	shop, other := dial("shop.example"), dial("other.example")
+	for _, test := range []struct {
+		at   func(string) int
+		host string
+		want int
+	}{{shop, "shop.example", 200}, {shop, "other.example", 421}, {other, "new.example", 200}, {other, "shop.example", 421}} {
+		if got := test.at(test.host); got != test.want {
+			t.Errorf("%s gets %d, want %d", test.host, got, test.want)
+		}
+	}
+	more := *listener
+	more.Hosts = []string{"", "shop.example", "new.example"}
+	change = &route.Change{}
+	change.Listeners.Changed = []*route.Listener{&more}
+	if feedback := e.Update(change); len(feedback.Problems) > 0 {
+		t.Fatal(feedback.Problems)
+	}
+	if got := other("new.example"); got != 421 {
+		t.Errorf("a host that was added gets %d on an older connection of another one", got)
 	}
 }

@@ -38,6 +38,7 @@ func TestTimeouts(t *testing.T) {
 		timeouts route.Timeouts
 	}{
 		{"header", route.Timeouts{Header: short}},
+		{"attempt", route.Timeouts{Attempt: short}},
 		{"total", route.Timeouts{Total: short}},
 	}
 	for _, test := range tests {
@@ -61,7 +62,9 @@ func TestTimeouts(t *testing.T) {
 			}
 		})
 	}
-	for name, timeouts := range map[string]route.Timeouts{"idle": {Idle: short}, "total in the body": {Total: short}} {
+	for name, timeouts := range map[string]route.Timeouts{
+		"idle": {Idle: short}, "attempt in the body": {Attempt: short}, "total in the body": {Total: short},
+	} {
 		t.Run(name, func(t *testing.T) {
 			table := tableFor(slow)
 			table.Rules[0].Timeouts = timeouts

@@ -19,6 +19,11 @@ type Listener struct {
 	Address netip.AddrPort `json:"address"`
 	// TLS accepts encrypted connections only.
 	TLS bool `json:"tls,omitempty"`
+	// Hosts are the names, wildcards or none that share an encrypted listener. A
+	// request belongs to the most specific one; on a connection whose server name
+	// belongs to another it gets 421, so that a client cannot pass the TLS of one
+	// host with that of another. None makes no difference between hosts.
+	Hosts []string `json:"hosts,omitempty"`
 	// Certificates are shown to clients, each for a host. Without one the edge
 	// shows its own, which no client trusts.
 	Certificates []ListenerCertificate `json:"certificates,omitempty"`
@@ -72,6 +77,13 @@ func (l *Listener) Validate() []Problem {
 	}
 	if !l.TLS && len(l.Certificates) > 0 {
 		r.add("certificates", refusal.Conflict, "connections are not encrypted; set tls, or leave the certificates out")
+	}
+	for i, host := range l.Hosts {
+		if host != "" {
+			r.enterItem("hosts", i)
+			checkHost(&r, "", host)
+			r.leave()
+		}
 	}
 	for i := range l.Certificates {
 		if host := l.Certificates[i].Host; host != "" {

@@ -65,11 +65,15 @@ type Retry struct {
 	Attempts int `json:"attempts"`
 	// On are the failures that it helps against; none means connect only.
 	On []RetryCondition `json:"on,omitempty"`
+	// Statuses are those of responses that it helps against, besides the ones that
+	// On implies.
+	Statuses []int `json:"statuses,omitempty"`
 	// UnsafeMethods repeats POST and the like too.
 	UnsafeMethods bool `json:"unsafeMethods,omitempty"`
 	// AttemptTimeout bounds each attempt; 0 leaves it to the rule's timeouts.
 	AttemptTimeout Duration `json:"attemptTimeout,omitzero"`
-	// Backoff is the wait before the second attempt; it doubles from there.
+	// Backoff is the wait before the second attempt; it doubles from there. Each wait
+	// has up to half of it more, at random.
 	Backoff Duration `json:"backoff,omitzero"`
 }
 
@@ -103,8 +107,10 @@ type CircuitBreaker struct {
 // Mirror sends a copy of requests to another backend and drops its responses.
 type Mirror struct {
 	Backend BackendID `json:"backend"`
-	// Percent of the requests are copied.
+	// Percent of the requests are copied. With Of it is not of a hundred requests,
+	// but of so many.
 	Percent int `json:"percent"`
+	Of      int `json:"of,omitempty"`
 	// MaxBodyBytes bounds the body of a copy. A request with a larger one is
 	// not copied; 0 copies only requests without a body.
 	MaxBodyBytes int64 `json:"maxBodyBytes,omitempty"`

@@ -42,7 +42,9 @@ type Rule struct {
 	// Created is when the object was created; the older of two equal rules wins.
 	Created time.Time `json:"created,omitzero"`
 
-	Policies []Policy     `json:"policies,omitempty"`
+	Policies []Policy `json:"policies,omitempty"`
+	// Rewrite changes host and path of the requests, after the policies.
+	Rewrite  *Rewrite     `json:"rewrite,omitempty"`
 	Backends []BackendRef `json:"backends,omitempty"`
 	Response *Response    `json:"response,omitempty"`
 	Timeouts Timeouts     `json:"timeouts,omitzero"`
@@ -82,6 +84,11 @@ type BackendRef struct {
 	// Weight is the share, in relation to the other weights of the list. A
 	// weight of 0 gets nothing, unless all are 0: then all are equal.
 	Weight uint32 `json:"weight,omitempty"`
+	// RequestHeaders and ResponseHeaders are changed in the requests of this share
+	// only, nearer to the backend than the policies of the rule. With them a backend
+	// can be listed more than once.
+	RequestHeaders  *RequestHeaders  `json:"requestHeaders,omitempty"`
+	ResponseHeaders *ResponseHeaders `json:"responseHeaders,omitempty"`
 }
 
 // Reason is why a response takes the place of a backend: a word for logs, metrics
@@ -116,6 +123,16 @@ type Response struct {
 	Redirect *Redirect `json:"redirect,omitempty"`
 }
 
+// Rewrite is what the backend gets instead of host and path of the request. It is a
+// field of the rule, and no policy, because it depends on what the rule matches.
+type Rewrite struct {
+	// Host is sent as the Host header, also where the backend has one of its own.
+	Host string `json:"host,omitempty"`
+	// Path and ReplacePrefix are as in Redirect.
+	Path          string `json:"path,omitempty"`
+	ReplacePrefix string `json:"replacePrefix,omitempty"`
+}
+
 // Redirect leads clients to a URL that is composed of the given parts; the others are
 // those of the request.
 type Redirect struct {
@@ -140,6 +157,9 @@ type Timeouts struct {
 	// Idle bounds the wait between two pieces of a body, either way. It, and not
 	// Total, stops a stuck transfer without breaking a long one.
 	Idle Duration `json:"idle,omitzero"`
+	// Attempt bounds one attempt at an endpoint, up to the end of its response;
+	// without it there is no bound. What fails by it can be retried.
+	Attempt Duration `json:"attempt,omitzero"`
 	// Total bounds the whole exchange; without it there is no bound.
 	Total Duration `json:"total,omitzero"`
 }

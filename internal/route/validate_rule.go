@@ -39,6 +39,10 @@ func (rule *Rule) check(r *report) {
 		r.add("backends", refusal.Required, "nothing serves the requests; add a backend or a response")
 	}
 	checkBackendRefs(r, rule.Backends)
+	rule.Rewrite.check(r)
+	if rule.Rewrite != nil && len(rule.Backends) == 0 {
+		r.add("rewrite", refusal.Conflict, "there is no backend that would get it; remove it")
+	}
 	rule.Response.check(r)
 	checkPolicies(r, rule.Policies)
 	rule.Timeouts.check(r)
@@ -83,17 +87,36 @@ func (response *Response) check(r *report) {
 // check validates the parts, which become a URL. A prefix can be replaced by nothing.
 func (p *Redirect) check(r *report) {
 	checkOptionalChoice(r, "scheme", p.Scheme, SchemeHTTP, SchemeHTTPS)
-	if p.Host != "" {
-		checkHost(r, "host", p.Host)
-		if _, wildcard := WildcardParent(p.Host); wildcard {
-			r.add("host", refusal.Invalid, "clients cannot be sent to a wildcard; name a host")
+	checkDestination(r, p.Host, p.Path, p.ReplacePrefix)
+}
+
+// check validates what a backend gets.
+func (p *Rewrite) check(r *report) {
+	if p == nil {
+		return
+	}
+	r.enter("rewrite")
+	if *p == (Rewrite{}) {
+		r.add("", refusal.Required, "nothing is rewritten; give a host or a path")
+	}
+	checkDestination(r, p.Host, p.Path, p.ReplacePrefix)
+	r.leave()
+}
+
+// checkDestination validates host and path of a redirect or a rewrite; all are
+// optional.
+func checkDestination(r *report, host, path, replacePrefix string) {
+	if host != "" {
+		checkHost(r, "host", host)
+		if _, wildcard := WildcardParent(host); wildcard {
+			r.add("host", refusal.Invalid, "requests cannot be sent to a wildcard; name a host")
 		}
 	}
-	if p.Path != "" {
-		checkPath(r, "path", p.Path)
+	if path != "" {
+		checkPath(r, "path", path)
 	}
-	if p.ReplacePrefix != "" {
-		checkPath(r, "replacePrefix", p.ReplacePrefix)
+	if replacePrefix != "" {
+		checkPath(r, "replacePrefix", replacePrefix)
 	}
 }
 
@@ -144,6 +167,9 @@ func (tcp *TCPRoute) check(r *report) {
 	for i := range tcp.Backends {
 		if tcp.Backends[i].Status != 0 {
 			r.addItem("backends", i, refusal.Invalid, "a connection has no status; name a backend")
+		}
+		if tcp.Backends[i].changesHeaders() {
+			r.addItem("backends", i, refusal.Invalid, "a connection has no headers; remove those of the backend")
 		}
 	}
 	checkPolicies(r, tcp.Policies)
@@ -251,7 +277,7 @@ func checkBackendRefs(r *report, refs []BackendRef) {
 	for i := range refs {
 		refs[i].check(r, i)
 		for j := range i {
-			if refs[i].Backend == refs[j].Backend {
+			if refs[i].Backend == refs[j].Backend && !refs[i].changesHeaders() && !refs[j].changesHeaders() {
 				r.enterItem("backends", i)
 				r.add("backend", refusal.Duplicate, "%s is listed twice; add up the weights", refs[i].Backend)
 				r.leave()
@@ -261,19 +287,34 @@ func checkBackendRefs(r *report, refs []BackendRef) {
 	}
 }
 
+// changesHeaders reports whether the share differs from another one of its backend.
+func (ref *BackendRef) changesHeaders() bool {
+	return ref.RequestHeaders != nil || ref.ResponseHeaders != nil
+}
+
 // check allows a backend or the status of an error, not both.
 func (ref *BackendRef) check(r *report, i int) {
+	r.enterItem("backends", i)
+	defer r.leave()
+	if ref.RequestHeaders != nil {
+		r.enter("requestHeaders")
+		ref.RequestHeaders.check(r)
+		r.leave()
+	}
+	if ref.ResponseHeaders != nil {
+		r.enter("responseHeaders")
+		ref.ResponseHeaders.check(r)
+		r.leave()
+	}
 	if ref.Status == 0 {
 		return
 	}
-	r.enterItem("backends", i)
 	if ref.Status < 400 || ref.Status > 599 {
 		r.add("status", refusal.Invalid, "%d is not the status of an error, from 400 to 599", ref.Status)
 	}
 	if ref.Backend != (BackendID{}) {
 		r.add("status", refusal.Conflict, "there is a backend too; remove one of the two")
 	}
-	r.leave()
 }
 
 // check refuses negative durations; 0 means the default.
@@ -282,6 +323,7 @@ func (t Timeouts) check(r *report) {
 	checkDuration(r, "connect", t.Connect)
 	checkDuration(r, "header", t.Header)
 	checkDuration(r, "idle", t.Idle)
+	checkDuration(r, "attempt", t.Attempt)
 	checkDuration(r, "total", t.Total)
 	r.leave()
 }

@@ -55,6 +55,11 @@ func (p *Retry) check(r *report) {
 		r.add("attempts", refusal.Invalid, "%d is not between 2 and 10; the first attempt counts", p.Attempts)
 	}
 	checkChoices(r, "on", p.On, RetryConnect, RetryReset, RetryTimeout, RetryUnavailable)
+	for i, status := range p.Statuses {
+		if status < 400 || status > 599 {
+			r.addItem("statuses", i, refusal.Invalid, "%d is not the status of an error, from 400 to 599", status)
+		}
+	}
 	checkDuration(r, "attemptTimeout", p.AttemptTimeout)
 	checkDuration(r, "backoff", p.Backoff)
 }
@@ -71,9 +76,15 @@ func (p *CircuitBreaker) check(r *report) {
 	}
 }
 
-// check requires a backend and a percentage.
+// check requires a backend and a share.
 func (p *Mirror) check(r *report) {
-	checkPercent(r, "percent", p.Percent)
+	checkAtLeast(r, "of", int64(p.Of), 0)
+	switch {
+	case p.Of == 0:
+		checkPercent(r, "percent", p.Percent)
+	case p.Of > 0 && (p.Percent < 1 || p.Percent > p.Of):
+		r.add("percent", refusal.Invalid, "%d of %d is no share; give a number from 1 to %d", p.Percent, p.Of, p.Of)
+	}
 	checkAtLeast(r, "maxBodyBytes", p.MaxBodyBytes, 0)
 }
 

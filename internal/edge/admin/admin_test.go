@@ -2,6 +2,7 @@ package admin_test
 
 import (
 	"net/http"
+	"net/netip"
 	"net/url"
 	"slices"
 	"strings"
@@ -164,6 +165,59 @@ func TestExplain(t *testing.T) {
 	}
 	if e = ask("http://nobody.example.com"); e.Status != 404 || e.Rule != nil || len(e.Steps) != 0 || e.Request.Path != "/" {
 		t.Errorf("no rule: %+v", e)
+	}
+}
+
+// TestExplainListener: a request that no entry point serves is explained at the listener
+// that does, by the port of its URL. Headers of backends are redacted.
+func TestExplainListener(t *testing.T) {
+	table := shopTable(t)
+	at := func(name string, port uint16, tls bool) route.ListenerID {
+		id := route.ListenerID{Namespace: "infra", Name: name, Port: port}
+		table.Listeners = append(table.Listeners, &route.Listener{ID: id, Address: netip.AddrPortFrom(netip.MustParseAddr("127.0.0.9"), port), TLS: tls})
+		return id
+	}
+	add := func(id route.ListenerID, name string, response *route.Response) *route.Rule {
+		rule := &route.Rule{
+			ID: route.ID{Kind: "HTTPRoute", Namespace: "shop", Name: name}, Listener: id, Host: "gateway.example.com",
+			Match: route.Match{Path: route.PathMatch{Type: route.PathPrefix, Value: "/"}}, Response: response,
+		}
+		table.Rules = append(table.Rules, rule)
+		return rule
+	}
+	add(at("closed", 80, false), "closed", &route.Response{Status: 404, Reason: route.ReasonConfigured})
+	served := add(at("open", 80, false), "open", nil)
+	served.Rewrite = &route.Rewrite{Host: "inner.example.com", ReplacePrefix: "/", Path: "/new"}
+	served.Backends = []route.BackendRef{
+		{Backend: table.Backends[0].ID, Weight: 1, RequestHeaders: &route.RequestHeaders{Set: []route.HeaderValue{{Name: "Authorization", Value: canary}}}},
+		{Status: 500, Weight: 1},
+	}
+	add(at("secure", 443, true), "secure", &route.Response{Status: 201, Reason: route.ReasonConfigured})
+	s := serve(t)
+	s.Attach(newParts(t, table))
+	for _, test := range []struct{ url, entryPoint, want string }{
+		{"http://gateway.example.com/a", "", "infra/open:80"},
+		{"http://gateway.example.com/a", "infra/closed:80", "infra/closed:80"},
+		{"http://gateway.example.com:8080/a", "", ""},
+		{"https://gateway.example.com/", "", "infra/secure:443"},
+		{"http://gateway.example.com/a", "web", ""},
+		{"http://shop.example.com/cart", "", ""},
+	} {
+		e := decode[admin.Explanation](t, s, "explain?"+url.Values{"url": {test.url}, "entryPoint": {test.entryPoint}}.Encode())
+		if e.Request.Listener != test.want || (e.Request.EntryPoint == "") == (test.want == "") {
+			t.Errorf("%s at %q is explained at %q, %q", test.url, test.entryPoint, e.Request.Listener, e.Request.EntryPoint)
+		}
+	}
+	e := decode[admin.Explanation](t, s, "explain?text=1&url=http://gateway.example.com/a")
+	for _, want := range []string{
+		"at listener infra/open:80, plain", "rewrites the host to inner.example.com, the prefix / to /new", "no backend, weight 1 of 2: responds with 500",
+	} {
+		if !strings.Contains(e.Text, want) {
+			t.Errorf("%q is not in\n%s", want, e.Text)
+		}
+	}
+	if _, dump := s.get(t, "table"); strings.Contains(dump, canary) || !strings.Contains(dump, "inner.example.com") {
+		t.Error("the table is not redacted")
 	}
 }
 

@@ -4,9 +4,13 @@ import (
 	"cmp"
 	"encoding/json"
 	"errors"
+	"net"
+	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
+	"unique"
 
 	"slipway.dev/slipway/internal/edge/h1"
 	"slipway.dev/slipway/internal/edge/httperr"
@@ -34,6 +38,8 @@ type Explanation struct {
 	Steps []ExplainedStep `json:"steps"`
 	// Policies are those of the rule, in the order in which they run.
 	Policies []ExplainedPolicy `json:"policies,omitempty"`
+	// Rewrite is what the backend gets instead of host and path, after the policies.
+	Rewrite *route.Rewrite `json:"rewrite,omitempty"`
 	// Backends are those of the rule, with their endpoints.
 	Backends []ExplainedBackend `json:"backends,omitempty"`
 	// Text is the explanation for people, if it was requested.
@@ -42,12 +48,14 @@ type Explanation struct {
 
 // ReadRequest is a request in the spelling that is matched and forwarded.
 type ReadRequest struct {
-	EntryPoint string `json:"entryPoint"`
-	TLS        bool   `json:"tls"`
-	Method     string `json:"method"`
-	Host       string `json:"host,omitempty"`
-	Path       string `json:"path,omitempty"`
-	Query      string `json:"query,omitempty"`
+	EntryPoint string `json:"entryPoint,omitempty"`
+	// Listener is set for a request of a listener, instead of EntryPoint.
+	Listener string `json:"listener,omitempty"`
+	TLS      bool   `json:"tls"`
+	Method   string `json:"method"`
+	Host     string `json:"host,omitempty"`
+	Path     string `json:"path,omitempty"`
+	Query    string `json:"query,omitempty"`
 	// Rewritten reports that the path was given in another spelling.
 	Rewritten bool `json:"rewritten,omitempty"`
 }
@@ -85,6 +93,8 @@ type ExplainedPolicy struct {
 // ExplainedBackend is a backend of the rule that serves the request.
 type ExplainedBackend struct {
 	BackendPart
+	// Status is the response to this share, where its backend does not resolve.
+	Status    int                      `json:"status,omitempty"`
 	Broken    string                   `json:"broken,omitempty"`
 	Endpoints []upstream.EndpointState `json:"endpoints"`
 }
@@ -97,7 +107,7 @@ type explainRequest struct {
 }
 
 // Explain explains a request. The values are the parameters of the page explain: url,
-// method, entryPoint, header.
+// method, entryPoint (or a listener such as infra/public:80), header.
 func Explain(source Source, values url.Values) (*Explanation, error) {
 	explanation, err := getExplanation(source, &query{values: values})
 	if err != nil {
@@ -112,12 +122,23 @@ func getExplanation(source Source, q *query) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	point, err := choosePoint(source.EntryPoints(), q.get("entryPoint"), request.tls)
+	places, err := choosePlaces(source, q.get("entryPoint"), &request)
 	if err != nil {
 		return nil, err
 	}
+	// The first place that serves the request is explained, or else the first.
+	var explanation *Explanation
+	for _, at := range places {
+		found := explain(source, at, request)
+		served := found.Rule != nil && found.Status != http.StatusNotFound
+		if explanation == nil || served {
+			explanation = found
+		}
+		if served || found.Refusal != nil {
+			break
+		}
+	}
 	// The text is made on demand: it is for terminals.
-	explanation := explain(source, point, request)
 	if q.get("text") != "" {
 		explanation.Text = explanation.Prose()
 	}
@@ -161,6 +182,49 @@ func parseExplainRequest(q *query) (explainRequest, error) {
 	return a, nil
 }
 
+// place is where a request comes in: an entry point, or a listener of the table.
+type place struct {
+	EntryPoint
+	listener route.ListenerID
+}
+
+// choosePlaces returns the entry point or listener with the name. Without one it
+// returns the entry point that choosePoint chooses, and then the listeners that a
+// request for the URL could come to.
+func choosePlaces(source Source, name string, request *explainRequest) ([]place, error) {
+	var listeners []place
+	if table := source.Table(); table != nil {
+		for _, l := range slices.SortedFunc(slices.Values(table.Listeners), func(a, b *route.Listener) int { return a.ID.Compare(b.ID) }) {
+			at := place{EntryPoint{Name: l.ID.String(), TLS: l.TLS, Limits: h1.DefaultLimits()}, l.ID}
+			if at.Name == name {
+				return []place{at}, nil
+			}
+			if l.TLS == request.tls && strconv.Itoa(int(l.ID.Port)) == request.port() {
+				listeners = append(listeners, at)
+			}
+		}
+	}
+	point, err := choosePoint(source.EntryPoints(), name, request.tls)
+	if err != nil {
+		return nil, err
+	}
+	if name != "" {
+		listeners = nil
+	}
+	return append([]place{{EntryPoint: point}}, listeners...), nil
+}
+
+// port returns the port of the URL.
+func (a *explainRequest) port() string {
+	if _, port, err := net.SplitHostPort(a.authority); err == nil {
+		return port
+	}
+	if a.tls {
+		return "443"
+	}
+	return "80"
+}
+
 // choosePoint returns the entry point with the name, or without one the first whose
 // encryption matches the URL, or the first.
 func choosePoint(points []EntryPoint, name string, tls bool) (EntryPoint, error) {
@@ -188,12 +252,18 @@ func choosePoint(points []EntryPoint, name string, tls bool) (EntryPoint, error)
 
 // explain parses the request as the edge does, by composing it and parsing it with
 // the edge's own parser, and looks it up in the live Program.
-func explain(source Source, point EntryPoint, a explainRequest) *Explanation {
+func explain(source Source, at place, a explainRequest) *Explanation {
 	out := &Explanation{
-		Request: ReadRequest{EntryPoint: point.Name, TLS: a.tls, Method: a.method}, Steps: []ExplainedStep{},
+		Request: ReadRequest{TLS: a.tls, Method: a.method}, Steps: []ExplainedStep{},
+	}
+	request := program.Request{TLS: a.tls, Method: a.method}
+	if at.listener != (route.ListenerID{}) {
+		out.Request.Listener, request.Listener = at.Name, unique.Make(at.listener)
+	} else {
+		out.Request.EntryPoint, request.EntryPoint = at.Name, at.Name
 	}
 	var head h1.Head
-	if err := parse(&head, point.Limits, a); err != nil {
+	if err := parse(&head, at.Limits, a); err != nil {
 		out.Status = h1.StatusOf(err)
 		out.Refusal = &RefusedRequest{Status: out.Status, Label: httperr.Of(err).Reason, Message: err.Error()}
 		return out
@@ -207,10 +277,9 @@ func explain(source Source, point EntryPoint, a explainRequest) *Explanation {
 		return out
 	}
 	// The same lookup as for a request, which also records its steps.
-	steps := compiled.Explain(&program.Request{
-		EntryPoint: point.Name, TLS: a.tls, Host: out.Request.Host, Path: out.Request.Path,
-		Method: a.method, Query: out.Request.Query, Header: h1.Headers{Fields: &head.Fields},
-	})
+	request.Host, request.Path, request.Query = out.Request.Host, out.Request.Path, out.Request.Query
+	request.Header = h1.Headers{Fields: &head.Fields}
+	steps := compiled.Explain(&request)
 	// Until a step wins, the request has no route.
 	out.Status = 404
 	for _, step := range steps {
@@ -228,7 +297,7 @@ func explain(source Source, point EntryPoint, a explainRequest) *Explanation {
 
 // servedBy adds the action of the rule that serves the request.
 func (out *Explanation) servedBy(rule *route.Rule, source Source) {
-	out.Rule, out.Status = &rule.ID, 0
+	out.Rule, out.Status, out.Rewrite = &rule.ID, 0, rule.Rewrite
 	for _, policy := range shownPolicies(rule.Policies) {
 		out.Policies = append(out.Policies, explainedPolicy(&policy))
 	}
@@ -243,7 +312,7 @@ func (out *Explanation) servedBy(rule *route.Rule, source Source) {
 	for _, ref := range rule.Backends {
 		backend := ExplainedBackend{
 			BackendPart: BackendPart{ID: ref.Backend, Name: ref.Backend.String(), Weight: ref.Weight},
-			Endpoints:   []upstream.EndpointState{},
+			Status:      ref.Status, Endpoints: []upstream.EndpointState{},
 		}
 		// A backend without state is one that the edge has not set up: it has no endpoints.
 		at := slices.IndexFunc(states, func(s upstream.BackendState) bool { return s.ID == ref.Backend })

@@ -31,7 +31,9 @@ type RuleInfo struct {
 	// Name is the identity for people.
 	Name        string   `json:"name"`
 	EntryPoints []string `json:"entryPoints,omitempty"`
-	Host        string   `json:"host,omitempty"`
+	// Listener is set for a rule of a listener, instead of EntryPoints.
+	Listener route.ListenerID `json:"listener,omitzero"`
+	Host     string           `json:"host,omitempty"`
 	// HostOwner is the owner of the host, where it has one.
 	HostOwner route.HostOwner `json:"hostOwner,omitzero"`
 	Match     route.Match     `json:"match,omitzero"`
@@ -107,7 +109,7 @@ func ruleInfo(rule *route.Rule) RuleInfo {
 	// Redact first: everything below is copied from the redacted rule.
 	rule = shownRule(rule)
 	info := RuleInfo{
-		ID: rule.ID, Name: rule.ID.String(), EntryPoints: rule.EntryPoints, Host: rule.Host, HostOwner: rule.HostOwner, Match: rule.Match,
+		ID: rule.ID, Name: rule.ID.String(), EntryPoints: rule.EntryPoints, Listener: rule.Listener, Host: rule.Host, HostOwner: rule.HostOwner, Match: rule.Match,
 		Fallback: rule.Fallback, Priority: rule.Priority, Response: rule.Response,
 	}
 	for i := range rule.Policies {

@@ -2,11 +2,14 @@ package admin
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"strings"
 	"text/tabwriter"
 	"unicode"
+
+	"slipway.dev/slipway/internal/route"
 )
 
 // printable replaces characters that a terminal would interpret.
@@ -33,7 +36,11 @@ func (e *Explanation) Prose() string {
 	if e.Request.Query != "" {
 		query = "?" + e.Request.Query
 	}
-	line("%s %s%s%s at entry point %s, %s", e.Request.Method, e.Request.Host, e.Request.Path, query, e.Request.EntryPoint, encrypted)
+	at := "entry point " + e.Request.EntryPoint
+	if e.Request.Listener != "" {
+		at = "listener " + e.Request.Listener
+	}
+	line("%s %s%s%s at %s, %s", e.Request.Method, e.Request.Host, e.Request.Path, query, at, encrypted)
 	if e.Request.Rewritten {
 		line("The path was given in another spelling; this is the one that is matched and forwarded.")
 	}
@@ -76,6 +83,9 @@ func (e *Explanation) served(line func(string, ...any)) {
 		}
 		line("  policy %s %s", policy.Name, settings.String())
 	}
+	if e.Rewrite != nil {
+		line("  rewrites %s", rewriteText(e.Rewrite))
+	}
 	switch {
 	case e.Message != "":
 		line("  responds with %d itself: %s", e.Status, e.Message)
@@ -83,6 +93,10 @@ func (e *Explanation) served(line func(string, ...any)) {
 		line("  responds with %d itself", e.Status)
 	}
 	for _, backend := range e.Backends {
+		if backend.Status != 0 {
+			line("  no backend%s: responds with %d", e.share(backend.BackendPart), backend.Status)
+			continue
+		}
 		line("  backend %s%s", backend.Name, e.share(backend.BackendPart))
 		// A broken backend has a transport that cannot be built, such as a missing
 		// authority.
@@ -97,6 +111,21 @@ func (e *Explanation) served(line func(string, ...any)) {
 			line("    %s %s, health %s, %d in flight", endpoint.Address, endpoint.State, endpoint.Health, endpoint.InFlight)
 		}
 	}
+}
+
+// rewriteText describes a rewrite.
+func rewriteText(to *route.Rewrite) string {
+	var parts []string
+	if to.Host != "" {
+		parts = append(parts, "the host to "+to.Host)
+	}
+	switch {
+	case to.ReplacePrefix != "":
+		parts = append(parts, fmt.Sprintf("the prefix %s to %s", to.ReplacePrefix, cmp.Or(to.Path, "/")))
+	case to.Path != "":
+		parts = append(parts, "the path to "+to.Path)
+	}
+	return strings.Join(parts, ", ")
 }
 
 // share returns the share of a backend, if there are others.

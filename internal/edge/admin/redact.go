@@ -42,6 +42,11 @@ func shownTable(table *route.Table) *route.Table {
 func shownRule(rule *route.Rule) *route.Rule {
 	shown := *rule
 	shown.Policies = shownPolicies(rule.Policies)
+	shown.Backends = slices.Clone(rule.Backends)
+	for i := range shown.Backends {
+		ref := &shown.Backends[i]
+		ref.RequestHeaders, ref.ResponseHeaders = shownHeaders(ref.RequestHeaders), shownHeaders(ref.ResponseHeaders)
+	}
 	shown.Match.Headers = shownConditions(rule.Match.Headers)
 	shown.Match.Query = shownConditions(rule.Match.Query)
 	return &shown
@@ -52,18 +57,25 @@ func shownPolicies(policies []route.Policy) []route.Policy {
 	shown := slices.Clone(policies)
 	for i := range shown {
 		p := &shown[i]
-		if h := p.RequestHeaders; h != nil {
-			p.RequestHeaders = &route.RequestHeaders{Set: shownValues(h.Set), Add: shownValues(h.Add), Remove: h.Remove}
-		}
-		if h := p.ResponseHeaders; h != nil {
-			p.ResponseHeaders = &route.ResponseHeaders{Set: shownValues(h.Set), Add: shownValues(h.Add), Remove: h.Remove}
-		}
+		p.RequestHeaders, p.ResponseHeaders = shownHeaders(p.RequestHeaders), shownHeaders(p.ResponseHeaders)
 		// Chains are copied too: the live table is shared.
 		if p.Chain != nil {
 			p.Chain = &route.Chain{Policies: shownPolicies(p.Chain.Policies)}
 		}
 	}
 	return shown
+}
+
+// shownHeaders redacts the changes of headers, which can be nil. Those of requests and
+// of responses are two types with the same fields.
+func shownHeaders[T route.RequestHeaders | route.ResponseHeaders](headers *T) *T {
+	if headers == nil {
+		return nil
+	}
+	shown := route.RequestHeaders(*headers)
+	shown.Set, shown.Add = shownValues(shown.Set), shownValues(shown.Add)
+	redacted := T(shown)
+	return &redacted
 }
 
 // shownConditions returns copies: the originals are the live table.

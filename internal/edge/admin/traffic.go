@@ -137,6 +137,9 @@ func trafficRoute(rule *route.Rule) trafficreport.Route {
 		Path: info.Match.Path.Value, PathType: string(info.Match.Path.Type), Conditions: conditionTexts(&info.Match),
 		Fallback: info.Fallback, Priority: info.Priority, Policies: info.Policies, Unmeasured: rule.Unrecorded.Metrics,
 	}
+	if info.Listener != (route.ListenerID{}) {
+		shown.EntryPoints = []string{info.Listener.String()}
+	}
 	for _, backend := range info.Backends {
 		shown.Backends = append(shown.Backends, trafficreport.Target{ID: trafficreport.BackendID(backend.ID), Weight: backend.Weight})
 	}

@@ -36,6 +36,10 @@ type cors struct {
 	// refused goes into a response for an origin that is not allowed, vary into
 	// every response, because they differ by origin.
 	refused, vary []h1.Edit
+	// echoMethod and echoHeaders are the patterns of the headers in a preflight's
+	// response that repeat what was requested, nil for none: with credentials,
+	// browsers read * as a name.
+	echoMethod, echoHeaders *h1.Edit
 	// notAllowed is the response to the preflight of an origin that is not allowed.
 	notAllowed *LocalResponse
 }
@@ -75,12 +79,23 @@ func (f *cors) prepare(a *route.CORS) error {
 	if len(a.ExposeHeaders) > 0 {
 		f.marked = append(f.marked, list.set("Access-Control-Expose-Headers", strings.Join(a.ExposeHeaders, ", ")))
 	}
-	if len(a.AllowMethods) > 0 {
-		f.preflight = append(f.preflight, list.set("Access-Control-Allow-Methods", strings.Join(a.AllowMethods, ", ")))
+	// Browsers read them in the response to the request itself; here they are for
+	// tools that ask with a preflight.
+	f.preflight = append(f.preflight, f.marked[1:]...)
+	allow := func(name string, values []string) (echo *h1.Edit) {
+		if len(values) == 0 {
+			return nil
+		}
+		switch edit := list.set(name, strings.Join(values, ", ")); {
+		case a.AllowCredentials && slices.Contains(values, "*"):
+			return &edit
+		default:
+			f.preflight = append(f.preflight, edit)
+		}
+		return nil
 	}
-	if len(a.AllowHeaders) > 0 {
-		f.preflight = append(f.preflight, list.set("Access-Control-Allow-Headers", strings.Join(a.AllowHeaders, ", ")))
-	}
+	f.echoMethod = allow("Access-Control-Allow-Methods", a.AllowMethods)
+	f.echoHeaders = allow("Access-Control-Allow-Headers", a.AllowHeaders)
 	if a.MaxAge > 0 {
 		seconds := int64(time.Duration(a.MaxAge) / time.Second)
 		f.preflight = append(f.preflight, list.set("Access-Control-Max-Age", strconv.FormatInt(seconds, 10)))
@@ -113,6 +128,8 @@ func (f *cors) Request(x *Exchange) *LocalResponse {
 	}
 	local := x.respond(204, "Preflight")
 	x.memory.edits = append(f.appendOrigin(x.memory.edits, origin), f.preflight...)
+	x.memory.edits = appendEcho(x.memory.edits, f.echoMethod, x.Head, "Access-Control-Request-Method")
+	x.memory.edits = appendEcho(x.memory.edits, f.echoHeaders, x.Head, "Access-Control-Request-Headers")
 	local.Edits = x.memory.edits
 	return local
 }
@@ -160,6 +177,19 @@ func (f *cors) appendOrigin(edits []h1.Edit, origin []byte) []h1.Edit {
 			// fail closed.
 			return append(edits, f.refused...)
 		}
+	}
+	return append(edits, edit)
+}
+
+// appendEcho appends a header with the value that one of the request has.
+func appendEcho(edits []h1.Edit, pattern *h1.Edit, head *h1.Head, name string) []h1.Edit {
+	if pattern == nil {
+		return edits
+	}
+	requested, found := head.Find(name)
+	edit, err := pattern.With(normalize.View(requested))
+	if !found || err != nil {
+		return edits
 	}
 	return append(edits, edit)
 }

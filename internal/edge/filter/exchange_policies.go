@@ -1,6 +1,8 @@
 package filter
 
 import (
+	"cmp"
+	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -34,9 +36,10 @@ func least(a, b int64) int64 {
 type Retry struct {
 	// Attempts is how often a request is sent at most.
 	Attempts int
-	// Connect, Reset, Timeout and Unavailable are the failures it is sent again
-	// after.
-	Connect, Reset, Timeout, Unavailable bool
+	// Connect, Reset and Timeout are the failures it is sent again after, and
+	// statuses those of responses.
+	Connect, Reset, Timeout bool
+	statuses                []int
 	// Unsafe allows methods that are not idempotent.
 	Unsafe bool
 	// AttemptTimeout bounds an attempt until the head of its response; 0 does not.
@@ -50,7 +53,7 @@ func newRetry(a *route.Retry) (*Retry, error) {
 	f := &Retry{
 		Attempts: a.Attempts, Unsafe: a.UnsafeMethods,
 		AttemptTimeout: time.Duration(a.AttemptTimeout), Backoff: time.Duration(a.Backoff),
-		Connect: len(a.On) == 0,
+		Connect: len(a.On)+len(a.Statuses) == 0, statuses: slices.Clone(a.Statuses),
 	}
 	for i, on := range a.On {
 		switch on {
@@ -61,7 +64,7 @@ func newRetry(a *route.Retry) (*Retry, error) {
 		case route.RetryTimeout:
 			f.Timeout = true
 		case route.RetryUnavailable:
-			f.Unavailable = true
+			f.statuses = append(f.statuses, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout)
 		default:
 			return nil, invalid("on["+strconv.Itoa(i)+"]", "%q is none of connect, reset, timeout, unavailable", on)
 		}
@@ -74,6 +77,9 @@ func (f *Retry) Request(x *Exchange) *LocalResponse {
 	x.Retry = f
 	return nil
 }
+
+// AfterStatus reports whether a request is sent again after a response.
+func (f *Retry) AfterStatus(status int) bool { return slices.Contains(f.statuses, status) }
 
 // ErrorPages is the compiled policy of pages that replace the bodies of errors.
 type ErrorPages struct {
@@ -122,8 +128,9 @@ type Mirror struct {
 	Backend SubrequestClient
 	// MaxBody bounds the body of a request that is copied.
 	MaxBody int64
-	percent uint64
-	count   atomic.Uint64
+	// share of each so many requests are copied.
+	share, of uint64
+	count     atomic.Uint64
 }
 
 func newMirror(a *route.Mirror, c *compiler) (*Mirror, error) {
@@ -131,14 +138,15 @@ func newMirror(a *route.Mirror, c *compiler) (*Mirror, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Mirror{Backend: backend, MaxBody: a.MaxBodyBytes, percent: uint64(a.Percent)}, nil
+	return &Mirror{Backend: backend, MaxBody: a.MaxBodyBytes, share: uint64(a.Percent), of: uint64(cmp.Or(a.Of, 100))}, nil
 }
 
 // Request implements [Filter].
 func (f *Mirror) Request(x *Exchange) *LocalResponse {
-	// Each hundred requests has its share of copies, evenly spread.
-	n := f.count.Add(1)
-	if n*f.percent/100 != (n-1)*f.percent/100 {
+	// Each hundred requests has its share of copies, evenly spread. The remainder
+	// keeps the product from overflowing.
+	n := (f.count.Add(1) - 1) % f.of
+	if (n+1)*f.share/f.of != n*f.share/f.of {
 		x.Mirrors = append(x.Mirrors, f)
 	}
 	return nil

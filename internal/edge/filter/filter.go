@@ -109,14 +109,21 @@ type Exchange struct {
 	// Response and Done, in the place that it was compiled with.
 	Marks []int64
 
-	// rewritten reports that Path is a filter's, and not the client's.
-	rewritten bool
+	// rewritten has what is a filter's, and not the client's.
+	rewritten rewrittenParts
 	// local is the response of a filter that depends on the request.
 	local LocalResponse
 	// respondedLocally reports that a filter ended the request, so that no
 	// backend was involved: circuit breakers do not count it.
 	respondedLocally bool
 	memory           exchangeMemory
+}
+
+// rewrittenParts are the parts of a request that filters replace: whether the path is
+// one, and the host, empty if it is the client's.
+type rewrittenParts struct {
+	path bool
+	host string
 }
 
 // BodyBufferer is the proxy's part of an exchange that filters may use during
@@ -200,7 +207,7 @@ func (x *Exchange) SetPath(path []byte) error {
 	}
 	x.memory.spare = append(x.memory.spare[:0], canonical...)
 	x.memory.path, x.memory.spare = x.memory.spare, x.memory.path
-	x.Path, x.rewritten = x.memory.path, true
+	x.Path, x.rewritten.path = x.memory.path, true
 	return nil
 }
 
@@ -222,7 +229,10 @@ func sameButSlashes(canonical, path []byte) bool {
 
 // Rewritten reports whether a filter has changed the path, so that AppendTarget is
 // forwarded and not the target of the client.
-func (x *Exchange) Rewritten() bool { return x.rewritten }
+func (x *Exchange) Rewritten() bool { return x.rewritten.path }
+
+// Host returns the host that is forwarded instead of the client's; empty for none.
+func (x *Exchange) Host() string { return x.rewritten.host }
 
 // AppendTarget appends the target that is forwarded.
 func (x *Exchange) AppendTarget(dst []byte) []byte {

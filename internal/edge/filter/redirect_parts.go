@@ -1,11 +1,8 @@
 package filter
 
 import (
-	"cmp"
 	"slices"
-	"strings"
 
-	"slipway.dev/slipway/internal/edge/normalize"
 	"slipway.dev/slipway/internal/route"
 )
 
@@ -15,6 +12,7 @@ import (
 type redirectParts struct {
 	redirection
 	parts route.Redirect
+	path  pathReplacement
 }
 
 // WithRedirect returns a chain that ends with a redirect. The path is normalised as
@@ -22,8 +20,8 @@ type redirectParts struct {
 func (c Chain) WithRedirect(to *route.Redirect, status int) (Chain, error) {
 	redirection, err := newRedirection(status)
 	f := &redirectParts{redirection: redirection, parts: *to}
-	if err == nil && to.Path != "" {
-		f.parts.Path, err = fixedPath("path", to.Path)
+	if err == nil {
+		f.path, err = newPathReplacement(to.Path, to.ReplacePrefix)
 	}
 	if err != nil {
 		return Chain{}, placed("response.redirect", err)
@@ -51,32 +49,11 @@ func (f *redirectParts) Request(x *Exchange) *LocalResponse {
 	}
 	url = append(url, portText(scheme, f.parts.Port)...)
 	if !uri.Asterisk {
-		url = f.appendPath(url, uri.Path)
+		url = f.path.appendTo(url, uri.Path)
 		if uri.HasQuery {
 			url = append(append(url, '?'), uri.Query...)
 		}
 	}
 	x.memory.work = url
 	return f.to(x, url)
-}
-
-// appendPath appends the path of the location. A prefix is replaced element by
-// element, so that one slash stays between its replacement and the rest.
-func (f *redirectParts) appendPath(url, path []byte) []byte {
-	if f.parts.ReplacePrefix == "" {
-		if f.parts.Path != "" {
-			path = normalize.Bytes(f.parts.Path)
-		}
-		return append(url, path...)
-	}
-	prefix := strings.TrimSuffix(f.parts.ReplacePrefix, "/")
-	if !hasElements(path, prefix) {
-		return append(url, path...)
-	}
-	rest := path[len(prefix):]
-	if len(rest) == 0 {
-		return append(url, cmp.Or(f.parts.Path, "/")...)
-	}
-	url = append(url, strings.TrimSuffix(f.parts.Path, "/")...)
-	return append(url, rest...)
 }

@@ -8,6 +8,44 @@ import (
 	"slipway.dev/slipway/internal/route"
 )
 
+// A rewrite replaces host and path by the same rules, and keeps the query.
+func TestRewrite(t *testing.T) {
+	for _, test := range []struct {
+		name         string
+		to           route.Rewrite
+		target, want string
+		host         string
+	}{
+		{"host", route.Rewrite{Host: "b.example"}, "/a?b", "", "b.example"},
+		{"path", route.Rewrite{Path: "/new"}, "/a/b?c=d", "/new?c=d", ""},
+		{"both", route.Rewrite{Host: "b.example", Path: "/new"}, "/a", "/new", "b.example"},
+		{"prefix", route.Rewrite{ReplacePrefix: "/prefix/one", Path: "/one"}, "/prefix/one/two", "/one/two", ""},
+		{"prefix that is removed", route.Rewrite{ReplacePrefix: "/strip", Path: "/"}, "/strip/three", "/three", ""},
+		{"nothing is left", route.Rewrite{ReplacePrefix: "/strip", Path: "/"}, "/strip", "/", ""},
+		{"prefix by nothing", route.Rewrite{ReplacePrefix: "/strip"}, "/strip/a", "/a", ""},
+		{"no path", route.Rewrite{Path: "/new"}, "*", "", ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			chain := must.Get(filter.Chain{}.WithRewrite(&test.to))(t)
+			request := get(test.target)
+			if test.target == "*" {
+				request = "OPTIONS * HTTP/1.1\nHost: a.example\n\n"
+			}
+			r := begin(t, &chain, request)
+			got := ""
+			if r.x.Rewritten() {
+				got = string(r.x.AppendTarget(nil))
+			}
+			if r.answer != nil || got != test.want || r.x.Host() != test.host {
+				t.Errorf("%v: target %q, host %q", r.answer, got, r.x.Host())
+			}
+		})
+	}
+	if _, err := (filter.Chain{}).WithRewrite(&route.Rewrite{Path: "/%zz"}); err == nil {
+		t.Error("a path that no client could send is accepted")
+	}
+}
+
 // A redirect is composed of the parts that are given and those of the request. A
 // prefix is replaced by whole elements.
 func TestRedirectParts(t *testing.T) {

@@ -30,8 +30,8 @@ type attempt struct {
 
 	upstream *upstream.Conn // nil until connected, and after releaseUpstream
 	reusable bool           // upstream ended its exchange cleanly
-	// totalTimer and cancelHook close upstream: when the rule's total timeout is
-	// over, and when the client of a stream has left.
+	// totalTimer and cancelHook close upstream: when the rule's timeout for the
+	// attempt or for all is over, and when the client of a stream has left.
 	totalTimer *time.Timer
 	cancelHook func() bool
 
@@ -58,7 +58,7 @@ const (
 	unconnected                // there was no connection, so nothing was sent
 	broken                     // the connection ended before the head of a response
 	overdue                    // the head did not come in time
-	refused                    // the status was 502, 503 or 504
+	refused                    // the status is one that the policy retries
 )
 
 // attemptResult is how an attempt ended: with the endpoint's response passed on,
@@ -167,7 +167,7 @@ func (a *attempt) run(fresh bool) attemptResult {
 func (a *attempt) begin() {
 	a.releaseUpstream()
 	*a = attempt{x: a.x, target: a.target}
-	if a.x.filters.Retry != nil {
+	if a.x.filters.Retry != nil || a.x.rule.timeouts.attempt > 0 {
 		a.start = time.Since(a.x.record.Began)
 	}
 }
@@ -211,6 +211,10 @@ func (a *attempt) failed(err error) attemptResult {
 	if total := x.rule.timeouts.total; total > 0 && time.Since(x.record.Began) >= total {
 		x.record.Reason = "the rule's total timeout is over"
 		return attemptResult{local: timedOut, outcome: upstream.TimedOut}
+	}
+	if attempt := x.rule.timeouts.attempt; attempt > 0 && time.Since(x.record.Began)-a.start >= attempt {
+		x.record.Reason = errAttemptTimeout.Error()
+		return attemptResult{local: timedOut, failure: overdue, outcome: upstream.TimedOut}
 	}
 	var write *h1.WriteError
 	if a.upload.err != nil && !errors.As(a.upload.err, &write) {
@@ -284,6 +288,28 @@ func (x *exchange) remaining(wait time.Duration) time.Duration {
 		return left
 	}
 	return min(wait, left)
+}
+
+// remaining returns what is left of the rule's timeout for an attempt, at least a
+// moment; 0 without one.
+func (a *attempt) remaining() time.Duration {
+	limit := a.x.rule.timeouts.attempt
+	if limit == 0 {
+		return 0
+	}
+	return max(limit-(time.Since(a.x.record.Began)-a.start), time.Millisecond)
+}
+
+// endAttemptTimeout leaves the rule's total timeout alone: the response has come, and a
+// tunnel is no part of it.
+func (a *attempt) endAttemptTimeout() {
+	if a.x.rule.timeouts.attempt == 0 {
+		return
+	}
+	a.totalTimer.Stop()
+	if a.totalTimer = nil; a.x.rule.timeouts.total > 0 {
+		a.totalTimer = closeAfter(a.upstream, a.x.remaining(0))
+	}
 }
 
 // unavailable is the response when no endpoint could be picked.

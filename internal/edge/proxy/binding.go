@@ -42,8 +42,8 @@ type binding struct {
 	_          [32]byte // up to whole lines
 }
 
-// timeouts are those of a rule; 0 is the edge's default, for total none.
-type timeouts struct{ connect, header, idle, total time.Duration }
+// timeouts are those of a rule; 0 is the edge's default, for attempt and total none.
+type timeouts struct{ connect, header, idle, attempt, total time.Duration }
 
 // The values that rules without timeouts and without filters share.
 var (
@@ -59,16 +59,17 @@ func (p *Proxy) bind(rule *route.Rule) (any, error) {
 	if rule.Timeouts != (route.Timeouts{}) {
 		b.timeouts = &timeouts{
 			connect: time.Duration(rule.Timeouts.Connect), header: time.Duration(rule.Timeouts.Header),
-			idle: time.Duration(rule.Timeouts.Idle), total: time.Duration(rule.Timeouts.Total),
+			idle: time.Duration(rule.Timeouts.Idle), attempt: time.Duration(rule.Timeouts.Attempt), total: time.Duration(rule.Timeouts.Total),
 		}
 	}
 	if !rule.Unrecorded.Metrics {
 		b.counters = p.counters.forRule(rule.ID)
 	}
-	deps := filter.Deps{Counters: p.cfg.Counters, Backend: p.subrequestClient, Encoders: p.encoders}
-	chain, err := deps.Compile(rule.Policies)
-	if r := rule.Response; err == nil && r != nil && r.Redirect != nil {
-		chain, err = chain.WithRedirect(r.Redirect, r.Status)
+	resolved, unresolved := splitUnresolved(rule.Backends)
+	backends := newWeightedBackends(resolved, p.cfg.Upstreams.Handle)
+	chain, err := p.compile(rule)
+	if err == nil {
+		chain, err = backends.addHeaders(resolved, chain)
 	}
 	if err != nil {
 		p.cfg.Log.Warn("refused rule, responding with 503", "rule", rule.ID.String(), "error", err)
@@ -78,7 +79,7 @@ func (p *Proxy) bind(rule *route.Rule) (any, error) {
 		b.refused = &filter.LocalResponse{Status: 503, Reason: string(route.ReasonRefused)}
 		return b, nil
 	}
-	if !chain.Empty() {
+	if !chain.Empty() || chain.Guarded() {
 		kept := chain
 		b.chain = &kept
 	}
@@ -92,13 +93,12 @@ func (p *Proxy) bind(rule *route.Rule) (any, error) {
 	if len(rule.Backends) == 0 {
 		return nil, errors.New("the rule has neither backends nor a response")
 	}
-	resolved, unresolved := splitUnresolved(rule.Backends)
 	if b.unresolved = unresolved; len(resolved) == 0 {
 		b.response = unresolved.response
 		return b, nil
 	}
-	b.backends = newWeightedBackends(resolved, p.cfg.Upstreams.Handle)
-	if len(b.backends.handles) == 1 {
+	b.backends = backends
+	if len(b.backends.handles) == 1 && b.backends.headers == nil {
 		b.only = b.backends.handles[0]
 	}
 	if rule.Sticky != nil && len(b.backends.handles) > 1 {
@@ -108,4 +108,19 @@ func (p *Proxy) bind(rule *route.Rule) (any, error) {
 		b.budget = p.budgets.forRule(rule.ID)
 	}
 	return b, nil
+}
+
+// compile compiles the policies of a rule, and what follows them: its redirect, or the
+// rewrite of host and path.
+func (p *Proxy) compile(rule *route.Rule) (filter.Chain, error) {
+	deps := filter.Deps{Counters: p.cfg.Counters, Backend: p.subrequestClient, Encoders: p.encoders}
+	chain, err := deps.Compile(rule.Policies)
+	switch r := rule.Response; {
+	case err != nil:
+	case r != nil && r.Redirect != nil:
+		return chain.WithRedirect(r.Redirect, r.Status)
+	case rule.Rewrite != nil:
+		return chain.WithRewrite(rule.Rewrite)
+	}
+	return chain, err
 }

@@ -94,7 +94,7 @@ func (x *exchange) startMirror(mirror *filter.Mirror, body *bufferedBody) {
 		plan.Framing, plan.Length = h1.Fixed, body.size
 	}
 	if transport := request.lease.Transport(); transport.Host == "" && !transport.HostOfEndpoint {
-		plan.Host = "" // the client's
+		plan.Host = x.filters.Host() // or the client's
 	}
 	x.setTarget(&plan)
 	if request.out, err = plan.AppendTo(request.out[:0], &c.head); err != nil {

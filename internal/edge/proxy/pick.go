@@ -29,7 +29,7 @@ func (a *attempt) pick() error {
 	}
 	t := &a.target
 	if t.handle = rule.only; t.handle == nil {
-		t.handle = rule.backends.next()
+		t.handle = a.choose(rule.backends.nextIndex())
 	}
 	var fast bool
 	if t.lease, fast = t.handle.PickFast(); fast {
@@ -39,6 +39,15 @@ func (a *attempt) pick() error {
 	var err error
 	t.lease, err = t.handle.Pick(t.options)
 	return err
+}
+
+// choose takes a backend of the rule, with the headers that only its requests have.
+func (a *attempt) choose(at int) *upstream.Handle {
+	backends := a.x.rule.backends
+	if backends.headers != nil {
+		backends.headers[at].Apply(a.x.filters)
+	}
+	return backends.handles[at]
 }
 
 // pickSticky leads a client back to the backend of its cookie. A backend that
@@ -58,6 +67,7 @@ func (a *attempt) pickSticky() (err error) {
 			t.options.Sticky = endpoint
 		}
 		if t.lease, err = t.handle.Pick(t.options); err == nil || !known || errors.Is(err, upstream.ErrOverloaded) {
+			a.choose(at)
 			return err
 		}
 		// The turn may come to the same backend more than once.
@@ -72,7 +82,7 @@ func (a *attempt) pickSticky() (err error) {
 func (a *attempt) connect(fresh bool) error {
 	x := a.x
 	x.record.Backend, x.record.Endpoint = a.target.handle.ID(), ""
-	conn, err := a.target.lease.Connect(context.Background(), x.remaining(x.connectTimeout()), fresh)
+	conn, err := a.target.lease.Connect(context.Background(), x.remaining(a.connectTimeout()), fresh)
 	if err != nil {
 		return err
 	}
@@ -80,8 +90,8 @@ func (a *attempt) connect(fresh bool) error {
 	x.record.Endpoint = a.target.lease.Endpoint().Address()
 	x.record.Connected = time.Since(x.record.Began)
 	a.setTimeouts()
-	if x.rule.timeouts.total > 0 {
-		a.totalTimer = closeAfter(conn, x.remaining(0))
+	if wait := x.remaining(a.remaining()); wait > 0 {
+		a.totalTimer = closeAfter(conn, wait)
 	}
 	if gone := x.conn.from.Gone; gone != nil {
 		a.cancelHook = context.AfterFunc(gone, func() { conn.NetConn().Close() })
@@ -91,12 +101,20 @@ func (a *attempt) connect(fresh bool) error {
 
 // connectTimeout bounds making a connection: by the rule, and by the time that
 // an attempt may take. 0 is the default.
-func (x *exchange) connectTimeout() time.Duration {
-	wait := x.rule.timeouts.connect
-	if retry := x.filters.Retry; retry != nil && retry.AttemptTimeout > 0 && (wait == 0 || retry.AttemptTimeout < wait) {
-		wait = retry.AttemptTimeout
+func (a *attempt) connectTimeout() time.Duration {
+	wait := shorter(a.x.rule.timeouts.connect, a.remaining())
+	if retry := a.x.filters.Retry; retry != nil {
+		wait = shorter(wait, retry.AttemptTimeout)
 	}
 	return wait
+}
+
+// shorter is the smaller of two timeouts, of which 0 is none.
+func shorter(a, b time.Duration) time.Duration {
+	if a == 0 || b != 0 && b < a {
+		return b
+	}
+	return a
 }
 
 // pickOptions is what balancing may read of this request. For the usual backend

@@ -107,6 +107,9 @@ type Accepted struct {
 	EntryPoint string
 	// Listener is the listener that accepted it; zero for an entry point.
 	Listener program.Listener
+	// Hosts are the names that share the listener; nil for an entry point, and
+	// without TLS.
+	Hosts *ListenerHosts
 	// Client and Local are the two ends, from a trusted PROXY header where there
 	// is one.
 	Client, Local netip.AddrPort

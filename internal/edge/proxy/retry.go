@@ -45,7 +45,7 @@ func (x *exchange) mayRetry(why failure) bool {
 	case overdue:
 		wanted = retry.Timeout
 	case refused:
-		wanted = retry.Unavailable
+		wanted = true // the status was one of the policy's
 	}
 	if !wanted || x.record.Attempts >= retry.Attempts || !x.attempt.replayable() {
 		return false
@@ -60,18 +60,13 @@ func (x *exchange) mayRetry(why failure) bool {
 	return true
 }
 
-// mayRetryResponse decides whether a response that reports the endpoint as
-// unavailable is dropped, and the request sent again. A Retry-After of one
+// mayRetryResponse decides whether a response with a status of the policy is dropped,
+// and the request sent again. A Retry-After of one
 // endpoint delays the next attempt at any other too: it may stand for all of
 // them.
 func (a *attempt) mayRetryResponse() (wait time.Duration, retry bool) {
 	x, response := a.x, &a.x.conn.buffers.response
-	if x.filters.Retry == nil || !x.filters.Retry.Unavailable {
-		return 0, false
-	}
-	switch response.Status {
-	case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
-	default:
+	if x.filters.Retry == nil || !x.filters.Retry.AfterStatus(response.Status) {
 		return 0, false
 	}
 	if value, ok := response.Find("Retry-After"); ok {
@@ -98,7 +93,7 @@ func (x *exchange) backOff(least time.Duration) bool {
 	if retry := x.filters.Retry; retry != nil && retry.Backoff > 0 {
 		// The wait doubles with each attempt; jitter spreads clients that failed
 		// at the same moment.
-		policy := backoff.Policy{First: retry.Backoff, Longest: maxPause, JitterDown: 0.5}
+		policy := backoff.Policy{First: retry.Backoff, Longest: maxPause, JitterUp: 0.5}
 		wait = max(wait, policy.Delay(x.record.Attempts))
 	}
 	if total := x.rule.timeouts.total; total > 0 && time.Since(x.record.Began)+wait >= total {
@@ -119,11 +114,12 @@ func (x *exchange) backOff(least time.Duration) bool {
 
 // A budget keeps retries from multiplying the load of a backend that fails: one
 // retry for each five requests, and one a second so that quiet rules have some
-// too. At most ten are saved up.
+// too. At most a hundred are saved up, so that a short failure is retried as the
+// rule has it, however few requests the rule gets.
 const (
 	budgetRetry  = 100 // what a retry costs
 	budgetEarned = 20  // what a request earns
-	budgetMost   = 10 * budgetRetry
+	budgetMost   = 100 * budgetRetry
 )
 
 // budget is what a rule has left for retries. mu guards the rest.

@@ -63,6 +63,9 @@ func TestRetry(t *testing.T) {
 	short := func(r *route.Retry) { r.AttemptTimeout = route.Duration(500 * time.Millisecond) }
 	unsafe := func(r *route.Retry) { r.UnsafeMethods = true }
 	only := func(on ...route.RetryCondition) func(*route.Retry) { return func(r *route.Retry) { r.On = on } }
+	statuses := func(codes ...int) func(*route.Retry) {
+		return func(r *route.Retry) { r.On, r.Statuses = []route.RetryCondition{route.RetryReset}, codes }
+	}
 	tests := []struct {
 		name     string
 		script   string
@@ -74,6 +77,9 @@ func TestRetry(t *testing.T) {
 	}{
 		{"unavailable", "503,502", get, []route.Policy{retrying(nil)}, 200, "answer 3", 3},
 		{"the last answer counts", "503,504,502", get, []route.Policy{retrying(nil)}, 502, "error 3", 3},
+		{"a status that is named", "500,500", get, []route.Policy{retrying(statuses(500))}, 200, "answer 3", 3},
+		{"a status that is not named", "503", get, []route.Policy{retrying(statuses(500))}, 503, "error 1", 1},
+		{"a named status and a reset", "500,reset", get, []route.Policy{retrying(statuses(500))}, 200, "answer 3", 3},
 		{"500 is an answer", "500", get, []route.Policy{retrying(nil)}, 500, "error 1", 1},
 		{"reset", "reset,reset", get, []route.Policy{retrying(nil)}, 200, "answer 3", 3},
 		{"reset to the end", "reset,reset,reset", get, []route.Policy{retrying(nil)}, 502, "Bad Gateway\n", 3},
@@ -109,6 +115,17 @@ func TestRetry(t *testing.T) {
 	}
 }
 
+// The rule's time for an attempt ends it, and another follows.
+func TestRetryAfterAttempt(t *testing.T) {
+	backend := &moody{script: []string{"silent"}, bodies: make(chan string, 10)}
+	table := edgetest.Table([]netip.AddrPort{edgetest.Backend(t, backend.ServeHTTP)}, retrying(nil))
+	table.Rules[0].Timeouts.Attempt = route.Duration(500 * time.Millisecond)
+	e := start(t, table)
+	if response, body := edgetest.Dial(t, e.Address).Get("/"); response.StatusCode != 200 || body != "answer 2" {
+		t.Errorf("got %d %q", response.StatusCode, body)
+	}
+}
+
 // Another endpoint is asked, where there is one.
 func TestRetryElsewhere(t *testing.T) {
 	var failed atomic.Int32
@@ -120,7 +137,7 @@ func TestRetryElsewhere(t *testing.T) {
 	records := make(chan proxy.Record, 100)
 	e := start(t, edgetest.Table([]netip.AddrPort{bad, good}, retrying(nil)), func(c *proxy.Config) { c.Observe = func(r *proxy.Record) { records <- *r } })
 	w := edgetest.Dial(t, e.Address)
-	// Ten retries are there from the beginning.
+	// A hundred retries are there from the beginning.
 	for failed.Load() < 5 {
 		if response, body := w.Get("/"); response.StatusCode != 200 || body != "good" {
 			t.Fatalf("got %d %q", response.StatusCode, body)
@@ -150,8 +167,8 @@ func TestRetryBudget(t *testing.T) {
 			t.Fatalf("got %d", response.StatusCode)
 		}
 	}
-	// One in five, ten to begin with, and one a second.
-	most := requests + requests/5 + 10 + int32(time.Since(began)/time.Second) + 1
+	// One in five, a hundred to begin with, and one a second.
+	most := requests + requests/5 + 100 + int32(time.Since(began)/time.Second) + 1
 	if got := asked.Load(); got > most || got < requests+requests/5 {
 		t.Errorf("%d requests became %d, want at most %d", requests, got, most)
 	}
@@ -171,8 +188,8 @@ func TestRetryBackoff(t *testing.T) {
 	if response, _ := edgetest.Dial(t, e.Address).Get("/"); response.StatusCode != 200 {
 		t.Errorf("got %d", response.StatusCode)
 	}
-	// Half of 40+80+160+320+640 ms at least.
-	if took := time.Since(began); took < 620*time.Millisecond {
+	// No retry comes before its wait of 40, 80, 160, 320 and 640 ms.
+	if took := time.Since(began); took < 1240*time.Millisecond {
 		t.Errorf("five waits took %s", took)
 	}
 	backend = &moody{script: backend.script, bodies: make(chan string, 10)}

@@ -42,6 +42,8 @@ func (x *exchange) route() *filter.LocalResponse {
 		return overloaded
 	case c.head.Passed && c.proxy.looped(&c.head):
 		return loopDetected
+	case c.from.Hosts != nil && c.from.Hosts.misdirected(c.from.Handshake.ServerName(), x.request.Host):
+		return Misdirected
 	}
 	found := compiled.Lookup(&x.request)
 	if found.Rule == nil {

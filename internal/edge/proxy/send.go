@@ -70,6 +70,9 @@ func (a *attempt) composeHead() error {
 	if transport.HostOfEndpoint {
 		a.forward.Host = a.target.lease.Endpoint().Address()
 	}
+	if host := x.filters.Host(); host != "" {
+		a.forward.Host = host
+	}
 	a.forward.Upgrade = c.head.Upgrade() != nil && c.head.Framing == h1.NoBody && !c.stream
 	if x.body != nil {
 		a.forward.Framing, a.forward.Length = h1.Fixed, x.body.size

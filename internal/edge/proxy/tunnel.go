@@ -16,6 +16,7 @@ func (a *attempt) switchProtocols() {
 	if _, err := c.writer.Write(c.buffers.responseHead); err != nil {
 		return
 	}
+	a.endAttemptTimeout()
 	x.tunnel(a.upstream.NetConn(), a.upstream.Reader.Unread())
 }
 

@@ -1,8 +1,10 @@
 package proxy
 
 import (
+	"slices"
 	"sync/atomic"
 
+	"slipway.dev/slipway/internal/edge/filter"
 	"slipway.dev/slipway/internal/edge/upstream"
 	"slipway.dev/slipway/internal/route"
 )
@@ -10,6 +12,8 @@ import (
 // weightedBackends spreads requests over the backends of a rule by weight.
 type weightedBackends struct {
 	handles []*upstream.Handle
+	// headers are the edits for each handle; nil where no backend has any.
+	headers []*filter.BackendHeaders
 	// ends are the running sums of the weights, one for each handle.
 	ends  []uint64
 	step  uint64
@@ -20,25 +24,42 @@ type weightedBackends struct {
 // share evenly.
 func newWeightedBackends(refs []route.BackendRef, handle func(route.BackendID) *upstream.Handle) *weightedBackends {
 	t := &weightedBackends{}
-	even := true
-	for _, ref := range refs {
-		even = even && ref.Weight == 0
-	}
 	var total uint64
-	for _, ref := range refs {
-		weight := uint64(ref.Weight)
-		if even {
-			weight = 1
-		}
-		if weight == 0 {
-			continue
-		}
-		total += weight
+	for _, ref := range withShare(refs) {
+		total += uint64(max(ref.Weight, 1))
 		t.handles = append(t.handles, handle(ref.Backend))
 		t.ends = append(t.ends, total)
 	}
 	t.step = stepFor(total)
 	return t
+}
+
+// withShare returns the backends that get requests: those with a weight, or all if
+// none has one.
+func withShare(refs []route.BackendRef) []route.BackendRef {
+	weighted := slices.DeleteFunc(slices.Clone(refs), func(ref route.BackendRef) bool { return ref.Weight == 0 })
+	if len(weighted) == 0 {
+		return refs
+	}
+	return weighted
+}
+
+// addHeaders compiles the changes of headers that backends have, and returns the chain
+// with the names that they guard.
+func (t *weightedBackends) addHeaders(refs []route.BackendRef, chain filter.Chain) (filter.Chain, error) {
+	changes := func(ref route.BackendRef) bool { return ref.RequestHeaders != nil || ref.ResponseHeaders != nil }
+	if !slices.ContainsFunc(refs, changes) {
+		return chain, nil
+	}
+	for _, ref := range withShare(refs) {
+		var headers *filter.BackendHeaders
+		var err error
+		if chain, headers, err = chain.WithBackendHeaders(&ref); err != nil {
+			return chain, err
+		}
+		t.headers = append(t.headers, headers)
+	}
+	return chain, nil
 }
 
 // stepFor returns a number near the golden section of total that has no common
@@ -60,7 +81,7 @@ func gcd(a, b uint64) uint64 {
 	return a
 }
 
-// next returns the backend of the next request.
+// next returns the backend of the next connection.
 func (t *weightedBackends) next() *upstream.Handle { return t.handles[t.nextIndex()] }
 
 // nextIndex returns the index of the next request's handle. One atomic counter is

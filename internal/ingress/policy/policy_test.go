@@ -41,6 +41,9 @@ var full = map[string]string{
 	"chain":              `{middlewares: [leaf]}`,
 }
 
+// ofRoutes are the fields of policies that only routes of Gateway API have.
+var ofRoutes = map[string]bool{"retry.Statuses": true, "mirror.Of": true}
+
 // Every filter, with all its fields and with the example of the reference,
 // becomes one policy that a rule can have, and no field is lost.
 func TestEveryFilter(t *testing.T) {
@@ -66,8 +69,8 @@ func TestEveryFilter(t *testing.T) {
 			continue
 		}
 		for i := range action.Elem().NumField() {
-			if action.Elem().Field(i).IsZero() {
-				t.Errorf("%s: %s is lost", field.Name, action.Elem().Type().Field(i).Name)
+			if name := action.Elem().Type().Field(i).Name; action.Elem().Field(i).IsZero() && !ofRoutes[field.Name+"."+name] {
+				t.Errorf("%s: %s is lost", field.Name, name)
 			}
 		}
 	}
