@@ -45,6 +45,7 @@ const (
 	pool        = "10.244.120.16/28"
 	backendA    = "10.244.120.2"
 	backendB    = "10.244.120.3"
+	backendC    = "10.244.120.4"
 )
 
 // scene is a cluster with an edge that serves Gateways.
@@ -53,20 +54,16 @@ type scene struct {
 	namespace string
 }
 
-// newScene starts a cluster, an edge, and a backend for each of the Services a and b,
-// which respond with their name.
-func newScene(t *testing.T) *scene {
+// newScene starts a cluster with the definitions of a channel of Gateway API, an edge, and
+// a backend for each of the Services a and b, which respond with their name.
+func newScene(t *testing.T, channel string) *scene {
 	s := &scene{Cluster: kubetest.Start(t, kubetest.WithoutNode())}
-	s.DefineFiles(t, filepath.Join(definitions(t), "gateway.networking.k8s.io_[a-u]*.yaml"))
+	s.DefineFiles(t, filepath.Join(definitions(t), channel, "gateway.networking.k8s.io_[a-u]*.yaml"))
 	s.namespace = s.Namespace(t)
 	for name, address := range map[string]string{"a": backendA, "b": backendB} {
-		listener := must.Get(net.Listen("tcp", net.JoinHostPort(address, "8080")))(t)
-		server := &httptest.Server{Listener: listener, Config: &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.serve(t, name, address, func(w http.ResponseWriter, r *http.Request) {
 			fmt.Fprintf(w, "%s %s", name, r.Header.Get("X-Added"))
-		})}}
-		server.Start()
-		t.Cleanup(server.Close)
-		s.Apply(t, s.namespace, fmt.Sprintf(service, name, address))
+		})
 	}
 	s.Apply(t, "", "apiVersion: gateway.networking.k8s.io/v1\nkind: GatewayClass\nmetadata: {name: slipway}\nspec: {controllerName: slipway.dev/gateway-controller}\n")
 	edgeprocess.Seat{
@@ -74,6 +71,16 @@ func newScene(t *testing.T) *scene {
 		Arguments: []string{"--providers.kubernetesGateway.addresses=" + pool},
 	}.Start(t).AwaitReady(t)
 	return s
+}
+
+// serve starts a backend, with a Service.
+func (s *scene) serve(t *testing.T, name, address string, handler http.HandlerFunc) {
+	t.Helper()
+	listener := must.Get(net.Listen("tcp", net.JoinHostPort(address, "8080")))(t)
+	server := &httptest.Server{Listener: listener, Config: &http.Server{Handler: handler}}
+	server.Start()
+	t.Cleanup(server.Close)
+	s.Apply(t, s.namespace, fmt.Sprintf(service, name, address))
 }
 
 const service = `apiVersion: v1
@@ -89,12 +96,12 @@ ports: [{name: http, port: 8080}]
 endpoints: [{addresses: [%[2]s], conditions: {ready: true}}]
 `
 
-// definitions returns the folder with the definitions of Gateway API, in the module
-// that the edge is built with.
+// definitions returns the folder with the definitions of Gateway API by channel, in the
+// module that the edge is built with.
 func definitions(t *testing.T) string {
 	t.Helper()
 	dir := must.Get(exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "sigs.k8s.io/gateway-api").Output())(t)
-	return filepath.Join(strings.TrimSpace(string(dir)), "config", "crd", "standard")
+	return filepath.Join(strings.TrimSpace(string(dir)), "config", "crd")
 }
 
 // in returns the client of a resource in the namespace.
@@ -196,7 +203,7 @@ func newClient(t *testing.T, config *tls.Config) *http.Client {
 // TestTwoGateways: two Gateways with listeners on port 80 respond to the same path
 // differently, and come and go without touching each other.
 func TestTwoGateways(t *testing.T) {
-	s := newScene(t)
+	s := newScene(t, "standard")
 	client := newClient(t, nil)
 	for name, backend := range map[string]string{"first": "a", "second": "b"} {
 		s.Apply(t, s.namespace, fmt.Sprintf(gatewayAndRoute, name, backend))
@@ -276,14 +283,9 @@ spec:
 // TestHTTPS: a listener has the certificate of its Secret, also after that changed,
 // and the status entries of other controllers stay as they are.
 func TestHTTPS(t *testing.T) {
-	s := newScene(t)
+	s := newScene(t, "standard")
 	authority := pkitest.NewAuthority(t)
-	issue := func() pkitest.Pair {
-		pair := authority.Issue(t, "shop.example.com")
-		s.Apply(t, s.namespace, fmt.Sprintf("apiVersion: v1\nkind: Secret\nmetadata: {name: shop}\ntype: kubernetes.io/tls\ndata: {tls.crt: %s, tls.key: %s}\n",
-			base64.StdEncoding.EncodeToString([]byte(pair.Chain)), base64.StdEncoding.EncodeToString([]byte(pair.Key))))
-		return pair
-	}
+	issue := func() pkitest.Pair { return s.issue(t, authority, "shop", "shop.example.com") }
 	first := issue()
 	s.Apply(t, s.namespace, httpsGateway)
 	gateway := s.programmed(t, "secure")
@@ -324,6 +326,15 @@ func TestHTTPS(t *testing.T) {
 	if len(route.Status.Parents) != 2 || route.Status.Parents[0].ControllerName != "example.com/other" {
 		t.Errorf("the parents are %+v", route.Status.Parents)
 	}
+}
+
+// issue puts a new certificate into a Secret.
+func (s *scene) issue(t *testing.T, authority *pkitest.Authority, secret, host string) pkitest.Pair {
+	t.Helper()
+	pair := authority.Issue(t, host)
+	s.Apply(t, s.namespace, fmt.Sprintf("apiVersion: v1\nkind: Secret\nmetadata: {name: %s}\ntype: kubernetes.io/tls\ndata: {tls.crt: %s, tls.key: %s}\n",
+		secret, base64.StdEncoding.EncodeToString([]byte(pair.Chain)), base64.StdEncoding.EncodeToString([]byte(pair.Key))))
+	return pair
 }
 
 const httpsGateway = `apiVersion: gateway.networking.k8s.io/v1

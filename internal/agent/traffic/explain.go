@@ -1,6 +1,7 @@
 package traffic
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -105,7 +106,7 @@ func explainAt(ctx context.Context, client *http.Client, at edgeAddress, values 
 // request that the edge refuses before routing has a Refusal and no rule.
 func (s *Service) explained(ctx context.Context, at edgeAddress, e *trafficreport.Explanation) *runtimev1.ExplainResponse {
 	message := &runtimev1.ExplainResponse{
-		Edge: at.name, EntryPoint: e.Request.EntryPoint, Tls: e.Request.TLS, Method: e.Request.Method,
+		Edge: at.name, EntryPoint: cmp.Or(e.Request.EntryPoint, e.Request.Listener), Tls: e.Request.TLS, Method: e.Request.Method,
 		Host: e.Request.Host, Path: e.Request.Path, Query: e.Request.Query, Rewritten: e.Request.Rewritten,
 		Status: int32(e.Status), Reason: e.Reason, Message: e.Message, Text: e.Text,
 	}

@@ -165,7 +165,7 @@ apply. No request is sent to a backend.`,
 	client.flags(command)
 	command.Flags().StringVar(&method, "method", "GET", "method of the request")
 	command.Flags().StringArrayVar(&headers, "header", nil, "header of the request, as 'Name: value'; may be repeated")
-	command.Flags().StringVar(&entryPoint, "entry-point", "", "entry point of the request; when empty, the first that matches the URL")
+	command.Flags().StringVar(&entryPoint, "entry-point", "", "entry point of the request, or a listener such as infra/public:80; when empty, the first that matches the URL")
 	return command
 }
 

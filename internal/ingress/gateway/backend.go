@@ -17,28 +17,47 @@ func (r *httpRoute) backendRefs(field string, written []gatewayv1.HTTPBackendRef
 	missing := route.BackendRef{Status: 500}
 	for i := range written {
 		at := fmt.Sprintf("%s.backendRefs[%d]", field, i)
-		if len(written[i].Filters) > 0 {
-			r.refuse(at+".filters", "filters of a backend are not supported yet: remove them")
-		}
 		weight := uint32(max(or(written[i].Weight, 1), 0))
 		id, resolved := r.backend(at, &written[i].BackendObjectReference)
 		if weight == 0 {
 			continue
 		}
-		known := slices.IndexFunc(refs, func(ref route.BackendRef) bool { return ref.Backend == id })
+		ref := route.BackendRef{Backend: id, Weight: weight}
+		r.backendFilters(at, written[i].Filters, &ref)
+		known := slices.IndexFunc(refs, func(before route.BackendRef) bool { return before.Backend == id && sameHeaders(&before, &ref) })
 		switch {
 		case !resolved:
 			missing.Weight += weight
 		case known >= 0:
 			refs[known].Weight += weight
 		default:
-			refs = append(refs, route.BackendRef{Backend: id, Weight: weight})
+			refs = append(refs, ref)
 		}
 	}
 	if missing.Weight > 0 {
 		refs = append(refs, missing)
 	}
 	return refs
+}
+
+// backendFilters adds the filters of a backendRef.
+func (r *httpRoute) backendFilters(field string, filters []gatewayv1.HTTPRouteFilter, ref *route.BackendRef) {
+	for i := range filters {
+		switch filter := &filters[i]; {
+		case filter.RequestHeaderModifier != nil && ref.RequestHeaders == nil:
+			ref.RequestHeaders = requestHeaders(filter.RequestHeaderModifier)
+		case filter.ResponseHeaderModifier != nil && ref.ResponseHeaders == nil:
+			ref.ResponseHeaders = responseHeaders(filter.ResponseHeaderModifier)
+		default:
+			r.refuse(fmt.Sprintf("%s.filters[%d]", field, i), "a backend can have one RequestHeaderModifier and one ResponseHeaderModifier: move others to the rule")
+		}
+	}
+}
+
+// sameHeaders reports whether two shares of a backend are one. Those that change
+// headers stay as they are written.
+func sameHeaders(a, b *route.BackendRef) bool {
+	return a.RequestHeaders == nil && b.RequestHeaders == nil && a.ResponseHeaders == nil && b.ResponseHeaders == nil
 }
 
 // backend returns the identity of a backend, and whether it can be used.

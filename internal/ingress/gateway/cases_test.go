@@ -3,6 +3,7 @@ package gateway_test
 import (
 	"bytes"
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"net/netip"
@@ -39,7 +40,10 @@ import (
 //	certificates.txt  a Secret a line: its name, and the name it is for
 //	requests.txt      a request a line: listener, method, host and path, headers; and
 //	                  the Services with their weights, or the status, or the redirect
-//	listeners.txt     a listener of the table a line, with its certificates
+//	rules.txt         a request a line, as in requests.txt; and indented the policies,
+//	                  rewrite, timeouts and backends of its rule
+//	listeners.txt     a listener of the table a line, with its certificates and the
+//	                  host names that share it
 //	status.txt        a condition a line that is not that of an object as it should be,
 //	                  and the routes of each listener
 //
@@ -81,6 +85,8 @@ func runCase(t *testing.T, archive *txtar.Archive, authority *pkitest.Authority)
 		switch file := &archive.Files[i]; file.Name {
 		case "requests.txt":
 			archives.Check(t, file, servedText(t, compiled, string(file.Data)))
+		case "rules.txt":
+			archives.Check(t, file, rulesText(t, compiled, string(file.Data)))
 		case "listeners.txt":
 			archives.Check(t, file, listenerText(table.Table()))
 		case "status.txt":
@@ -180,7 +186,46 @@ func (h headers) Value(name string, i int) (string, bool) {
 	return value, found && i == 0
 }
 
+// rulesText returns the lines of requests with the rule of each.
+func rulesText(t *testing.T, compiled *program.Program, text string) string {
+	t.Helper()
+	var out strings.Builder
+	for line := range strings.Lines(text) {
+		if strings.HasPrefix(line, "\t") {
+			continue
+		}
+		out.WriteString(line)
+		rule := lookup(t, compiled, strings.Fields(line))
+		if rule == nil {
+			out.WriteString("\tnothing\n")
+			continue
+		}
+		add := func(what string, value any) {
+			fmt.Fprintf(&out, "\t%s %s\n", what, must.Get(json.Marshal(value))(t))
+		}
+		for i := range rule.Policies {
+			add("policy", rule.Policies[i])
+		}
+		if rule.Rewrite != nil {
+			add("rewrite", rule.Rewrite)
+		}
+		if rule.Timeouts != (route.Timeouts{}) {
+			add("timeouts", rule.Timeouts)
+		}
+		for i := range rule.Backends {
+			add("backend", rule.Backends[i])
+		}
+	}
+	return out.String()
+}
+
 func serves(t *testing.T, compiled *program.Program, words []string) string {
+	t.Helper()
+	return ruleText(lookup(t, compiled, words))
+}
+
+// lookup returns the rule of a request. Explain has to have the same.
+func lookup(t *testing.T, compiled *program.Program, words []string) *route.Rule {
 	t.Helper()
 	listener := parseListener(t, words[0])
 	target, query, _ := strings.Cut(words[2], "?")
@@ -203,7 +248,7 @@ func serves(t *testing.T, compiled *program.Program, words []string) string {
 	if explained != rule {
 		t.Errorf("%s: explain has %v, and lookup %v", words, explained, rule)
 	}
-	return ruleText(rule)
+	return rule
 }
 
 func parseListener(t *testing.T, text string) route.ListenerID {
@@ -247,6 +292,9 @@ func listenerText(table *route.Table) string {
 		for _, use := range listener.Certificates {
 			known := slices.ContainsFunc(table.Certificates, func(c *route.Certificate) bool { return c.ID == use.Certificate })
 			fmt.Fprintf(&out, " %s=%s,%t", cmp.Or(use.Host, "*"), use.Certificate, known)
+		}
+		if len(listener.Hosts) > 1 {
+			fmt.Fprintf(&out, " shared by %q", listener.Hosts)
 		}
 		out.WriteString("\n")
 	}

@@ -9,28 +9,35 @@ import (
 	"slipway.dev/slipway/internal/route"
 )
 
-// policies returns the policies of the filters of a rule in a place, and the redirect
-// that one of them makes of all requests; nil for none.
-func (r *httpRoute) policies(field string, filters []gatewayv1.HTTPRouteFilter, where place, path route.PathMatch) (policies []route.Policy, redirect *route.Response) {
+// filter adds the filters of a rule to the rule of the routing table: policies, a
+// rewrite, or a redirect as its response.
+func (r *httpRoute) filter(field string, filters []gatewayv1.HTTPRouteFilter, rule *route.Rule) {
+	add := func(policy route.Policy) { rule.Policies = append(rule.Policies, policy) }
 	for i := range filters {
 		filter := &filters[i]
 		at := fmt.Sprintf("%s.filters[%d]", field, i)
 		switch {
 		case filter.RequestHeaderModifier != nil:
-			policies = append(policies, route.Policy{RequestHeaders: requestHeaders(filter.RequestHeaderModifier)})
+			add(route.Policy{RequestHeaders: requestHeaders(filter.RequestHeaderModifier)})
 		case filter.ResponseHeaderModifier != nil:
-			changes := route.ResponseHeaders(*requestHeaders(filter.ResponseHeaderModifier))
-			policies = append(policies, route.Policy{ResponseHeaders: &changes})
+			add(route.Policy{ResponseHeaders: responseHeaders(filter.ResponseHeaderModifier)})
 		case filter.RequestRedirect != nil:
-			redirect = &route.Response{
+			rule.Response = &route.Response{
 				Status: or(filter.RequestRedirect.StatusCode, 302), Reason: route.ReasonConfigured,
-				Redirect: r.redirect(at, filter.RequestRedirect, where, path),
+				Redirect: r.redirect(at+".requestRedirect", filter.RequestRedirect, rule),
 			}
+		case filter.URLRewrite != nil:
+			rule.Rewrite = r.rewrite(at+".urlRewrite", filter.URLRewrite, rule.Match.Path)
+		case filter.RequestMirror != nil:
+			if mirror := r.mirror(at+".requestMirror", filter.RequestMirror); mirror != nil {
+				add(route.Policy{Mirror: mirror})
+			}
+		case filter.CORS != nil:
+			add(route.Policy{CORS: cors(filter.CORS)})
 		default:
-			r.refuse(at, "the filter "+string(filter.Type)+" is not supported yet: remove it")
+			r.refuse(at, "the filter "+string(filter.Type)+" is not supported: remove it")
 		}
 	}
-	return policies, redirect
 }
 
 // requestHeaders returns the changes of headers.
@@ -45,9 +52,15 @@ func requestHeaders(written *gatewayv1.HTTPHeaderFilter) *route.RequestHeaders {
 	return &route.RequestHeaders{Set: values(written.Set), Add: values(written.Add), Remove: written.Remove}
 }
 
+// responseHeaders returns the changes of headers in responses.
+func responseHeaders(written *gatewayv1.HTTPHeaderFilter) *route.ResponseHeaders {
+	changes := route.ResponseHeaders(*requestHeaders(written))
+	return &changes
+}
+
 // redirect returns a redirect. Its port is the given one, else the one that a given
 // scheme implies, else that of the listener.
-func (r *httpRoute) redirect(field string, written *gatewayv1.HTTPRequestRedirectFilter, where place, path route.PathMatch) *route.Redirect {
+func (r *httpRoute) redirect(field string, written *gatewayv1.HTTPRequestRedirectFilter, rule *route.Rule) *route.Redirect {
 	redirect := &route.Redirect{
 		Scheme: route.Scheme(or(written.Scheme, "")), Host: resolve.SpellHost(string(or(written.Hostname, ""))),
 	}
@@ -55,17 +68,33 @@ func (r *httpRoute) redirect(field string, written *gatewayv1.HTTPRequestRedirec
 	case written.Port != nil:
 		redirect.Port = uint16(*written.Port)
 	case written.Scheme == nil:
-		redirect.Port = where.listener.Port
+		redirect.Port = rule.Listener.Port
 	}
-	if change := written.Path; change != nil {
-		switch {
-		case change.Type == gatewayv1.FullPathHTTPPathModifier:
-			redirect.Path = resolve.SpellPath(or(change.ReplaceFullPath, "/"))
-		case change.Type == gatewayv1.PrefixMatchHTTPPathModifier && path.Type == route.PathPrefix:
-			redirect.ReplacePrefix, redirect.Path = path.Value, resolve.SpellPath(or(change.ReplacePrefixMatch, "/"))
-		default:
-			r.refuse(field+".requestRedirect.path", "a prefix is replaced where the match has a PathPrefix only")
-		}
-	}
+	redirect.Path, redirect.ReplacePrefix = r.changedPath(field+".path", written.Path, rule.Match.Path)
 	return redirect
+}
+
+// rewrite returns the rewrite of host and path; nil for none.
+func (r *httpRoute) rewrite(field string, written *gatewayv1.HTTPURLRewriteFilter, match route.PathMatch) *route.Rewrite {
+	rewrite := route.Rewrite{Host: resolve.SpellHost(string(or(written.Hostname, "")))}
+	rewrite.Path, rewrite.ReplacePrefix = r.changedPath(field+".path", written.Path, match)
+	if rewrite == (route.Rewrite{}) {
+		return nil
+	}
+	return &rewrite
+}
+
+// changedPath returns the path that replaces that of requests, and the prefix that it
+// takes the place of. Both are empty for none.
+func (r *httpRoute) changedPath(field string, change *gatewayv1.HTTPPathModifier, match route.PathMatch) (path, prefix string) {
+	switch {
+	case change == nil:
+	case change.Type == gatewayv1.FullPathHTTPPathModifier:
+		return resolve.SpellPath(or(change.ReplaceFullPath, "/")), ""
+	case change.Type == gatewayv1.PrefixMatchHTTPPathModifier && match.Type == route.PathPrefix:
+		return resolve.SpellPath(or(change.ReplacePrefixMatch, "/")), match.Value
+	default:
+		r.refuse(field, "a prefix is replaced where the match has a PathPrefix only")
+	}
+	return "", ""
 }

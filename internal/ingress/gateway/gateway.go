@@ -65,6 +65,9 @@ func Resolve(view *snapshot.View, namespace, name string, assign func(*gatewayv1
 				g.Listeners = append(g.Listeners, at)
 			}
 		}
+		if l.tls {
+			at.Hosts = append(at.Hosts, l.hostname)
+		}
 		for _, certificate := range certificates {
 			at.Certificates = append(at.Certificates, route.ListenerCertificate{Certificate: certificate.ID, Host: l.hostname})
 		}
@@ -159,17 +162,21 @@ type Facts struct {
 func (g *Gateway) Status(facts Facts) gatewayv1.GatewayStatus {
 	generation := g.object.Generation
 	var status gatewayv1.GatewayStatus
-	valid := true
+	valid, some := true, false
 	for i := range g.listeners {
 		of := g.listenerStatus(i, facts)
-		valid = valid && !hasFault(of.Conditions)
+		valid, some = valid && !hasFault(of.Conditions), some || g.listeners[i].usable()
 		status.Listeners = append(status.Listeners, of)
 	}
 	accepted := condition(gatewayv1.GatewayConditionAccepted, gatewayv1.GatewayReasonAccepted, "")
-	if !valid {
+	switch {
+	case !some:
+		accepted = failed(gatewayv1.GatewayConditionAccepted, gatewayv1.GatewayReasonListenersNotValid, "no listener is accepted: see their conditions")
+	case !valid:
 		accepted = condition(gatewayv1.GatewayConditionAccepted, gatewayv1.GatewayReasonListenersNotValid, "some listeners are not served: see their conditions")
 	}
-	if g.assignment.Reason == gatewayv1.GatewayReasonUnsupportedAddress {
+	switch g.assignment.Reason {
+	case gatewayv1.GatewayReasonUnsupportedAddress, gatewayv1.GatewayReasonInvalidParameters:
 		accepted = failed(gatewayv1.GatewayConditionAccepted, g.assignment.Reason, g.assignment.Message)
 	}
 	programmed := condition(gatewayv1.GatewayConditionProgrammed, gatewayv1.GatewayReasonProgrammed, "")

@@ -176,9 +176,10 @@ func (r *httpRoute) addRules() {
 // each place.
 func (r *httpRoute) rulesOf(index int, written *gatewayv1.HTTPRouteRule) []*route.Rule {
 	field := fmt.Sprintf("spec.rules[%d]", index)
-	if written.Timeouts != nil || written.Retry != nil || written.SessionPersistence != nil {
-		r.refuse(field, "timeouts, retry and sessionPersistence are not supported yet: remove them")
+	if written.SessionPersistence != nil {
+		r.refuse(field, "sessionPersistence is not supported yet: remove it")
 	}
+	timeouts := r.timeouts(field+".timeouts", written.Timeouts)
 	backends := r.backendRefs(field, written.BackendRefs)
 	matches := written.Matches
 	if len(matches) == 0 {
@@ -190,18 +191,20 @@ func (r *httpRoute) rulesOf(index int, written *gatewayv1.HTTPRouteRule) []*rout
 		for k, where := range r.places {
 			rule := &route.Rule{
 				ID:       route.ID{Kind: string(kindHTTPRoute), Namespace: r.object.Namespace, Name: r.object.Name, Rule: index, Path: j},
-				Listener: where.listener, Host: where.host, Match: match, Created: r.route.Created,
+				Listener: where.listener, Host: where.host, Match: match, Created: r.route.Created, Timeouts: timeouts,
 			}
 			if k > 0 {
 				rule.ID.Variant = strconv.Itoa(k)
 			}
-			policies, redirect := r.policies(field, written.Filters, where, match.Path)
-			rule.Policies = policies
+			r.filter(field, written.Filters, rule)
+			if retry := r.retry(field+".retry", written.Retry); retry != nil {
+				rule.Policies = append(rule.Policies, route.Policy{Retry: retry})
+			}
 			switch {
-			case redirect != nil:
-				rule.Response = redirect
+			case rule.Response != nil:
 			case len(backends) == 0:
 				rule.Response = &route.Response{Status: 500, Reason: route.ReasonNoService, Message: "the rule has no backend"}
+				rule.Rewrite = nil
 			default:
 				rule.Backends = backends
 			}

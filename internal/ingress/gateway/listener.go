@@ -55,6 +55,8 @@ func listenersOf(gateway *gatewayv1.Gateway) []listener {
 			l.unsupported = "the protocol " + string(spec.Protocol) + " is not served yet: use HTTP or HTTPS"
 		case l.tls && spec.TLS != nil && or(spec.TLS.Mode, gatewayv1.TLSModeTerminate) != gatewayv1.TLSModeTerminate:
 			l.unsupported = "an HTTPS listener terminates TLS: set tls.mode to Terminate"
+		case l.tls && verifiesClients(gateway.Spec.TLS, spec.Port):
+			l.unsupported = "certificates of clients are not verified yet, so the listener is closed: remove tls.frontend of the Gateway"
 		default:
 			l.setKinds()
 		}
@@ -62,6 +64,19 @@ func listenersOf(gateway *gatewayv1.Gateway) []listener {
 	}
 	markConflicts(listeners)
 	return listeners
+}
+
+// verifiesClients reports whether a Gateway requires certificates of clients on a port.
+func verifiesClients(config *gatewayv1.GatewayTLSConfig, port gatewayv1.PortNumber) bool {
+	if config == nil || config.Frontend == nil {
+		return false
+	}
+	for _, own := range config.Frontend.PerPort {
+		if own.Port == port {
+			return own.TLS.Validation != nil
+		}
+	}
+	return config.Frontend.Default.Validation != nil
 }
 
 // setKinds sets the kinds of routes that the listener accepts; without a list these

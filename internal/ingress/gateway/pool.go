@@ -69,24 +69,26 @@ func (p *Pool) Assign(gateway *gatewayv1.Gateway) Assignment {
 // requestedAddress returns the address that a Gateway asks for, if any. The
 // assignment has a reason if no address can be assigned at all.
 func requestedAddress(gateway *gatewayv1.Gateway) (netip.Addr, Assignment) {
-	for _, wanted := range gateway.Spec.Addresses {
-		unsupported := Assignment{
-			Reason:  gatewayv1.GatewayReasonUnsupportedAddress,
-			Message: fmt.Sprintf("spec.addresses: %q of type %s is not supported: use one address of type IPAddress", wanted.Value, or(wanted.Type, gatewayv1.IPAddressType)),
+	if of := gateway.Spec.Infrastructure; of != nil && of.ParametersRef != nil {
+		return netip.Addr{}, Assignment{
+			Reason: gatewayv1.GatewayReasonInvalidParameters, Message: "spec.infrastructure.parametersRef: Gateways of this class have no parameters: remove it",
 		}
-		if or(wanted.Type, gatewayv1.IPAddressType) != gatewayv1.IPAddressType || len(gateway.Spec.Addresses) > 1 {
-			return netip.Addr{}, unsupported
-		}
-		if wanted.Value == "" {
-			continue
-		}
-		address, err := netip.ParseAddr(wanted.Value)
-		if err != nil {
-			return netip.Addr{}, unsupported
-		}
-		return address, Assignment{}
 	}
-	return netip.Addr{}, Assignment{}
+	var requested netip.Addr
+	for _, wanted := range gateway.Spec.Addresses {
+		address, err := netip.ParseAddr(wanted.Value)
+		if or(wanted.Type, gatewayv1.IPAddressType) != gatewayv1.IPAddressType || err != nil && wanted.Value != "" {
+			return netip.Addr{}, Assignment{
+				Reason:  gatewayv1.GatewayReasonUnsupportedAddress,
+				Message: fmt.Sprintf("spec.addresses: %q of type %s is not supported: use an address of type IPAddress", wanted.Value, or(wanted.Type, gatewayv1.IPAddressType)),
+			}
+		}
+		requested = address
+	}
+	if len(gateway.Spec.Addresses) > 1 {
+		return netip.Addr{}, Assignment{Reason: gatewayv1.GatewayReasonAddressNotUsable, Message: "spec.addresses: a Gateway has one address: remove the others"}
+	}
+	return requested, Assignment{}
 }
 
 // usable reports whether a Gateway can have an address.

@@ -5,6 +5,7 @@ package trafficreport
 type Explanation struct {
 	Request struct {
 		EntryPoint string `json:"entryPoint"`
+		Listener   string `json:"listener"` // instead of EntryPoint
 		TLS        bool   `json:"tls"`
 		Method     string `json:"method"`
 		Host       string `json:"host"`

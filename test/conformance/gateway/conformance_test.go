@@ -71,14 +71,14 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-// definitions returns a pattern for the CRDs of the standard channel, of the
+// definitions returns a pattern for the CRDs of the experimental channel, of the
 // version that the suite checks for. It leaves out the policy for upgrades.
 func definitions(t *testing.T) string {
 	t.Helper()
 	command := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "sigs.k8s.io/gateway-api")
 	command.Dir = "suite"
 	module := strings.TrimSpace(string(must.Get(command.Output())(t)))
-	return filepath.Join(module, "config", "crd", "standard", "gateway.networking.k8s.io_[^v]*.yaml")
+	return filepath.Join(module, "config", "crd", "experimental", "gateway.networking.k8s.io_[^v]*.yaml")
 }
 
 // startEdge starts an edge with the Gateway provider. The addresses for Gateways
