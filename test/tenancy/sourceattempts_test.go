@@ -60,7 +60,7 @@ func sourceAttempts() []attempt {
 		{name: "values-by-address", git: chartFiles, applies: from(evil, `source: {repoURL: "http://localhost/evil/apps", path: NAME, targetRevision: main, helm: {valueFiles: ["http://localhost/corp/NAME"]}}`),
 			reason: "value files are not fetched from addresses", proof: unrequested("corp/values-by-address")},
 		{name: "dependency", git: chartFiles + "dependencies: [{name: shop, version: 1.0.0, repository: \"http://localhost/charts/corp/NAME\"}]\n",
-			reason: "which is not in its folder charts", proof: unrequested("charts/corp/dependency")},
+			reason: notListed, proof: unrequested("charts/corp/dependency")},
 		{name: "remote-base", git: "-- kustomization.yaml --\nresources: [\"http://localhost/corp/NAME?ref=main\"]\n",
 			reason: "nothing is fetched while rendering", proof: unrequested("corp/remote-base")},
 	}

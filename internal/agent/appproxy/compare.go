@@ -46,6 +46,7 @@ func (s *Service) newComparison(ctx context.Context, app *inspect.Application, w
 	comparison := &inspect.Comparison{
 		Inspector: s.strictFor(at).Inspector, App: app, Kinds: at.Kinds, ControlNamespace: s.options.ControlNamespace,
 		Project: compiled, Gate: compiled.Gate(destination, s.isLocal(ctx, at)), Applier: at.Applier, Warn: warn,
+		Resolve: s.options.Sources.Dependencies(compiled, -1),
 	}
 	if namespace, name, ok := compiled.ServiceAccount(destination); ok {
 		who := apply.Impersonation{Namespace: cmp.Or(namespace, app.Namespace), ServiceAccount: name}

@@ -129,7 +129,7 @@ func (c *appCluster) diff(ctx context.Context, app *application, given *diffFlag
 // with the default limits of the renderer. The sources are removed and the
 // worker ends before it returns.
 func (c *appCluster) render(ctx context.Context, compared *inspect.Comparison, given *diffFlags, warnings io.Writer) ([]*unstructured.Unstructured, error) {
-	inputs, closeInputs, err := given.inputs(ctx, c, compared.App, warnings)
+	inputs, closeInputs, err := given.inputs(ctx, c, compared, warnings)
 	if err != nil {
 		return nil, err
 	}

@@ -14,6 +14,7 @@ import (
 
 	"slipway.dev/slipway/internal/cli/kubeflags"
 	"slipway.dev/slipway/internal/cli/localrepo"
+	"slipway.dev/slipway/internal/gitops/inspect"
 	"slipway.dev/slipway/internal/gitops/project"
 	"slipway.dev/slipway/internal/gitops/render"
 	"slipway.dev/slipway/internal/gitops/source"
@@ -24,9 +25,10 @@ import (
 
 // inputs returns the sources of an Application with their files: of a local
 // folder, or fetched into a temporary folder that the returned function
-// removes. After an error the caller has nothing to clean up.
-func (f *diffFlags) inputs(ctx context.Context, cluster *appCluster, app *application, warnings io.Writer) ([]render.Input, func(), error) {
-	sources := app.Spec.AllSources()
+// removes. After an error the caller has nothing to clean up. The comparison can
+// fetch what the sources need of elsewhere, unless the folder is local.
+func (f *diffFlags) inputs(ctx context.Context, cluster *appCluster, compared *inspect.Comparison, warnings io.Writer) ([]render.Input, func(), error) {
+	sources := compared.App.Spec.AllSources()
 	if f.local != "" {
 		// Nothing is fetched and no credential is read for a local folder.
 		store, err := tree.NewFolder(f.local)
@@ -63,12 +65,14 @@ func (f *diffFlags) inputs(ctx context.Context, cluster *appCluster, app *applic
 		_ = fetched.Close()
 		remove()
 	}
+	// The rights are those of the user, who reads the Secrets himself; the
+	// project decides which of them is used.
+	limits := project.Unlimited(compared.App.Spec.ProjectName())
+	compared.Resolve = fetched.Dependencies(limits, -1)
 	var inputs []render.Input
 	for _, wanted := range sources {
 		// One after the other: an Application has few sources.
-		// The rights are those of the user, who reads the Secrets himself; the
-		// project decides which of them is used.
-		admitted, err := project.Unlimited(app.Spec.ProjectName()).Admit(wanted)
+		admitted, err := limits.Admit(wanted)
 		if err != nil {
 			closeAll()
 			return nil, nil, err

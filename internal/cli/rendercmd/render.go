@@ -78,7 +78,8 @@ func Command() *cobra.Command {
 		Short: "Show what would be applied from a folder",
 		Long: `Renders a local directory as the agent renders a repository: a Helm chart, a
 kustomization, or a directory of YAML, JSON and Jsonnet files, in the same worker and
-with the same refusals. No cluster is contacted.
+with the same refusals. No cluster is contacted. Dependencies of a chart that are
+not in its directory charts are fetched without credentials.
 
 DIR is the root of the repository, and --path the directory in it; nothing outside
 of DIR is read. With -f the options come from an Application, and so does the
@@ -132,10 +133,12 @@ func (l *localRender) run(ctx context.Context, dir string) ([]*unstructured.Unst
 	if err != nil {
 		return nil, nil, err
 	}
+	fetched := &dependencies{indexes: renderer}
+	request.Resolve = fetched.resolve
 	result, err := renderer.Render(ctx, request)
 	// The worker is stopped before the result is used, so that no process is
 	// left behind on any path.
-	if err = errors.Join(err, renderer.Close()); err != nil {
+	if err = errors.Join(err, fetched.close(), renderer.Close()); err != nil {
 		return nil, l.ignored, err
 	}
 	return result.Objects, append(l.ignored, result.Warnings...), nil

@@ -19,6 +19,7 @@ import (
 	"slipway.dev/slipway/internal/gitops/project"
 	"slipway.dev/slipway/internal/gitops/render"
 	"slipway.dev/slipway/internal/gitops/tracking"
+	"slipway.dev/slipway/internal/gitops/tree"
 )
 
 // fetchParallel is how many objects are read in parallel.
@@ -39,6 +40,9 @@ type Comparison struct {
 	Gate plan.Gate
 	// Applier predicts by dry runs. The default uses the inspector's rights.
 	Applier *apply.Applier
+	// Resolve fetches what the sources need of elsewhere. Without it, such
+	// sources are refused.
+	Resolve func(context.Context, render.Dependency) (tree.Store, error)
 	// Warn receives warnings. It may be nil.
 	Warn func(string)
 
@@ -67,7 +71,7 @@ func (c *Comparison) Render(ctx context.Context, renderer *render.Renderer, inpu
 	}
 	result, err := renderer.Render(ctx, render.Request{
 		App: c.App.Name, Project: c.App.Spec.ProjectName(), Namespace: c.App.Spec.Destination.Namespace,
-		KubeVersion: version, APIVersions: apis, Inputs: inputs,
+		KubeVersion: version, APIVersions: apis, Inputs: inputs, Resolve: c.Resolve,
 	})
 	if err != nil {
 		return nil, err

@@ -14,6 +14,7 @@ import (
 	"slipway.dev/slipway/internal/gitops/project"
 	"slipway.dev/slipway/internal/gitops/render"
 	"slipway.dev/slipway/internal/gitops/source"
+	"slipway.dev/slipway/internal/gitops/tree"
 )
 
 // ensureDesired renders what the sources have now, unless what was rendered
@@ -32,9 +33,10 @@ func (p *reconcileRun) ensureDesired(ctx context.Context) (rendered bool, err er
 	return rendered, err
 }
 
-// errPending means that the repository has not been polled yet. The poll
-// enqueues the Application when it is done.
-var errPending = errors.New("the repository has not been polled yet")
+// errPending means that a repository has not been polled yet. The poll enqueues
+// the Application when it is done. It is the renderer's, which goes on to request
+// the other dependencies of a source.
+var errPending = render.ErrPending
 
 // renderDesired resolves the sources and renders them. Neither a render that
 // still holds nor one that would fail again is repeated.
@@ -65,7 +67,7 @@ func (p *reconcileRun) renderDesired(ctx context.Context) (rendered bool, err er
 		}
 		return false, err
 	}
-	s.rendering = fresh
+	s.rendering, s.dependencies = fresh, fresh.result.Dependencies
 	s.forgetComparison()
 	return true, nil
 }
@@ -100,8 +102,11 @@ func (p *reconcileRun) admit(sources []v1alpha1.ApplicationSource) ([]project.Ad
 // registered for polling.
 func (p *reconcileRun) resolve(ctx context.Context, sources []project.Admitted, polled bool) (render.Request, error) {
 	request := render.Request{App: p.id.Name, Project: p.app.Spec.ProjectName(), Namespace: p.app.Spec.Destination.Namespace}
+	request.Resolve = func(ctx context.Context, wanted render.Dependency) (tree.Store, error) {
+		return p.resolveDependency(ctx, sources, wanted, polled)
+	}
 	if polled {
-		p.repositories.use(p.id, sources)
+		p.usePolled(sources)
 	}
 	for _, one := range sources {
 		found, err := p.resolveSource(ctx, one, polled)
@@ -111,6 +116,9 @@ func (p *reconcileRun) resolve(ctx context.Context, sources []project.Admitted, 
 		request.Inputs = append(request.Inputs, render.Input{
 			Source: one.Source(), Store: found.Store, Path: found.Path, Revision: found.Revision, Chart: found.Chart,
 		})
+	}
+	if polled {
+		p.addDependencies(ctx, &request)
 	}
 	version := p.destinationCluster.Kinds.Version
 	if known := p.session.rendering; known != nil && !known.usesCharts() {
@@ -147,6 +155,9 @@ func (p *reconcileRun) resolveSource(ctx context.Context, of project.Admitted, p
 // render runs the renderer and keeps its result as compact JSON.
 func (p *reconcileRun) render(ctx context.Context, request render.Request) (*rendering, error) {
 	result, err := p.Renderer.Render(ctx, request)
+	if errors.Is(err, errPending) {
+		return nil, err // it is repeated after the poll
+	}
 	p.Metrics.rendered(err)
 	if err != nil {
 		return nil, err

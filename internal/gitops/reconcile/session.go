@@ -34,6 +34,9 @@ type session struct {
 	// failedRender is a render that failed, kept for as long as the same inputs
 	// would fail again.
 	failedRender *render.Error
+	// dependencies are what the sources of the spec need of elsewhere, as far as
+	// renders have shown it.
+	dependencies []render.Dependency
 
 	// refreshSince is when a refresh was requested that is not done yet; zero
 	// if there is none. Only polls that began later satisfy it.
@@ -166,6 +169,7 @@ func newRendering(request render.Request, result *render.Result) (*rendering, er
 	bare := *result
 	bare.Objects = nil
 	kept.result = &bare
+	kept.request.Dependencies, kept.request.Resolve = nil, nil
 	kept.request.Inputs = slices.Clone(request.Inputs)
 	for i := range kept.request.Inputs {
 		input := &kept.request.Inputs[i]

@@ -11,10 +11,14 @@
 // reports whether another revision needs a render at all. Objects are of JSON
 // types and have apiVersion and kind.
 //
-// It refuses everything that would run a program or use the network: remote
-// bases, plugins and charts of Kustomize, dependencies of a chart that are not
-// in the repository; files outside of the repository; pointers of Git LFS; and
-// renders above the limits. An [Error] contains the way out.
+// Charts that a chart or a kustomization depends on, and bases of other
+// repositories, are fetched between renders by [Request.Resolve].
 //
-// See decision 0015 in docs/decisions: renders remember what they read.
+// It refuses everything that would run a program or use the network while it
+// renders, such as plugins of Kustomize; files outside of the repository;
+// pointers of Git LFS; and renders above the limits. An [Error] contains the way
+// out.
+//
+// See decisions 0015 and 0045 in docs/decisions: renders remember what they
+// read, and name what they lack.
 package render

@@ -1,6 +1,10 @@
 package render
 
-import "fmt"
+import (
+	"fmt"
+
+	"slipway.dev/slipway/internal/gitops/render/job"
+)
 
 // ErrorKind classifies an error by what the next attempt can be expected to do.
 type ErrorKind string
@@ -27,6 +31,8 @@ type Error struct {
 	Err     error
 
 	basis basis
+	// missing are dependencies that the request does not have.
+	missing []job.MissingDependency
 }
 
 // Error is the message, with the number of the source if there are several.

@@ -48,6 +48,8 @@ func requestKey(request *Request, cluster bool) string {
 type basis struct {
 	key   string
 	reads []tree.Reads
+	// dependencies are what was read of elsewhere.
+	dependencies []dependencyReads
 	// cluster: the key covers the version and the kinds of the cluster.
 	cluster bool
 	// revisions are their names, if the result depends on them.
@@ -57,7 +59,13 @@ type basis struct {
 // newBasis captures the dependencies of a result when it is complete.
 func newBasis(request *Request, views []*tree.View, cluster, revision bool) basis {
 	b := basis{key: requestKey(request, cluster), cluster: cluster}
-	for i, view := range views {
+	for i, dependency := range request.Dependencies {
+		// What was not read does not count: the sources do not need it any more.
+		if reads := views[len(request.Inputs)+i].Reads(); reads.Len() > 0 {
+			b.dependencies = append(b.dependencies, dependencyReads{dependency.Dependency, reads})
+		}
+	}
+	for i, view := range views[:len(request.Inputs)] {
 		b.reads = append(b.reads, view.Reads())
 		if revision {
 			b.revisions = append(b.revisions, request.Inputs[i].Revision)
@@ -81,6 +89,11 @@ func (b *basis) holds(request *Request) bool {
 	}
 	for i := range b.reads {
 		if request.Inputs[i].Store == nil || !b.reads[i].Same(request.Inputs[i].Store) {
+			return false
+		}
+	}
+	for i := range b.dependencies {
+		if !b.dependencies[i].same(request) {
 			return false
 		}
 	}

@@ -113,8 +113,8 @@ func New(options Options) (*Renderer, error) {
 // errClosed is returned by renders after Close.
 var errClosed = errors.New("the renderer is closed")
 
-// Render renders a request. An error is an *[Error], or that of the context.
-func (r *Renderer) Render(ctx context.Context, request Request) (*Result, error) {
+// renderOnce renders a request with the dependencies that it has.
+func (r *Renderer) renderOnce(ctx context.Context, request *Request) (*Result, error) {
 	began := time.Now()
 	outcome := Outcome{App: request.App}
 	if err := waitForSlot(ctx, r.slots, request.Project); err != nil {
@@ -126,7 +126,7 @@ func (r *Renderer) Render(ctx context.Context, request Request) (*Result, error)
 	// does not look like a slow template.
 	var rendering *renderTask
 	bytes, err := r.attempt(ctx, func() task {
-		rendering = newRenderTask(&request)
+		rendering = newRenderTask(request)
 		return rendering
 	})
 	outcome.Duration, outcome.Err, outcome.Bytes = time.Since(began)-outcome.Waited, err, bytes
@@ -135,7 +135,9 @@ func (r *Renderer) Render(ctx context.Context, request Request) (*Result, error)
 		result = &rendering.result
 		outcome.Objects = len(result.Objects)
 	}
-	r.options.Observe(outcome)
+	if missingOf(err) == nil {
+		r.options.Observe(outcome)
+	}
 	return result, err
 }
 
@@ -297,18 +299,23 @@ func (r *Renderer) Close() error {
 	return os.Remove(r.folder)
 }
 
-// newViews begins to read the files of each input.
+// newViews begins to read the files of each input, and then of each dependency.
 func newViews(request *Request) []*tree.View {
 	limits := request.Limits.Files
 	if limits == (tree.Limits{}) {
 		limits = tree.DefaultLimits()
 	}
-	views := make([]*tree.View, 0, len(request.Inputs))
+	views := make([]*tree.View, 0, len(request.Inputs)+len(request.Dependencies))
 	for i := range request.Inputs {
 		view := tree.NewView(request.Inputs[i].Store, limits)
 		if !request.Inputs[i].onlyFiles() {
 			view.Within(request.Inputs[i].folder())
 		}
+		views = append(views, view)
+	}
+	for i := range request.Dependencies {
+		view := tree.NewView(request.Dependencies[i].Store, limits)
+		view.Within("")
 		views = append(views, view)
 	}
 	return views

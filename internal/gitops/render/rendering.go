@@ -20,12 +20,14 @@ import (
 type rendering struct {
 	*call
 	into *manifest.Set
+	// dependencies are the files of elsewhere that the job has.
+	dependencies map[job.Dependency]job.Files
 }
 
 // render renders all sources.
 func (c *call) render() error {
 	// All sources share one Set, so that the limit is for the whole result.
-	r := &rendering{call: c, into: manifest.NewSet(c.job.OutputBytes)}
+	r := &rendering{call: c, into: manifest.NewSet(c.job.OutputBytes), dependencies: map[job.Dependency]job.Files{}}
 	all := make([]job.Files, len(c.job.Sources))
 	refs := map[string]job.Files{}
 	for i := range all {
@@ -34,13 +36,25 @@ func (c *call) render() error {
 			refs[ref] = all[i]
 		}
 	}
+	for i, dependency := range c.job.Dependencies {
+		r.dependencies[dependency] = &remoteFiles{call: c, source: len(all) + i, responses: map[string]fileResponse{}}
+	}
+	var missing []job.MissingDependency
 	for i := range c.job.Sources {
 		c.source = i
 		kind, err := r.source(&c.job.Sources[i], all[i], refs)
+		// The other sources may need more, which is fetched together.
+		if incomplete, ok := errors.AsType[*job.Incomplete](err); ok {
+			missing = append(missing, incomplete.Missing...)
+			continue
+		}
 		if err != nil {
 			return err
 		}
 		c.report.Types = append(c.report.Types, kind)
+	}
+	if len(missing) > 0 {
+		return &job.Incomplete{Missing: missing}
 	}
 	c.output, c.report.Warnings = r.into.Objects(), r.into.Warnings()
 	return nil
@@ -67,7 +81,7 @@ func (r *rendering) source(source *job.Source, files job.Files, refs map[string]
 	}
 	switch kind {
 	case v1alpha1.SourceHelm:
-		err = helm.Render(helm.Request{Job: &r.job, Source: source, Files: files, Refs: refs}, r.into)
+		err = helm.Render(helm.Request{Job: &r.job, Source: source, Files: files, Refs: refs, Dependencies: r.dependencies}, r.into)
 	case v1alpha1.SourceKustomize:
 		err = kustomize.Render(files, source, r.into)
 	default:
@@ -98,10 +112,14 @@ func checkFolder(files job.Files, folder string) error {
 // the pipe, so that their kinds are sent as flags.
 func failureOf(source int, err error) *frame.Failure {
 	var refused *refusal.Refusal
-	return &frame.Failure{
+	failure := &frame.Failure{
 		Source:  source,
 		Refused: errors.As(err, &refused),
 		Large:   errors.Is(err, manifest.ErrTooLarge),
 		Message: err.Error(),
 	}
+	if incomplete, ok := errors.AsType[*job.Incomplete](err); ok {
+		failure.Refused, failure.Missing = true, incomplete.Missing
+	}
+	return failure
 }

@@ -42,6 +42,9 @@ func (t *renderTask) job() *job.Job {
 			Source: input.Source, Path: input.folder(), Revision: input.Revision, Chart: input.Chart, OnlyFiles: input.onlyFiles(),
 		})
 	}
+	for _, dependency := range t.request.Dependencies {
+		work.Dependencies = append(work.Dependencies, dependency.Dependency)
+	}
 	return work
 }
 
@@ -71,7 +74,12 @@ func (t *renderTask) wording() wording {
 func (t *renderTask) message(s *session, kind frame.Type, payload []byte) *Error {
 	switch kind {
 	case frame.Stat, frame.Read, frame.List:
-		return serveFile(s, t.views, kind, payload)
+		source := s.lastSource
+		problem := serveFile(s, t.views, kind, payload)
+		if s.lastSource >= len(t.request.Inputs) {
+			s.lastSource = source // a dependency is read for the source before
+		}
+		return problem
 	case frame.Object:
 		return t.object(s, payload)
 	}
@@ -150,6 +158,9 @@ func (t *renderTask) done(s *session, report *frame.Report) *Error {
 	t.result.Types, t.result.Warnings = report.Types, report.Warnings
 	t.result.basis = newBasis(t.request, t.views, slices.Contains(report.Types, v1alpha1.SourceHelm), report.Revision)
 	t.result.Key, t.result.Reads = t.result.basis.key, t.result.basis.reads
+	for _, dependency := range t.result.basis.dependencies {
+		t.result.Dependencies = append(t.result.Dependencies, dependency.Dependency)
+	}
 	return nil
 }
 
@@ -157,6 +168,7 @@ func (t *renderTask) done(s *session, report *frame.Report) *Error {
 // same files, so that a broken commit is rendered once.
 func (t *renderTask) failed(s *session, report *frame.Failure, problem *Error) {
 	problem.basis = newBasis(t.request, t.views, true, report.Revision)
+	problem.missing = report.Missing
 	if report.Large {
 		limit := t.tooLarge(s)
 		problem.Kind, problem.Message = limit.Kind, limit.Message
@@ -168,6 +180,9 @@ func (t *renderTask) failed(s *session, report *frame.Failure, problem *Error) {
 func (t *renderTask) unavailable() *Error {
 	for i, view := range t.views {
 		if err := view.Failure(); err != nil {
+			if i >= len(t.request.Inputs) {
+				i = -1
+			}
 			return &Error{Kind: Unavailable, Source: i, Message: "files cannot be read: " + err.Error(), Err: err}
 		}
 	}

@@ -1,6 +1,7 @@
 package render
 
 import (
+	"context"
 	"path"
 	"strings"
 	"time"
@@ -23,7 +24,14 @@ type Request struct {
 	KubeVersion string
 	APIVersions []string
 	Inputs      []Input
-	Limits      Limits
+	// Dependencies are files of elsewhere that the sources may need.
+	Dependencies []DependencyFiles
+	// Resolve fetches a dependency that the request lacks; without it such a
+	// source is refused. No worker is occupied meanwhile, and the render is
+	// repeated with what was fetched. An error that is [ErrPending] lets the
+	// others of the render be requested too.
+	Resolve func(context.Context, Dependency) (tree.Store, error)
+	Limits  Limits
 }
 
 // Input is one source with its files. One that has a Ref and neither a path nor
@@ -66,6 +74,8 @@ type Result struct {
 	Key string
 	// Reads is what was read of each input.
 	Reads []tree.Reads
+	// Dependencies are those that were read.
+	Dependencies []Dependency
 
 	basis basis
 }

@@ -1,6 +1,9 @@
 package frame
 
-import "slipway.dev/slipway/api/argo/v1alpha1"
+import (
+	"slipway.dev/slipway/api/argo/v1alpha1"
+	"slipway.dev/slipway/internal/gitops/render/job"
+)
 
 // Settings are how a worker limits itself. It is the payload of Hello.
 type Settings struct {
@@ -62,6 +65,8 @@ type Failure struct {
 	Refused bool   `json:"refused"`
 	Large   bool   `json:"large"`
 	Message string `json:"message"`
+	// Missing are dependencies without which there is no result.
+	Missing []job.MissingDependency `json:"missing,omitempty"`
 	// Revision: the result depends on the names of the revisions.
 	Revision bool `json:"revision"`
 	// Panicked: the worker is not to be trusted any more.

@@ -12,7 +12,6 @@ import (
 	"helm.sh/helm/v4/pkg/chart/loader/archive"
 	chart "helm.sh/helm/v4/pkg/chart/v2"
 	"helm.sh/helm/v4/pkg/chart/v2/loader"
-	chartutil "helm.sh/helm/v4/pkg/chart/v2/util"
 	"helm.sh/helm/v4/pkg/ignore"
 
 	"slipway.dev/slipway/api/refusal"
@@ -20,21 +19,16 @@ import (
 	"slipway.dev/slipway/internal/gitops/tree"
 )
 
-// maxLocal bounds how far charts of one repository depend on each other. A
-// deeper chain, or a cycle, is refused.
-const maxLocal = 8
-
 // maxDepth bounds the folders of a chart. It also ends the recursion of ** in
 // value files.
 const maxDepth = 32
 
-// load reads a chart, and the charts of the same repository that it depends on
-// by a file:// address. Rules of .helmignore come before Helm's defaults, as in
-// Helm's own loader. The chart is not cached: while the files that a render has
-// read are the same, it is not repeated at all.
-func load(files job.Files, folder string, depth int) (*chart.Chart, error) {
-	if depth > maxLocal {
-		return nil, refusal.New("", refusal.TooMany, "charts depend on each other by file:// addresses, more than %d deep, or in a circle", maxLocal)
+// load reads a chart and what it depends on. Rules of .helmignore come before
+// Helm's defaults, as in Helm's own loader. The chart is not cached: while the
+// files that a render has read are the same, it is not repeated at all.
+func (l *chartLoader) load(files job.Files, folder string, depth int) (*chart.Chart, error) {
+	if depth > maxNested {
+		return nil, refusal.New("", refusal.TooMany, "charts depend on each other more than %d deep, or in a circle", maxNested)
 	}
 	reader := chartReader{files: files, root: folder, rules: ignore.Empty()}
 	text, err := files.Read(path.Join(folder, ignore.HelmIgnore))
@@ -58,49 +52,7 @@ func load(files job.Files, folder string, depth int) (*chart.Chart, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the chart in %q: %w", nameOf(folder), err)
 	}
-	return loaded, resolveDependencies(files, folder, loaded, depth)
-}
-
-// resolveDependencies adds charts of the same repository, and refuses a chart
-// whose other dependencies are not there. A missing dependency is a refusal and
-// no retry: the worker has no network, and only a commit can add the chart.
-func resolveDependencies(files job.Files, folder string, loaded *chart.Chart, depth int) error {
-	for _, dependency := range loaded.Metadata.Dependencies {
-		if dependency == nil || hasDependency(loaded, dependency.Name) {
-			continue
-		}
-		// Helm would copy such a chart into charts with "helm dependency
-		// build"; here it is read in place.
-		local, ok := strings.CutPrefix(dependency.Repository, "file://")
-		if !ok {
-			return refusal.New("", refusal.NotFound, "the chart %s depends on %s %s, which is not in its folder charts: "+
-				"run \"helm dependency build\" and commit the folder charts", loaded.Name(), dependency.Name, dependency.Version)
-		}
-		if strings.HasPrefix(local, "/") {
-			return refusal.New("", refusal.NotAllowed, "the chart %s depends on %s at the absolute path %s: use a path from the chart's folder", loaded.Name(), dependency.Name, local)
-		}
-		// The path is not cleaned, because a link in it decides where .. leads.
-		found, err := load(files, strings.TrimPrefix(folder+"/"+local, "/"), depth+1)
-		if err != nil {
-			return err
-		}
-		if found.Name() != dependency.Name || !chartutil.IsCompatibleRange(dependency.Version, found.Metadata.Version) {
-			return fmt.Errorf("the chart %s depends on %s %s, and at %s there is %s %s",
-				loaded.Name(), dependency.Name, dependency.Version, dependency.Repository, found.Name(), found.Metadata.Version)
-		}
-		loaded.AddDependency(found)
-	}
-	return nil
-}
-
-// hasDependency reports whether a dependency is in the folder charts.
-func hasDependency(loaded *chart.Chart, name string) bool {
-	for _, dependency := range loaded.Dependencies() {
-		if dependency.Name() == name {
-			return true
-		}
-	}
-	return false
+	return loaded, l.build(chartPlace{files, folder, depth}, loaded)
 }
 
 // chartReader collects the files of a chart.

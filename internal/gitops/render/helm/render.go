@@ -7,8 +7,11 @@
 // plan gives them their meaning. The functions lookup and getHostByName find
 // nothing. Functions whose result differs each time are warnings.
 //
-// It refuses dependencies that are neither in the folder charts nor in the same
-// repository, value files and schemas at an address, and library charts.
+// Dependencies that are not in the folder charts are those that "helm dependency
+// build" would get: of the same repository, or charts that the job has. What it
+// does not have is a *[job.Incomplete].
+//
+// It refuses value files and schemas at an address, and library charts.
 package helm
 
 import (
@@ -36,6 +39,8 @@ type Request struct {
 	Files  job.Files
 	// Refs are the files of sources that value files name as $ref/path.
 	Refs map[string]job.Files
+	// Dependencies are charts of elsewhere that the job has.
+	Dependencies map[job.Dependency]job.Files
 }
 
 // options are never nil.
@@ -50,7 +55,7 @@ func (r *Request) options() *v1alpha1.ApplicationSourceHelm {
 // ends a worker whose deadline is over, as a template can loop without checking
 // a context.
 func Render(request Request, into *manifest.Set) error {
-	loaded, err := load(request.Files, request.Source.Path, 0)
+	loaded, err := request.load()
 	if err != nil {
 		return err
 	}

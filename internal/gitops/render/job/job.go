@@ -20,7 +20,10 @@ type Job struct {
 	KubeVersion string   `json:"kubeVersion"`
 	APIVersions []string `json:"apiVersions"`
 	Sources     []Source `json:"sources"`
-	OutputBytes int64    `json:"outputBytes"`
+	// Dependencies are what the job has of elsewhere. Their files are requested
+	// by the numbers after those of the sources.
+	Dependencies []Dependency `json:"dependencies,omitempty"`
+	OutputBytes  int64        `json:"outputBytes"`
 	// Index: the compact form of an index of a Helm repository is wanted. Its
 	// file is requested in chunks.
 	Index bool `json:"index,omitempty"`

@@ -1,0 +1,111 @@
+package render
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"slipway.dev/slipway/internal/gitops/render/job"
+	"slipway.dev/slipway/internal/gitops/tree"
+)
+
+// maxDependencies bounds what one request reads of elsewhere. It also ends
+// charts that depend on ever more charts.
+const maxDependencies = 64
+
+// Dependency names files of elsewhere that a source needs: a chart of a Helm
+// repository or a registry, or a Git repository at a revision.
+type Dependency = job.Dependency
+
+// DependencyFiles is a dependency with its files.
+type DependencyFiles struct {
+	Dependency
+	Store tree.Store
+}
+
+// ErrPending is the error of Request.Resolve for a dependency that is being
+// fetched.
+var ErrPending = errors.New("it is being fetched")
+
+// Render renders a request. Where a source needs what the request does not
+// have, the worker reports all of it and is released; what it needs is resolved
+// and the render is repeated. So a worker never waits for a server, and the time
+// of a fetch is not that of a render. An error is an *[Error], that of
+// Request.Resolve or that of the context.
+func (r *Renderer) Render(ctx context.Context, request Request) (*Result, error) {
+	request.Dependencies = slices.Clip(request.Dependencies) // the caller's array stays as it is
+	for {
+		result, err := r.renderOnce(ctx, &request)
+		missing := missingOf(err)
+		if missing == nil || request.Resolve == nil {
+			return result, err
+		}
+		if err := request.resolve(ctx, missing); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// missingOf is the dependencies that a render lacked; nil after other errors.
+func missingOf(err error) []job.MissingDependency {
+	if problem, ok := errors.AsType[*Error](err); ok {
+		return problem.missing
+	}
+	return nil
+}
+
+// resolve adds dependencies. The worker is untrusted: what it reports is bounded
+// here, and Resolve decides whether the project allows it.
+func (r *Request) resolve(ctx context.Context, missing []job.MissingDependency) error {
+	var pending error
+	before := len(r.Dependencies)
+	for _, one := range missing {
+		by := job.Shorten(one.By)
+		if r.has(one.Dependency) {
+			continue // two sources need it
+		}
+		if len(r.Dependencies) >= maxDependencies {
+			return &Error{Kind: Refused, Source: -1, Message: fmt.Sprintf("%s, and more than %d charts and repositories are not read for one Application: "+
+				"put some of them into the repository, or use several Applications", by, maxDependencies)}
+		}
+		store, err := r.Resolve(ctx, one.Dependency)
+		switch {
+		case errors.Is(err, ErrPending):
+			pending = err
+			continue
+		case err != nil:
+			return fmt.Errorf("%s: %w", by, err)
+		}
+		r.Dependencies = append(r.Dependencies, DependencyFiles{one.Dependency, store})
+	}
+	if pending == nil && len(r.Dependencies) == before {
+		return &Error{Kind: WorkerDied, Source: -1, Message: "the worker needs what it has; it is tried again"}
+	}
+	return pending
+}
+
+// has reports whether a dependency is there.
+func (r *Request) has(wanted Dependency) bool { return r.storeOf(wanted) != nil }
+
+// storeOf is the files of a dependency; nil if the request does not have it.
+func (r *Request) storeOf(wanted Dependency) tree.Store {
+	for i := range r.Dependencies {
+		if r.Dependencies[i].Dependency == wanted {
+			return r.Dependencies[i].Store
+		}
+	}
+	return nil
+}
+
+// dependencyReads is what was read of a dependency.
+type dependencyReads struct {
+	Dependency
+	reads tree.Reads
+}
+
+// same reports whether a request has the dependency with the same content.
+func (d *dependencyReads) same(request *Request) bool {
+	store := request.storeOf(d.Dependency)
+	return store != nil && d.reads.Same(store)
+}

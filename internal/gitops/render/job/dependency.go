@@ -1,0 +1,36 @@
+package job
+
+import "slipway.dev/slipway/api/argo/v1alpha1"
+
+// Dependency names files of elsewhere that a source needs: a chart of a Helm
+// repository or a registry, or a Git repository at a revision.
+type Dependency struct {
+	RepoURL  string `json:"repoURL"`
+	Chart    string `json:"chart,omitempty"`
+	Revision string `json:"revision,omitempty"`
+}
+
+// Source is the dependency as a project admits it.
+func (d Dependency) Source() v1alpha1.ApplicationSource {
+	return v1alpha1.ApplicationSource{RepoURL: d.RepoURL, Chart: d.Chart, TargetRevision: d.Revision}
+}
+
+// MissingDependency is a dependency that a job does not have.
+type MissingDependency struct {
+	Dependency
+	// By is what needs it, for messages.
+	By string `json:"by"`
+}
+
+// Incomplete is the error of an engine that needs more than the job has. It
+// lists all that can be seen at once, so that few renders are repeated.
+type Incomplete struct{ Missing []MissingDependency }
+
+// Error is for callers that fetch nothing.
+func (e *Incomplete) Error() string {
+	first := e.Missing[0]
+	if first.Chart == "" {
+		return first.By + ", which is not in the repository: copy it there, or make it a source of its own"
+	}
+	return first.By + ", which is not in its folder charts: run \"helm dependency build\" and commit the folder charts"
+}
