@@ -62,7 +62,7 @@ func sourceAttempts() []attempt {
 		{name: "dependency", git: chartFiles + "dependencies: [{name: shop, version: 1.0.0, repository: \"http://localhost/charts/corp/NAME\"}]\n",
 			reason: notListed, proof: unrequested("charts/corp/dependency")},
 		{name: "remote-base", git: "-- kustomization.yaml --\nresources: [\"http://localhost/corp/NAME?ref=main\"]\n",
-			reason: "nothing is fetched while rendering", proof: unrequested("corp/remote-base")},
+			reason: notListed, proof: unrequested("corp/remote-base")},
 	}
 }
 

@@ -91,7 +91,7 @@ func TestRender(t *testing.T) {
 func TestRenderRefusals(t *testing.T) {
 	clitest.Clean(t)
 	files := renderFiles()
-	files["remote/kustomization.yaml"] = "resources: [\"https://github.com/example/base?ref=main\"]\n"
+	files["remote/kustomization.yaml"] = "resources: [\"https://files.example/base.yaml\"]\n"
 	files["broken/bad.yaml"] = "apiVersion: v1\nkind: ConfigMap\nmetadata: [\n"
 	files["apps/plugin.yaml"] = strings.Replace(files["apps/shop.yaml"], "helm: {valueFiles: [blue.yaml], parameters: [{name: colour, value: cyan}]}", "plugin: {name: x}", 1)
 	files["apps/two.yaml"] = "---\n# two of them\n---\n" + files["apps/shop.yaml"] + "---\n" + files["apps/shop.yaml"]
@@ -105,7 +105,7 @@ func TestRenderRefusals(t *testing.T) {
 		code       int
 		want       string
 	}{
-		{"remote base", dir + " --path remote", 1, "github.com/example/base"},
+		{"remote base", dir + " --path remote", 1, "files.example/base.yaml"},
 		{"link that leaves", dir + " --path links", 1, "links/x.yaml"},
 		{"path that leaves", dir + " --path ../..", 2, "leaves the repository"},
 		{"malformed", dir + " --path broken", 1, "broken/bad.yaml"},

@@ -19,6 +19,8 @@ func (p *reconcileRun) resolveDependency(ctx context.Context, sources []project.
 		return nil, err
 	}
 	if known := p.session.dependencies; polled && !slices.Contains(known, wanted) {
+		// The oldest is the one that is most likely needed no more.
+		known = known[max(0, len(known)+1-render.MaxDependencies):]
 		p.session.dependencies = append(slices.Clip(known), wanted)
 		p.usePolled(sources)
 	}

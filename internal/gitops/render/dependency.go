@@ -10,9 +10,13 @@ import (
 	"slipway.dev/slipway/internal/gitops/tree"
 )
 
-// maxDependencies bounds what one request reads of elsewhere. It also ends
+// MaxDependencies bounds what one request reads of elsewhere. It also ends
 // charts that depend on ever more charts.
-const maxDependencies = 64
+const MaxDependencies = 64
+
+// maxDependencyBytes bounds how much of unpacked charts is in memory for one
+// request.
+const maxDependencyBytes = 128 << 20
 
 // Dependency names files of elsewhere that a source needs: a chart of a Helm
 // repository or a registry, or a Git repository at a revision.
@@ -36,6 +40,9 @@ var ErrPending = errors.New("it is being fetched")
 func (r *Renderer) Render(ctx context.Context, request Request) (*Result, error) {
 	request.Dependencies = slices.Clip(request.Dependencies) // the caller's array stays as it is
 	for {
+		if err := request.checkBytes(); err != nil {
+			return nil, err
+		}
 		result, err := r.renderOnce(ctx, &request)
 		missing := missingOf(err)
 		if missing == nil || request.Resolve == nil {
@@ -59,15 +66,17 @@ func missingOf(err error) []job.MissingDependency {
 // here, and Resolve decides whether the project allows it.
 func (r *Request) resolve(ctx context.Context, missing []job.MissingDependency) error {
 	var pending error
-	before := len(r.Dependencies)
+	before, count := len(r.Dependencies), len(r.Dependencies)
 	for _, one := range missing {
 		by := job.Shorten(one.By)
 		if r.has(one.Dependency) {
 			continue // two sources need it
 		}
-		if len(r.Dependencies) >= maxDependencies {
+		// Those that are being fetched count too, or a chart could request any
+		// number of them.
+		if count++; count > MaxDependencies {
 			return &Error{Kind: Refused, Source: -1, Message: fmt.Sprintf("%s, and more than %d charts and repositories are not read for one Application: "+
-				"put some of them into the repository, or use several Applications", by, maxDependencies)}
+				"put some of them into the repository, or use several Applications", by, MaxDependencies)}
 		}
 		store, err := r.Resolve(ctx, one.Dependency)
 		switch {
@@ -83,6 +92,18 @@ func (r *Request) resolve(ctx context.Context, missing []job.MissingDependency) 
 		return &Error{Kind: WorkerDied, Source: -1, Message: "the worker needs what it has; it is tried again"}
 	}
 	return pending
+}
+
+// checkBytes refuses more dependencies than fit into memory.
+func (r *Request) checkBytes() error {
+	size := int64(0)
+	for _, one := range r.Dependencies {
+		if size += tree.BytesInMemory(one.Store); size > maxDependencyBytes {
+			return &Error{Kind: Refused, Source: -1, Message: fmt.Sprintf("the charts that the sources depend on have more than %d bytes together, with %s of %s: use several Applications",
+				maxDependencyBytes, one.Chart, one.RepoURL)}
+		}
+	}
+	return nil
 }
 
 // has reports whether a dependency is there.

@@ -31,6 +31,17 @@ type memoryNode struct {
 // folder.
 func NewMemory(files map[string]string) Store { return newMemory(files, nil) }
 
+// BytesInMemory is how many bytes of files a Store keeps in memory; 0 for one
+// that reads them from elsewhere.
+func BytesInMemory(store Store) (size int64) {
+	if m, ok := store.(*memory); ok {
+		for _, node := range m.nodes {
+			size += int64(len(node.content))
+		}
+	}
+	return size
+}
+
 // newMemory takes links as well, by their targets.
 func newMemory(files, links map[string]string) *memory {
 	m := &memory{nodes: map[string]*memoryNode{"": {entry: Entry{Kind: Folder}}}}

@@ -26,12 +26,11 @@ import (
 // loopback.
 type servers struct {
 	*httptest.Server
-	mu       sync.Mutex
-	files    map[string][]byte
-	types    map[string]string
-	tags     map[string][]string // of the registry, by chart
-	index    *repo.IndexFile
-	requests []string
+	mu    sync.Mutex
+	files map[string][]byte
+	types map[string]string
+	tags  map[string][]string // of the registry, by chart
+	index *repo.IndexFile
 }
 
 // serve starts the servers without charts.
@@ -47,7 +46,6 @@ func serve(t testing.TB) *servers {
 func (s *servers) respond(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.requests = append(s.requests, r.URL.Path)
 	content, found := s.files[r.URL.Path]
 	if !found && r.URL.Path != "/v2/" {
 		http.NotFound(w, r)
@@ -61,18 +59,6 @@ func (s *servers) respond(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodHead {
 		_, _ = w.Write(content)
 	}
-}
-
-// count is how many requests were for a path that contains a text.
-func (s *servers) count(part string) (n int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, request := range s.requests {
-		if strings.Contains(request, part) {
-			n++
-		}
-	}
-	return n
 }
 
 // digest is that of the registry.

@@ -30,7 +30,7 @@ type Incomplete struct{ Missing []MissingDependency }
 func (e *Incomplete) Error() string {
 	first := e.Missing[0]
 	if first.Chart == "" {
-		return first.By + ", which is not in the repository: copy it there, or make it a source of its own"
+		return first.By + ", and nothing is fetched while rendering: copy it into the repository, or make it a source of its own"
 	}
 	return first.By + ", which is not in its folder charts: run \"helm dependency build\" and commit the folder charts"
 }

@@ -20,14 +20,18 @@ import (
 type fileSystem struct {
 	files  job.Files
 	edited map[string][]byte
+	// dependencies are other repositories that the job has, and mounts those that
+	// are used.
+	dependencies map[job.Dependency]job.Files
+	mounts       []mount
 	// refused is the last file that is never read. Kustomize makes text of
 	// errors, and what they are would be lost.
 	refused error
 }
 
 // newFileSystem returns the repository without edits.
-func newFileSystem(files job.Files) *fileSystem {
-	return &fileSystem{files: files, edited: map[string][]byte{}}
+func newFileSystem(files job.Files, dependencies map[job.Dependency]job.Files) *fileSystem {
+	return &fileSystem{files: files, edited: map[string][]byte{}, dependencies: dependencies}
 }
 
 // local is a path of Kustomize's as one of the repository. The leading slash
@@ -41,7 +45,8 @@ var errReadOnly = errors.New("files of the repository cannot be changed")
 // stat keeps refusals. Edited files are not considered here: an edit always
 // replaces a file that exists in the tree.
 func (d *fileSystem) stat(name string) (tree.Entry, error) {
-	entry, err := d.files.Stat(local(name))
+	files, below := d.place(name)
+	entry, err := files.Stat(below)
 	d.keepRefusal(err)
 	return entry, err
 }
@@ -69,7 +74,8 @@ func (d *fileSystem) ReadFile(name string) ([]byte, error) {
 	if entry.Kind == tree.Folder {
 		return nil, fmt.Errorf("%s is a folder", name)
 	}
-	text, err := d.files.Read(local(name))
+	files, below := d.place(name)
+	text, err := files.Read(below)
 	d.keepRefusal(err)
 	return text, err
 }
@@ -102,7 +108,8 @@ func (d *fileSystem) Exists(name string) bool {
 
 // ReadDir is the names of what is in a folder.
 func (d *fileSystem) ReadDir(name string) ([]string, error) {
-	entries, err := d.files.List(local(name))
+	files, below := d.place(name)
+	entries, err := files.List(below)
 	d.keepRefusal(err)
 	names := make([]string, 0, len(entries))
 	for _, entry := range entries {

@@ -74,7 +74,7 @@ func TestOpenAPIIsReset(t *testing.T) {
 	}
 	build := func(folder string) string {
 		set := manifest.NewSet(1 << 20)
-		must.Do(t, Render(tree.NewView(tree.NewMemory(files), tree.DefaultLimits()), &job.Source{Path: folder}, set))
+		must.Do(t, Render(tree.NewView(tree.NewMemory(files), tree.DefaultLimits()), &job.Source{Path: folder}, nil, set))
 		return string(set.Objects()[0])
 	}
 	before := build("without")
@@ -110,17 +110,27 @@ func FuzzScan(f *testing.F) {
 		"generators: ['https://a']\n", "transformers:\n- |-\n  apiVersion: builtin\n  kind: A\n  path: https://a\n", "openapi: {path: 'http://a'}\n",
 		"configMapGenerator: [{name: a, files: ['a=https://b'], envs: [b], env: c}]\n", "patches: [{path: ../../a}]\n", "resources: [\"http:\\nx\"]\n",
 		"patchesStrategicMerge: ['file://a']\n", "replacements: [{path: 'ssh://a'}]\n", "crds: [/a]\ncomponents: ['github.com/a/b']\n",
+		"resources: ['https://a/b/c?ref=v1', 'git::http://a/b.git//?version=2', 'ssh://git@a/b/c', a.yaml]\n", "bases: ['a@b:c/d//']\n",
 	} {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, input []byte) {
 		store := tree.NewMemory(map[string]string{"app/kustomization.yaml": string(input), "app/a.yaml": "a: 1", "app/base/kustomization.yaml": "namePrefix: a"})
-		scan := &scanner{disk: newFileSystem(tree.NewView(store, tree.DefaultLimits())), seen: map[string]bool{}}
-		if err := scan.folder("app"); err != nil {
-			return
+		// What the first scan lacks, the second one has.
+		dependencies := map[job.Dependency]job.Files{}
+		var disk *fileSystem
+		for range 2 {
+			disk = newFileSystem(tree.NewView(store, tree.DefaultLimits()), dependencies)
+			scan := &scanner{disk: disk, seen: map[string]bool{}}
+			if err := scan.folder("app"); err != nil {
+				return
+			}
+			for _, missing := range scan.missing {
+				dependencies[missing.Dependency] = tree.NewView(tree.NewMemory(map[string]string{"kustomization.yaml": "namePrefix: b"}), tree.DefaultLimits())
+			}
 		}
 		var parsed types.Kustomization
-		must.Do(t, unmarshal(&parsed, input))
+		must.Do(t, unmarshal(&parsed, must.Get(disk.ReadFile("app/kustomization.yaml"))(t)))
 		fields := append(plainFields(&parsed), field{"", parsed.Resources}, field{"", parsed.Components},
 			field{"", parsed.Generators}, field{"", parsed.Transformers}, field{"", parsed.Validators})
 		for _, field := range fields {
@@ -138,7 +148,7 @@ func FuzzScan(f *testing.F) {
 
 // Nothing is written.
 func TestReadOnly(t *testing.T) {
-	disk := newFileSystem(tree.NewView(tree.NewMemory(map[string]string{"a/b": "1"}), tree.DefaultLimits()))
+	disk := newFileSystem(tree.NewView(tree.NewMemory(map[string]string{"a/b": "1"}), tree.DefaultLimits()), nil)
 	_, createErr := disk.Create("a")
 	for _, err := range []error{createErr, disk.Mkdir("a"), disk.MkdirAll("a"), disk.RemoveAll("a"), disk.WriteFile("a", nil), disk.Walk("a", nil)} {
 		if !errors.Is(err, errReadOnly) {

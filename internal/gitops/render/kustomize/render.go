@@ -6,10 +6,11 @@
 // the folder of the kustomization that names them, which is Kustomize's
 // default; folders can be anywhere in the repository.
 //
-// It refuses, before Kustomize starts, everything that would run a program or
-// use the network: addresses and Git references in any field that names files,
-// plugins, functions and Helm charts; and paths that leave the repository.
-// Kustomize runs git for such references itself (CVE-2026-113708), so that a
+// Bases and components of other Git repositories become folders of the file
+// system that Kustomize sees. It refuses, before Kustomize starts, everything
+// that would run a program or use the network: other addresses and Git references
+// in any field that names files, plugins, functions and Helm charts; and paths
+// that leave their repository. Kustomize runs git for such references itself (CVE-2026-113708), so that a
 // check afterwards would be too late.
 package kustomize
 
@@ -25,9 +26,11 @@ import (
 	"slipway.dev/slipway/internal/gitops/render/manifest"
 )
 
-// Render adds the objects of a kustomization.
-func Render(files job.Files, source *job.Source, into *manifest.Set) error {
-	disk := newFileSystem(files)
+// Render adds the objects of a kustomization. Bases and components of other
+// repositories are those that the job has; what it does not have is a
+// *[job.Incomplete].
+func Render(files job.Files, source *job.Source, dependencies map[job.Dependency]job.Files, into *manifest.Set) error {
+	disk := newFileSystem(files, dependencies)
 	if options := source.Source.Kustomize; options != nil {
 		if err := disk.edit(source.Path, options); err != nil {
 			return err
@@ -38,6 +41,9 @@ func Render(files job.Files, source *job.Source, into *manifest.Set) error {
 	scan := &scanner{disk: disk, seen: map[string]bool{}}
 	if err := scan.folder(source.Path); err != nil {
 		return err
+	}
+	if len(scan.missing) > 0 {
+		return &job.Incomplete{Missing: scan.missing}
 	}
 	if scan.openapi {
 		// A schema is kept for the whole process; the next build must not see it.

@@ -32,6 +32,8 @@ type scanner struct {
 	seen map[string]bool
 	// openapi: a kustomization brings a schema.
 	openapi bool
+	// missing are repositories that the job does not have.
+	missing []job.MissingDependency
 }
 
 // folder reads the kustomization of a folder. One that is not there is left to
@@ -106,12 +108,8 @@ func (s *scanner) kustomization(folder, file string, parsed *types.Kustomization
 			}
 		}
 	}
-	for _, field := range []field{{"resources", parsed.Resources}, {"components", parsed.Components}} {
-		for _, entry := range field.entries {
-			if err := s.reference(folder, file, field.name, entry); err != nil {
-				return err
-			}
-		}
+	if err := s.references(folder, file, parsed); err != nil {
+		return err
 	}
 	for _, field := range []field{{"generators", parsed.Generators}, {"transformers", parsed.Transformers}, {"validators", parsed.Validators}} {
 		for _, entry := range field.entries {
@@ -121,6 +119,34 @@ func (s *scanner) kustomization(folder, file string, parsed *types.Kustomization
 		}
 	}
 	return nil
+}
+
+// references checks resources and components, and follows them. A kustomization
+// that names other repositories is edited in memory.
+func (s *scanner) references(folder, file string, parsed *types.Kustomization) error {
+	edited := false
+	for _, field := range []field{{"resources", parsed.Resources}, {"components", parsed.Components}} {
+		for i, entry := range field.entries {
+			wanted, isBase := parseBase(entry)
+			if !isBase {
+				if err := s.reference(folder, file, field.name, entry); err != nil {
+					return err
+				}
+				continue
+			}
+			// The entries are those of parsed.
+			if err := s.base(folder, file, field.name, &field.entries[i], wanted); err != nil {
+				return err
+			}
+			edited = true
+		}
+	}
+	if !edited {
+		return nil
+	}
+	text, err := yaml.Marshal(parsed)
+	s.disk.edited[local(file)] = text
+	return err
 }
 
 // plainFields are those that name files, and nothing that has files in turn.
@@ -296,7 +322,7 @@ func checkEntry(folder, file, name, entry string) error {
 	case strings.HasPrefix(entry, "/"):
 		return refusal.New(file, refusal.NotAllowed, "%s: %q is an absolute path: use one from the folder of the kustomization", name, short(entry))
 	}
-	if at := path.Join(folder, entry); at == ".." || strings.HasPrefix(at, "../") {
+	if at := path.Join(folder, entry); at == ".." || strings.HasPrefix(at, "../") || rootOf(at) != rootOf(folder) {
 		return refusal.New(file, refusal.NotAllowed, "%s: %q leaves the repository", name, short(entry))
 	}
 	return nil
