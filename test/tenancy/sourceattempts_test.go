@@ -63,6 +63,8 @@ func sourceAttempts() []attempt {
 			reason: notListed, proof: unrequested("charts/corp/dependency")},
 		{name: "remote-base", git: "-- kustomization.yaml --\nresources: [\"http://localhost/corp/NAME?ref=main\"]\n",
 			reason: notListed, proof: unrequested("corp/remote-base")},
+		{name: "helm-charts", git: "-- kustomization.yaml --\nhelmCharts: [{name: shop, version: 1.0.0, repo: \"http://localhost/charts/corp/NAME\"}]\n",
+			reason: notListed, proof: unrequested("charts/corp/helm-charts")},
 	}
 }
 

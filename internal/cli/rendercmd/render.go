@@ -78,8 +78,8 @@ func Command() *cobra.Command {
 		Short: "Show what would be applied from a folder",
 		Long: `Renders a local directory as the agent renders a repository: a Helm chart, a
 kustomization, or a directory of YAML, JSON and Jsonnet files, in the same worker and
-with the same refusals. No cluster is contacted. Charts that a
-chart depends on and bases of other repositories are fetched, without credentials.
+with the same refusals. No cluster is contacted. Charts and
+repositories that the directory depends on are fetched, without credentials.
 
 DIR is the root of the repository, and --path the directory in it; nothing outside
 of DIR is read. With -f the options come from an Application, and so does the

@@ -83,7 +83,7 @@ func (r *rendering) source(source *job.Source, files job.Files, refs map[string]
 	case v1alpha1.SourceHelm:
 		err = helm.Render(helm.Request{Job: &r.job, Source: source, Files: files, Refs: refs, Dependencies: r.dependencies}, r.into)
 	case v1alpha1.SourceKustomize:
-		err = kustomize.Render(files, source, r.dependencies, r.into)
+		err = kustomize.Render(kustomize.Request{Job: &r.job, Source: source, Files: files, Dependencies: r.dependencies}, r.into)
 	default:
 		err = directory.Render(files, source, r.into)
 	}

@@ -1,7 +1,12 @@
+// Package parity compares what Slipway renders with what Helm's and Kustomize's
+// own libraries make of the same files, called as Argo CD calls them, with Helm
+// repositories, registries and Git servers on loopback. It covers sources that
+// need files of elsewhere; those that do not are compared beside the renderer.
 package parity
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -31,8 +36,17 @@ import (
 	"slipway.dev/slipway/internal/must"
 )
 
-// The test program is its own render worker.
-func TestMain(m *testing.M) { argotest.Main(m, func(m *testing.M) { os.Exit(m.Run()) }) }
+// The test program is its own render worker, and the command helm of Kustomize.
+func TestMain(m *testing.M) {
+	if isHelm(os.Args) {
+		if err := runHelm(os.Args[1:], os.Stdout); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	argotest.Main(m, func(m *testing.M) { os.Exit(m.Run()) })
+}
 
 // library is a chart that is published in some versions: it has an object with
 // its version and a value.
@@ -40,7 +54,7 @@ func library(name, version, more string) map[string]string {
 	return map[string]string{
 		"Chart.yaml":       "apiVersion: v2\nname: " + name + "\nversion: " + version + "\n" + more,
 		"values.yaml":      "colour: green\nexports: {shared: {exported: yes}}\n",
-		"templates/a.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: \"{{ .Chart.Name }}-{{ .Chart.Version }}\"}\ndata: {colour: {{ .Values.colour | quote }}, global: {{ .Values.global.x | default `none` | quote }}}\n",
+		"templates/a.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: \"{{ .Chart.Name }}-{{ .Chart.Version }}\"}\ndata: {colour: {{ .Values.colour | quote }}, global: {{ (.Values.global | default dict).x | default `none` | quote }}}\n",
 		"crds/crd.yaml":    "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: " + name + "s.example.com}\n",
 	}
 }

@@ -153,7 +153,7 @@ func (l *chartLoader) dependency(at chartPlace, loaded *chart.Chart, wanted *cha
 		// The path is not cleaned, because a link in it decides where .. leads.
 		folder = strings.TrimPrefix(at.folder+"/"+local, "/")
 	default:
-		named := job.Dependency{RepoURL: wanted.Repository, Chart: wanted.Name, Revision: revisionOf(wanted.Version)}
+		named := job.Dependency{RepoURL: wanted.Repository, Chart: wanted.Name, Revision: Revision(wanted.Version)}
 		available := false
 		if files, available = l.available[named]; !available {
 			l.missing = append(l.missing, job.MissingDependency{Dependency: named, By: by})
@@ -173,9 +173,9 @@ func (l *chartLoader) dependency(at chartPlace, loaded *chart.Chart, wanted *cha
 	return found, nil
 }
 
-// revisionOf is the range of a dependency as the revision of a source. There 1.2
+// Revision is the range of a dependency as the revision of a source. There 1.2
 // is a version, and for Helm it is every 1.2.x here.
-func revisionOf(version string) string {
+func Revision(version string) string {
 	_, strict := semver.StrictNewVersion(strings.TrimPrefix(version, "v"))
 	if _, err := semver.NewVersion(version); err == nil && strict != nil {
 		return "=" + version

@@ -85,7 +85,7 @@ func (r *Request) output(loaded *chart.Chart, rendered map[string]string, into *
 		parts[last].text = strings.TrimSpace(parts[last].text)
 	}
 	for _, hook := range hooks {
-		if options.SkipTests && slices.Contains(hook.Events, release.HookTest) {
+		if r.SkipHooks || options.SkipTests && slices.Contains(hook.Events, release.HookTest) {
 			continue
 		}
 		parts = append(parts, part{hook.Path, hook.Manifest, rendered[hook.Path]})

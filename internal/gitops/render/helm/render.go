@@ -41,6 +41,8 @@ type Request struct {
 	Refs map[string]job.Files
 	// Dependencies are charts of elsewhere that the job has.
 	Dependencies map[job.Dependency]job.Files
+	// SkipHooks leaves hooks out, as "helm template --no-hooks" does.
+	SkipHooks bool
 }
 
 // options are never nil.

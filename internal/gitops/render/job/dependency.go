@@ -32,5 +32,5 @@ func (e *Incomplete) Error() string {
 	if first.Chart == "" {
 		return first.By + ", and nothing is fetched while rendering: copy it into the repository, or make it a source of its own"
 	}
-	return first.By + ", which is not in its folder charts: run \"helm dependency build\" and commit the folder charts"
+	return first.By + ", which is not in its folder charts: commit that folder, filled by \"helm dependency build\" or, for helmCharts, \"helm pull\""
 }

@@ -42,9 +42,11 @@ func local(name string) string { return strings.TrimPrefix(path.Clean("/"+name),
 // errReadOnly is the error of all writes: a build does not need any.
 var errReadOnly = errors.New("files of the repository cannot be changed")
 
-// stat keeps refusals. Edited files are not considered here: an edit always
-// replaces a file that exists in the tree.
+// stat keeps refusals. Files that were made in memory exist.
 func (d *fileSystem) stat(name string) (tree.Entry, error) {
+	if _, made := d.edited[local(name)]; made {
+		return tree.Entry{Name: path.Base(name), Kind: tree.File}, nil
+	}
 	files, below := d.place(name)
 	entry, err := files.Stat(below)
 	d.keepRefusal(err)

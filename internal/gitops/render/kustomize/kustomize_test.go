@@ -74,7 +74,7 @@ func TestOpenAPIIsReset(t *testing.T) {
 	}
 	build := func(folder string) string {
 		set := manifest.NewSet(1 << 20)
-		must.Do(t, Render(tree.NewView(tree.NewMemory(files), tree.DefaultLimits()), &job.Source{Path: folder}, nil, set))
+		must.Do(t, Render(Request{Job: &job.Job{}, Source: &job.Source{Path: folder}, Files: tree.NewView(tree.NewMemory(files), tree.DefaultLimits())}, set))
 		return string(set.Objects()[0])
 	}
 	before := build("without")
@@ -121,7 +121,7 @@ func FuzzScan(f *testing.F) {
 		var disk *fileSystem
 		for range 2 {
 			disk = newFileSystem(tree.NewView(store, tree.DefaultLimits()), dependencies)
-			scan := &scanner{disk: disk, seen: map[string]bool{}}
+			scan := &scanner{disk: disk, seen: map[string]bool{}, job: &job.Job{OutputBytes: 1 << 20}, into: manifest.NewSet(1 << 20)}
 			if err := scan.folder("app"); err != nil {
 				return
 			}

@@ -189,15 +189,15 @@ func (s *scanner) base(folder, file, name string, entry *string, wanted remoteBa
 	root := s.disk.mount(wanted.Dependency)
 	if root == "" {
 		s.missing = append(s.missing, job.MissingDependency{
-			Dependency: wanted.Dependency, By: fmt.Sprintf("%s: %s: %q is not in the repository", s.disk.shown(file), name, text),
+			Dependency: wanted.Dependency, By: fmt.Sprintf("%s: %s: %q is not in the repository", file, name, text),
 		})
 		return nil
 	}
 	at := path.Join(root, wanted.folder)
 	if kind, err := s.disk.stat(at); err != nil {
-		return fmt.Errorf("%s: %s: %q: %w", s.disk.shown(file), name, text, err)
+		return fmt.Errorf("%s: %s: %q: %w", file, name, text, err)
 	} else if kind.Kind != tree.Folder {
-		return fmt.Errorf("%s: %s: %q is not a folder of the repository", s.disk.shown(file), name, text)
+		return fmt.Errorf("%s: %s: %q is not a folder of the repository", file, name, text)
 	}
 	relative, err := filepath.Rel("/"+folder, "/"+at)
 	if err != nil {

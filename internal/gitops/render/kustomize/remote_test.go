@@ -63,11 +63,11 @@ func TestBaseStaysInItsRepository(t *testing.T) {
 		other := tree.NewMemory(map[string]string{"base/kustomization.yaml": tt.base, "one/kustomization.yaml": "resources: [a.yaml]\n", "one/a.yaml": object})
 		set := manifest.NewSet(1 << 20)
 		view := func(store tree.Store) job.Files { return tree.NewView(store, tree.DefaultLimits()) }
-		err := Render(view(files), &job.Source{Path: "app"}, nil, set)
+		err := Render(Request{Job: &job.Job{}, Source: &job.Source{Path: "app"}, Files: view(files)}, set)
 		if incomplete, ok := errors.AsType[*job.Incomplete](err); tt.app == "" && (!ok || len(incomplete.Missing) != 1 || incomplete.Missing[0].Dependency != base) {
 			t.Errorf("%s: %v", tt.name, err)
 		}
-		err = Render(view(files), &job.Source{Path: "app"}, map[job.Dependency]job.Files{base: view(other)}, set)
+		err = Render(Request{Job: &job.Job{}, Source: &job.Source{Path: "app"}, Files: view(files), Dependencies: map[job.Dependency]job.Files{base: view(other)}}, set)
 		if tt.want == "" && (err != nil || len(set.Objects()) != 1) {
 			t.Errorf("%s: %v", tt.name, err)
 		}

@@ -7,11 +7,12 @@
 // default; folders can be anywhere in the repository.
 //
 // Bases and components of other Git repositories become folders of the file
-// system that Kustomize sees. It refuses, before Kustomize starts, everything
-// that would run a program or use the network: other addresses and Git references
-// in any field that names files, plugins, functions and Helm charts; and paths
-// that leave their repository. Kustomize runs git for such references itself (CVE-2026-113708), so that a
-// check afterwards would be too late.
+// system that Kustomize sees, and helmCharts files with their objects. It
+// refuses, before Kustomize starts, everything that would run a program or use
+// the network: other addresses and Git references in any field that names files,
+// plugins and functions; and paths that leave their repository. Kustomize runs
+// git for such references itself (CVE-2026-113708), so that a check afterwards
+// would be too late.
 package kustomize
 
 import (
@@ -26,19 +27,30 @@ import (
 	"slipway.dev/slipway/internal/gitops/render/manifest"
 )
 
+// Request is a kustomization and what it is built with.
+type Request struct {
+	Job    *job.Job
+	Source *job.Source
+	Files  job.Files
+	// Dependencies are charts and repositories of elsewhere that the job has.
+	Dependencies map[job.Dependency]job.Files
+}
+
 // Render adds the objects of a kustomization. Bases and components of other
 // repositories are those that the job has; what it does not have is a
 // *[job.Incomplete].
-func Render(files job.Files, source *job.Source, dependencies map[job.Dependency]job.Files, into *manifest.Set) error {
-	disk := newFileSystem(files, dependencies)
+func Render(request Request, into *manifest.Set) error {
+	source := request.Source
+	disk := newFileSystem(request.Files, request.Dependencies)
+	scan := &scanner{disk: disk, seen: map[string]bool{}, job: request.Job, into: into}
 	if options := source.Source.Kustomize; options != nil {
+		scan.options = *options
 		if err := disk.edit(source.Path, options); err != nil {
 			return err
 		}
 	}
 	// The scan comes after the edit, so that it also covers the components and
 	// patches that the Application adds.
-	scan := &scanner{disk: disk, seen: map[string]bool{}}
 	if err := scan.folder(source.Path); err != nil {
 		return err
 	}

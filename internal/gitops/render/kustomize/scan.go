@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/kustomize/api/types"
 	"sigs.k8s.io/yaml"
 
+	"slipway.dev/slipway/api/argo/v1alpha1"
 	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/gitops/render/job"
 	"slipway.dev/slipway/internal/gitops/render/manifest"
@@ -29,7 +30,11 @@ const maxKustomizations = 1000
 // safe for concurrent use.
 type scanner struct {
 	disk *fileSystem
-	seen map[string]bool
+	// job, options and into are for charts.
+	job     *job.Job
+	options v1alpha1.ApplicationSourceKustomize
+	into    *manifest.Set
+	seen    map[string]bool
 	// openapi: a kustomization brings a schema.
 	openapi bool
 	// missing are repositories that the job does not have.
@@ -60,9 +65,16 @@ func (s *scanner) folder(folder string) error {
 		}
 		var parsed types.Kustomization
 		if err := unmarshal(&parsed, text); err != nil {
-			return fmt.Errorf("%s: %s", file, job.Shorten(err.Error()))
+			return fmt.Errorf("%s: %s", s.disk.shown(file), job.Shorten(err.Error()))
 		}
-		if err := s.kustomization(folder, file, &parsed); err != nil {
+		edited, err := s.kustomization(folder, s.disk.shown(file), &parsed)
+		if err != nil {
+			return err
+		}
+		if !edited {
+			continue
+		}
+		if s.disk.edited[local(file)], err = yaml.Marshal(parsed); err != nil {
 			return err
 		}
 	}
@@ -92,10 +104,13 @@ type field struct {
 }
 
 // kustomization checks every field that can name a file, an address or a
-// program, and follows resources, components and plugins.
-func (s *scanner) kustomization(folder, file string, parsed *types.Kustomization) error {
-	if len(parsed.HelmCharts) > 0 || parsed.HelmGlobals != nil {
-		return refusal.New(file, refusal.Unsupported, "helmCharts would run the program helm: make the chart a source of its own, or commit what it renders")
+// program, and follows resources, components and plugins. What is of elsewhere
+// becomes a path; it reports whether there is such an entry. The file is for
+// messages.
+func (s *scanner) kustomization(folder, file string, parsed *types.Kustomization) (edited bool, err error) {
+	hasCharts, err := s.charts(folder, file, parsed)
+	if err != nil {
+		return false, err
 	}
 	// The schema is global state of the library, see Render.
 	if len(parsed.OpenAPI) > 0 {
@@ -104,49 +119,44 @@ func (s *scanner) kustomization(folder, file string, parsed *types.Kustomization
 	for _, field := range plainFields(parsed) {
 		for _, entry := range field.entries {
 			if err := checkEntry(folder, file, field.name, entry); err != nil {
-				return err
+				return false, err
 			}
 		}
 	}
-	if err := s.references(folder, file, parsed); err != nil {
-		return err
+	hasBases, err := s.references(folder, file, parsed)
+	if err != nil {
+		return false, err
 	}
 	for _, field := range []field{{"generators", parsed.Generators}, {"transformers", parsed.Transformers}, {"validators", parsed.Validators}} {
 		for _, entry := range field.entries {
 			if err := s.plugin(folder, file, field.name, entry); err != nil {
-				return err
+				return false, err
 			}
 		}
 	}
-	return nil
+	return hasCharts || hasBases, nil
 }
 
-// references checks resources and components, and follows them. A kustomization
-// that names other repositories is edited in memory.
-func (s *scanner) references(folder, file string, parsed *types.Kustomization) error {
-	edited := false
+// references checks resources and components, and follows them. It reports
+// whether one of them is in another repository.
+func (s *scanner) references(folder, file string, parsed *types.Kustomization) (hasBases bool, err error) {
 	for _, field := range []field{{"resources", parsed.Resources}, {"components", parsed.Components}} {
 		for i, entry := range field.entries {
 			wanted, isBase := parseBase(entry)
 			if !isBase {
 				if err := s.reference(folder, file, field.name, entry); err != nil {
-					return err
+					return false, err
 				}
 				continue
 			}
 			// The entries are those of parsed.
 			if err := s.base(folder, file, field.name, &field.entries[i], wanted); err != nil {
-				return err
+				return false, err
 			}
-			edited = true
+			hasBases = true
 		}
 	}
-	if !edited {
-		return nil
-	}
-	text, err := yaml.Marshal(parsed)
-	s.disk.edited[local(file)] = text
-	return err
+	return hasBases, nil
 }
 
 // plainFields are those that name files, and nothing that has files in turn.
@@ -231,9 +241,9 @@ func (s *scanner) plugin(folder, file, name, entry string) error {
 	}
 	configs, err := configurations(text)
 	if err != nil {
-		return fmt.Errorf("%s: %s: %w", at, name, err)
+		return fmt.Errorf("%s: %s: %w", s.disk.shown(at), name, err)
 	}
-	return checkPlugins(at, name, configs)
+	return checkPlugins(s.disk.shown(at), name, configs)
 }
 
 // configurations reads the objects of a text. A text that is no YAML of objects
