@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"slipway.dev/slipway/internal/agent/clusters"
+	"slipway.dev/slipway/internal/gitops/health"
 	"slipway.dev/slipway/internal/gitops/render"
 	"slipway.dev/slipway/internal/gitops/source"
 	"slipway.dev/slipway/internal/gitops/source/credential"
@@ -96,6 +97,7 @@ type agent struct {
 	secrets     *hookSecrets
 	sources     *source.Sources
 	renderer    *render.Renderer
+	health      *health.Rules
 	relay       *pushRelay
 	leading     leadership
 	settings    argoSettings
@@ -202,6 +204,7 @@ func (a *agent) open() (func(), error) {
 		removeFolder()
 		return nil, err
 	}
+	a.health = health.NewRules(a.renderer)
 	a.sources, err = source.New(source.Options{
 		Folder: folder, Credentials: a.credentials, MaxAge: a.options.Interval, FetchTimeout: a.options.FetchTimeout,
 		Limits: a.options.SourceLimits, Indexes: a.renderer,

@@ -3,34 +3,45 @@ package agent
 import (
 	"context"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"slipway.dev/slipway/internal/gitops/customization"
+	"slipway.dev/slipway/internal/gitops/jq"
 	"slipway.dev/slipway/internal/kube"
 	"slipway.dev/slipway/internal/observe"
 )
 
-// argoSettingsConfigMap has Argo CD's settings. None of them has an effect
-// here.
-const argoSettingsConfigMap = "argocd-cm"
-
 // settingsTimeout bounds the request for an Event.
 const settingsTimeout = 10 * time.Second
 
-// argoSettings reports settings in the ConfigMap argocd-cm that have no effect:
-// once for each version, in the log of every replica and by an Event that the
+// argoSettings has the settings in the ConfigMap argocd-cm. It reports those that
+// have no effect: once for each version, in the log of every replica and by an Event that the
 // leader writes. It is safe for concurrent use.
 type argoSettings struct {
+	// customizations are the settings about kinds; nil until they are read.
+	customizations atomic.Pointer[customization.Settings]
+
 	mu sync.Mutex
 	// configMap is the current one; nil if there is none.
 	configMap *corev1.ConfigMap
 	// logged and announced are the versions that were reported.
 	logged, announced settingsVersion
+}
+
+// current returns the settings about kinds.
+func (s *argoSettings) current() *customization.Settings {
+	if read := s.customizations.Load(); read != nil {
+		return read
+	}
+	return &customization.Settings{}
 }
 
 // settingsVersion is one version of the ConfigMap.
@@ -52,10 +63,10 @@ func adviceForSettings() []advice {
 		{[]string{"timeout.reconciliation", "timeout.reconciliation.jitter"}, "set applications.pollInterval and applications.pollJitter of the agent"},
 		{[]string{"timeout.hard.reconciliation"}, "set the annotation argocd.argoproj.io/refresh: hard where it is needed"},
 		{[]string{"globalProjects"}, "write its limits into each AppProject"},
-		{[]string{"resource.customizations.ignoreDifferences*"}, "write ignoreDifferences into the Applications"},
-		{[]string{"resource.customizations*"}, "health rules are built in: the annotation argocd.argoproj.io/ignore-healthcheck excludes an object"},
-		{[]string{"resource.exclusions", "resource.inclusions"}, "limit the kinds in the AppProjects: only kinds that Applications use are watched"},
-		{[]string{"resource.compareoptions", "resource.ignoreResourceUpdatesEnabled"}, "remove it: objects are compared by a server-side dry run"},
+		{[]string{"resource.customizations.actions.*"}, "there are no resource actions yet: use kubectl"},
+		{[]string{"resource.customizations.ignoreResourceUpdates.*"}, "remove it: an update that changes no status costs no request"},
+		{[]string{"resource.customizations.knownTypeFields.*"}, "write ignoreDifferences for fields that a controller spells differently"},
+		{[]string{"resource.ignoreResourceUpdatesEnabled"}, "remove it: an update that changes no status costs no request"},
 		{[]string{"application.instanceLabelKey", "application.resourceTrackingMethod", "installationID"}, "remove it: objects are tracked by annotation"},
 		{[]string{"kustomize.*", "helm.valuesFileSchemes", "jsonnet.enable", "helm.enable"}, "write options into the sources of the Applications"},
 		{[]string{"repositories", "repository.credentials", "helm.repositories"}, "write a Secret with the label argocd.argoproj.io/secret-type for each repository"},
@@ -78,7 +89,7 @@ func describeSettings(data map[string]string) string {
 	byAdvice := map[string][]string{}
 	var others []string
 	for _, key := range slices.Sorted(maps.Keys(data)) {
-		if strings.TrimSpace(data[key]) == "" {
+		if strings.TrimSpace(data[key]) == "" || usedSettings(key) {
 			continue
 		}
 		// The first advice that fits counts: more specific prefixes come first.
@@ -104,14 +115,38 @@ func describeSettings(data map[string]string) string {
 	return "these settings of Argo CD have no effect: " + strings.Join(parts, "; ")
 }
 
+// usedSettings reports whether settings have an effect. What has none in the one
+// key for all kinds is a problem of the settings.
+func usedSettings(key string) bool {
+	return advice{keys: []string{
+		"resource.exclusions", "resource.inclusions", "resource.compareoptions", "resource.customizations",
+		"resource.customizations.health.*", "resource.customizations.useOpenLibs.*", "resource.customizations.ignoreDifferences.*",
+	}}.fits(key)
+}
+
+// applySettings uses the settings about kinds. Those of an older version count
+// until all of the newer ones are read.
+func (a *agent) applySettings(data map[string]string) {
+	read := customization.Read(data, jq.New())
+	if reflect.DeepEqual(read, a.settings.customizations.Load()) {
+		return
+	}
+	a.health.Set(read.Health)
+	a.settings.customizations.Store(read)
+	a.leading.settingsChanged()
+}
+
 // updateSettings stores the ConfigMap, or that there is none, and reports it.
 func (a *agent) updateSettings(ctx context.Context, found []*corev1.ConfigMap) {
+	var data map[string]string
 	a.settings.mu.Lock()
 	a.settings.configMap = nil
 	if len(found) > 0 {
 		a.settings.configMap = found[0]
+		data = found[0].Data
 	}
 	a.settings.mu.Unlock()
+	a.applySettings(data)
 	a.reportSettings(ctx)
 }
 
@@ -124,7 +159,12 @@ func (a *agent) reportSettings(ctx context.Context) {
 	if found == nil {
 		return
 	}
-	text := describeSettings(found.Data)
+	text := strings.Join(a.settings.current().Problems, "; ")
+	if others := describeSettings(found.Data); others != "" && text != "" {
+		text += "; " + others
+	} else {
+		text += others
+	}
 	if text == "" {
 		return
 	}

@@ -15,6 +15,7 @@ func TestDescribeSettings(t *testing.T) {
 		"url": "https://argocd.example.com", "admin.enabled": "false",
 		"resource.customizations.health.cert-manager.io_Certificate": "hs = {}",
 		"resource.customizations.ignoreDifferences.all":              "jsonPointers: []",
+		"resource.customizations.actions.batch_Job":                  "definitions: []",
 		"timeout.reconciliation":                                     "180s",
 		"kustomize.buildOptions":                                     "--enable-helm",
 		"globalProjects":                                             "[]",
@@ -23,8 +24,7 @@ func TestDescribeSettings(t *testing.T) {
 	want := "these settings of Argo CD have no effect: " +
 		"timeout.reconciliation (set applications.pollInterval and applications.pollJitter of the agent); " +
 		"globalProjects (write its limits into each AppProject); " +
-		"resource.customizations.ignoreDifferences.all (write ignoreDifferences into the Applications); " +
-		"resource.customizations.health.cert-manager.io_Certificate (health rules are built in: the annotation argocd.argoproj.io/ignore-healthcheck excludes an object); " +
+		"resource.customizations.actions.batch_Job (there are no resource actions yet: use kubectl); " +
 		"application.resourceTrackingMethod (remove it: objects are tracked by annotation); " +
 		"kustomize.buildOptions (write options into the sources of the Applications); " +
 		"admin.enabled, url (of Argo CD's own API and console: nothing to do)"

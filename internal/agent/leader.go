@@ -62,6 +62,13 @@ func (l *leadership) credentialsChanged() {
 	}
 }
 
+// settingsChanged reconciles all Applications.
+func (l *leadership) settingsChanged() {
+	if current := l.term.Load(); current != nil {
+		current.apps.SettingsChanged()
+	}
+}
+
 // pushed passes a push to the controllers. It returns false if this replica
 // does not lead. The cached refs are dropped before ApplicationSets are
 // generated, so that they read the pushed commit.
@@ -174,7 +181,7 @@ func (a *agent) newLeadershipTerm() (*leadershipTerm, error) {
 	applier.NoteTo(cache.NoteJSON)
 	apps, err := reconcile.New(reconcile.Options{
 		Cluster: cluster, Sources: a.sources, Renderer: a.renderer, Live: cache, Kinds: kinds, Applier: applier,
-		Destinations:     fleet,
+		Destinations: fleet, Health: a.health, Settings: a.settings.current,
 		ControlNamespace: a.options.ControlNamespace, Namespaces: namespaces,
 		Interval: a.options.Interval, Jitter: max(a.options.Jitter, 1), // 0 would be the default
 		Workers: a.options.Workers,

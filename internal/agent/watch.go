@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"slipway.dev/slipway/internal/gitops/customization"
 	"slipway.dev/slipway/internal/gitops/source/credential"
 	"slipway.dev/slipway/internal/kube"
 	"slipway.dev/slipway/internal/observe"
@@ -49,7 +50,7 @@ func (a *agent) watchCluster(ctx context.Context, beside *sync.WaitGroup) <-chan
 		first.Add(1)
 		return sync.OnceFunc(first.Done)
 	}
-	labelled, hooks, hosts, authorities := once(), once(), once(), once()
+	labelled, hooks, hosts, authorities, settings := once(), once(), once(), once(), once()
 	beside.Go(func() {
 		failed := a.logOnce("the Secrets of the namespace "+home, missing)
 		_ = kube.Follow(ctx, core.Secrets(home), kube.Labelled(credential.TypeLabel), failed, func(secrets []*corev1.Secret) {
@@ -77,11 +78,10 @@ func (a *agent) watchCluster(ctx context.Context, beside *sync.WaitGroup) <-chan
 		})
 	}
 	beside.Go(func() {
-		// Nothing waits for this one: it is read only to report settings
-		// without effect.
-		failed := a.logOnce("the ConfigMap "+home+"/"+argoSettingsConfigMap, nil)
-		_ = kube.Follow(ctx, core.ConfigMaps(home), kube.Named(argoSettingsConfigMap), failed, func(found []*corev1.ConfigMap) {
+		failed := a.logOnce("the ConfigMap "+home+"/"+customization.ConfigMap, missing)
+		_ = kube.Follow(ctx, core.ConfigMaps(home), kube.Named(customization.ConfigMap), failed, func(found []*corev1.ConfigMap) {
 			a.updateSettings(ctx, found)
+			settings()
 		})
 	})
 	if a.options.Credential != nil {

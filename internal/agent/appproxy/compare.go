@@ -48,6 +48,9 @@ func (s *Service) newComparison(ctx context.Context, app *inspect.Application, w
 		Project: compiled, Gate: compiled.Gate(destination, s.isLocal(ctx, at)), Applier: at.Applier, Warn: warn,
 		Resolve: s.options.Sources.Dependencies(compiled, -1),
 	}
+	if s.options.Settings != nil {
+		comparison.Settings, comparison.Server = s.options.Settings(), destination.Server
+	}
 	if namespace, name, ok := compiled.ServiceAccount(destination); ok {
 		who := apply.Impersonation{Namespace: cmp.Or(namespace, app.Namespace), ServiceAccount: name}
 		if comparison.Applier, err = at.Applier.As(who); err != nil {

@@ -16,6 +16,8 @@ import (
 	"slipway.dev/slipway/api/argo/v1alpha1"
 	"slipway.dev/slipway/internal/access/token"
 	"slipway.dev/slipway/internal/gitops/apply"
+	"slipway.dev/slipway/internal/gitops/customization"
+	"slipway.dev/slipway/internal/gitops/health"
 	"slipway.dev/slipway/internal/gitops/inspect"
 	"slipway.dev/slipway/internal/gitops/live"
 	"slipway.dev/slipway/internal/gitops/project"
@@ -74,6 +76,9 @@ type Options struct {
 	// compared.
 	Sources  *source.Sources
 	Renderer *render.Renderer
+	// Health and Settings are those of reconcile.Options.
+	Health   *health.Rules
+	Settings func() *customization.Settings
 	// Kinds and Applier are created when they are nil.
 	Kinds   *live.Kinds
 	Applier *apply.Applier
@@ -135,7 +140,7 @@ func New(options Options) *Service {
 	options.ComponentSelector = cmp.Or(options.ComponentSelector, ComponentSelector)
 	s := &Service{
 		options: options, log: options.Log,
-		inspector: &inspect.Inspector{Cluster: options.Cluster, Manager: fieldManager},
+		inspector: &inspect.Inspector{Cluster: options.Cluster, Manager: fieldManager, Health: options.Health},
 		reading:   make(chan struct{}, maxReaders), rendering: make(chan struct{}, maxRenderers), following: make(chan struct{}, maxLogStreams),
 		checking: make(chan struct{}, maxCheckers),
 	}
@@ -298,7 +303,7 @@ func (s *Service) target(app *inspect.Application) (Target, error) {
 // Applications.
 func (s *Service) strictFor(at Target) inspect.Strict {
 	return inspect.Strict{
-		Inspector: &inspect.Inspector{Cluster: at.Cluster, Manager: fieldManager}, Kinds: at.Kinds, ControlNamespace: s.options.ControlNamespace,
+		Inspector: &inspect.Inspector{Cluster: at.Cluster, Manager: fieldManager, Health: s.options.Health}, Kinds: at.Kinds, ControlNamespace: s.options.ControlNamespace,
 	}
 }
 

@@ -18,15 +18,3 @@ func application(o *object) *Status {
 	}
 	return status(code, "%s", o.status.group("health").text("message"))
 }
-
-// applicationSet follows the conditions of an ApplicationSet.
-func applicationSet(o *object) *Status {
-	conditions := o.status.conditions()
-	if c, found := find(conditions, v1alpha1.SetConditionErrorOccurred); found && c.status == "True" {
-		return degraded("%s", c.text())
-	}
-	if c, found := find(conditions, v1alpha1.SetConditionResourcesUpToDate); found && c.status == "True" {
-		return healthy("%s", c.message)
-	}
-	return progressing("Waiting for the Applications to be made")
-}

@@ -56,7 +56,7 @@ func TestIngressDeadline(t *testing.T) {
 		live := parse(t, `{apiVersion: networking.k8s.io/v1, kind: Ingress, metadata: {name: a},
 			status: {loadBalancer: {ingress: [{ports: [{port: 443, protocol: TCP, error: slipway.dev/`+text+`}]}]}}}`)
 		for after, want := range map[time.Duration]health.Code{time.Minute: progressing, time.Hour: degraded} {
-			got := health.WithDeadline(health.Of(live, noon), live, noon, noon.Add(after))
+			got := health.WithDeadline(health.NewRules(nil).Of(live, noon), live, noon, noon.Add(after))
 			if got.Code != want || !strings.Contains(got.Message, "Waiting for ") {
 				t.Errorf("%s after %s: %+v, want %s", text, after, got, want)
 			}

@@ -56,7 +56,7 @@ func check(t *testing.T, apiVersion, kind string, rows []row) {
 		}
 		object.SetAPIVersion(apiVersion)
 		object.SetKind(kind)
-		got := health.Of(object, noon)
+		got := health.NewRules(nil).Of(object, noon)
 		if got == nil {
 			got = &health.Status{Code: none}
 		}
@@ -222,7 +222,9 @@ func TestDefinitions(t *testing.T) {
 	check(t, "apiextensions.k8s.io/v1", "CustomResourceDefinition", []row{
 		{`spec: {}`, progressing, "names"},
 		{`status: {conditions: [{type: NamesAccepted, status: "False", message: taken}]}`, degraded, "taken"},
-		{`status: {conditions: [{type: NamesAccepted, status: "True"}, {type: Established, status: "False"}]}`, progressing, "served"},
+		{`status: {conditions: [{type: NamesAccepted, status: "True"}, {type: Established, status: "False", reason: Installing}]}`, progressing, "served"},
+		{`status: {conditions: [{type: NamesAccepted, status: "True"}]}`, progressing, "served"},
+		{`status: {conditions: [{type: Established, status: "False", reason: Conflict, message: no}]}`, degraded, "no"},
 		{`status: {conditions: [{type: NamesAccepted, status: "True"}, {type: Established, status: "True"}]}`, healthy, ""},
 		{`status: {conditions: [{type: Established, status: "True"}, {type: NonStructuralSchema, status: "True", message: bad}]}`, degraded, "bad"},
 		{`status: {conditions: [{type: Terminating, status: "True", message: going}]}`, progressing, "going"},
@@ -331,7 +333,7 @@ func TestDeletion(t *testing.T) {
 	check(t, "batch/v1", "Job", []row{
 		{`{metadata: {deletionTimestamp: "2026-03-01T11:59:00Z", finalizers: [argocd.argoproj.io/hook-finalizer]}, status: {conditions: [{type: Complete, status: "True"}]}}`, healthy, ""},
 	})
-	if got := health.Of(nil, noon); got == nil || got.Code != missing {
+	if got := health.NewRules(nil).Of(nil, noon); got == nil || got.Code != missing {
 		t.Errorf("no object is %v", got)
 	}
 }
@@ -351,14 +353,14 @@ func FuzzOf(f *testing.F) {
 		}
 		content["apiVersion"], content["kind"] = apiVersion, kind
 		object := &unstructured.Unstructured{Object: content}
-		got := health.Of(object, noon)
+		got := health.NewRules(nil).Of(object, noon)
 		limit, _ := health.Deadline(object)
 		if limit < 0 {
 			t.Errorf("the deadline is %s", limit)
 		}
 		later := health.WithDeadline(got, object, noon, noon.Add(1000*time.Hour))
 		health.Aggregate([]health.Resource{{Live: true, Health: later, Ignored: health.Ignored(object)}})
-		if again := health.Of(object, noon); (got == nil) != (again == nil) || got != nil && *got != *again {
+		if again := health.NewRules(nil).Of(object, noon); (got == nil) != (again == nil) || got != nil && *got != *again {
 			t.Errorf("%v and then %v", got, again)
 		}
 		if got != nil && (len(got.Message) > 600 || got.Code == "") {

@@ -112,12 +112,16 @@ func definition(o *object) *Status {
 	if message, yes := is("NonStructuralSchema", "True"); yes {
 		return degraded("The schema cannot be used: %s", message)
 	}
-	// Argo CD calls this Degraded. It is how each definition starts, and would
-	// fail the wave that applies it.
-	if _, yes := is("Established", "True"); !yes {
+	// Conditions without Established are how a definition can start: Argo CD calls
+	// them Degraded, which would fail the wave that applies it.
+	established, found := find(conditions, "Established")
+	switch {
+	case established.status == "True":
+		return healthy("")
+	case !found || established.reason == "Installing":
 		return progressing("Waiting for the kind to be served")
 	}
-	return healthy("")
+	return degraded("The kind is not served: %s", established.text())
 }
 
 // disruptionBudget does not count too few healthy Pods: budgets that allow no

@@ -17,6 +17,7 @@ import (
 
 	"slipway.dev/slipway/api/argo/v1alpha1"
 	"slipway.dev/slipway/api/refusal"
+	"slipway.dev/slipway/internal/gitops/health"
 	"slipway.dev/slipway/internal/gitops/tracking"
 	"slipway.dev/slipway/internal/kube"
 )
@@ -35,6 +36,8 @@ type Inspector struct {
 	*kube.Cluster
 	// Manager is the field manager of its changes.
 	Manager string
+	// Health has the rules of the cluster; nil has the built-in ones only.
+	Health *health.Rules
 }
 
 // AccessError is an error of the API server for a request about Applications.

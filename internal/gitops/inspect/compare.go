@@ -5,14 +5,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"slipway.dev/slipway/api/argo/v1alpha1"
 	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/gitops/apply"
+	"slipway.dev/slipway/internal/gitops/customization"
 	"slipway.dev/slipway/internal/gitops/jq"
 	"slipway.dev/slipway/internal/gitops/live"
 	"slipway.dev/slipway/internal/gitops/plan"
@@ -43,6 +46,10 @@ type Comparison struct {
 	// Resolve fetches what the sources need of elsewhere. Without it, such
 	// sources are refused.
 	Resolve func(context.Context, render.Dependency) (tree.Store, error)
+	// Settings are those of the control namespace; nil for none. Server is the
+	// address of the cluster in them.
+	Settings *customization.Settings
+	Server   string
 	// Warn receives warnings. It may be nil.
 	Warn func(string)
 
@@ -97,6 +104,7 @@ func (c *Comparison) Prepare(rendered []*unstructured.Unstructured) ([]*plan.Des
 	c.set = plan.Prepare(plan.Source{
 		App: c.App.ID(), Tracker: tracking.Tracker{ControlNamespace: c.ControlNamespace}, Namespace: c.App.Spec.Destination.Namespace,
 		Began: time.Now(), Scope: c.Kinds.Scope, Objects: rendered,
+		Excludes: func(kind schema.GroupKind) bool { return c.Settings != nil && c.Settings.Excludes(kind, c.Server) },
 	})
 	var refused []error
 	for _, one := range c.set.Refusals {
@@ -134,8 +142,12 @@ func (c *Comparison) Run(ctx context.Context, rendered []*unstructured.Unstructu
 		return nil, err
 	}
 	// Ignored fields do not count in the comparison, and are not shown.
+	rules := c.App.Spec.IgnoreDifferences
+	if c.Settings != nil {
+		rules = slices.Concat(rules, c.Settings.IgnoreDifferences)
+	}
 	var err error
-	if c.ignore, err = plan.NewIgnore(c.App.Spec.IgnoreDifferences, jq.New()); err != nil {
+	if c.ignore, err = plan.NewIgnore(rules, jq.New()); err != nil {
 		return nil, fmt.Errorf("ignoreDifferences of %s: %w", c.App.ID(), err)
 	}
 	if err := c.fetch(ctx); err != nil {

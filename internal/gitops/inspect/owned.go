@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
+	"slipway.dev/slipway/internal/gitops/health"
 	"slipway.dev/slipway/internal/gitops/tracking"
 )
 
@@ -27,6 +28,7 @@ func ownedKinds() []schema.GroupVersionResource {
 
 // ownedObjects are the owned objects of some namespaces.
 type ownedObjects struct {
+	health *health.Rules
 	// by indexes objects by their owner.
 	by map[tracking.Key][]ownership
 	// pods are all Pods, and bodies all objects by UID.
@@ -47,7 +49,7 @@ func (i *Inspector) owned(ctx context.Context, app *Application, skipped func(ki
 	ctx, cancel := context.WithTimeout(ctx, RequestTimeout)
 	defer cancel()
 	owned := &ownedObjects{
-		by: map[tracking.Key][]ownership{}, pods: map[tracking.Key]*unstructured.Unstructured{},
+		health: i.Health, by: map[tracking.Key][]ownership{}, pods: map[tracking.Key]*unstructured.Unstructured{},
 		bodies: map[types.UID]*unstructured.Unstructured{},
 	}
 	for _, namespace := range namespacesOf(app) {

@@ -10,7 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"slipway.dev/slipway/api/argo/v1alpha1"
-	"slipway.dev/slipway/internal/gitops/health"
 	"slipway.dev/slipway/internal/gitops/tracking"
 )
 
@@ -180,7 +179,7 @@ func (o *ownedObjects) below(owner tracking.Key, uid types.UID, now time.Time, d
 			Version: object.GroupVersionKind().Version, UID: object.GetUID(), Created: object.GetCreationTimestamp().Time,
 			ResourceVersion: object.GetResourceVersion(), Info: infoOf(object),
 		}
-		if status := health.Of(object, now); status != nil {
+		if status := o.health.Of(object, now); status != nil {
 			node.Health, node.Message = string(status.Code), status.Message
 		}
 		nodes = append(nodes, node)

@@ -121,7 +121,7 @@ func (r *Run) leaving(found *found) *health.Status {
 	if deleted == nil || slices.Contains(object.GetFinalizers(), health.HookFinalizer) {
 		return nil // the watch does not know yet, or the finalizer is ours to remove
 	}
-	status := health.Of(object, r.Now())
+	status := r.Health.ForSync(object, r.Now())
 	if limit, limited := health.Deadline(object); limited && status != nil && status.Code == v1alpha1.Progressing {
 		r.wake(deleted.Add(limit))
 	}
@@ -212,7 +212,7 @@ func (r *Run) observeAbsent(step *plan.Step, last *found) {
 		return
 	}
 	if last != nil {
-		if status := ownStatus(last.decode()); isFinal(status) {
+		if status := r.ownStatus(last.decode()); isFinal(status) {
 			r.State.Observe(step, plan.Health(status.Code), status.Message)
 			return
 		}
@@ -239,10 +239,10 @@ func (r *Run) observeMissing(step *plan.Step) {
 func (r *Run) assess(step *plan.Step, object *unstructured.Unstructured) {
 	now := r.Now()
 	delete(r.absent, step.StepID)
-	status := health.Of(object, now)
+	status := r.Health.ForSync(object, now)
 	if step.Hook != nil && object.GetDeletionTimestamp() != nil {
 		// How it ended counts, also while it is being deleted.
-		if own := ownStatus(object); isFinal(own) {
+		if own := r.ownStatus(object); isFinal(own) {
 			status = own
 		}
 	}
@@ -294,10 +294,10 @@ func latest(first, second time.Time) time.Time {
 }
 
 // ownStatus is the health of an object as if it were not being deleted.
-func ownStatus(object *unstructured.Unstructured) *health.Status {
+func (r *Run) ownStatus(object *unstructured.Unstructured) *health.Status {
 	kept := object.DeepCopy()
 	kept.SetDeletionTimestamp(nil)
-	return health.Of(kept, time.Time{})
+	return r.Health.ForSync(kept, r.Now())
 }
 
 // isFinal reports whether a hook with this health has finished.

@@ -14,6 +14,7 @@ import (
 
 	"slipway.dev/slipway/api/argo/v1alpha1"
 	"slipway.dev/slipway/internal/gitops/apply"
+	"slipway.dev/slipway/internal/gitops/health"
 	"slipway.dev/slipway/internal/gitops/live"
 	"slipway.dev/slipway/internal/gitops/plan"
 	"slipway.dev/slipway/internal/gitops/tracking"
@@ -52,6 +53,8 @@ type Input struct {
 	Live    Live
 	Applier Applier
 	Ignore  *plan.Ignore
+	// Health has the rules of the cluster; nil has the built-in ones only.
+	Health *health.Rules
 	// Began is when the operation began, before a restart too.
 	Began time.Time
 	// Parallel is how many requests there are at a time; 0 is 8.

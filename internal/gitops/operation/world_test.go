@@ -329,7 +329,7 @@ func (w *world) ready(step *plan.Step) error {
 	if step.Hook != nil {
 		object.SetDeletionTimestamp(nil) // how it ended is what counts
 	}
-	if status := health.Of(object, time.Now()); status != nil && status.Code != v1alpha1.Healthy {
+	if status := health.NewRules(nil).Of(object, time.Now()); status != nil && status.Code != v1alpha1.Healthy {
 		return fmt.Errorf("is %s: %s", status.Code, status.Message)
 	}
 	return nil

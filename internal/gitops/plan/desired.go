@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"slipway.dev/slipway/api/argo/v1alpha1"
 	"slipway.dev/slipway/api/finding"
 	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/gitops/tracking"
@@ -35,6 +36,8 @@ type Source struct {
 	Began    time.Time
 	// Scope returns the scope of a kind in the cluster.
 	Scope func(schema.GroupKind) Scope
+	// Excludes reports whether settings leave a kind out; nil leaves none out.
+	Excludes func(schema.GroupKind) bool
 	// Objects are of the types that JSON is decoded to. They are not changed.
 	Objects []*unstructured.Unstructured
 }
@@ -179,6 +182,11 @@ func (s *Set) prepare(rendered *unstructured.Unstructured, scopes map[schema.Gro
 func (s *Set) place(object *unstructured.Unstructured, role role, wave int, scopes map[schema.GroupKind]Scope) []*Desired {
 	scope := s.source.Scope(tracking.KeyOf(object).GroupKind())
 	desired := &Desired{Object: object, Hook: role.hook, Skip: role.skip, Wave: wave, unknown: scope == UnknownScope}
+	if kind := tracking.KeyOf(object).GroupKind(); s.source.Excludes != nil && s.source.Excludes(kind) {
+		desired.Skip = "argocd-cm excludes the kind"
+		s.Warnings = append(s.Warnings, warning(v1alpha1.ConditionExcludedResourceWarning, tracking.KeyOf(object),
+			"resource.exclusions or resource.inclusions of argocd-cm leave the kind out, so that it is neither applied nor compared"))
+	}
 	if scope == UnknownScope {
 		scope = scopes[tracking.KeyOf(object).GroupKind()]
 	}

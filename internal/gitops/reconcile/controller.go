@@ -17,7 +17,9 @@ import (
 
 	"slipway.dev/slipway/api/argo/v1alpha1"
 	"slipway.dev/slipway/internal/gitops/apply"
+	"slipway.dev/slipway/internal/gitops/customization"
 	"slipway.dev/slipway/internal/gitops/feed"
+	"slipway.dev/slipway/internal/gitops/health"
 	"slipway.dev/slipway/internal/gitops/jq"
 	"slipway.dev/slipway/internal/gitops/live"
 	"slipway.dev/slipway/internal/gitops/plan"
@@ -51,6 +53,11 @@ type Options struct {
 	Applier  *apply.Applier
 	// Destinations are other clusters to deploy to; nil if there are none.
 	Destinations Destinations
+	// Health has the rules of the cluster; nil has the built-in ones only.
+	Health *health.Rules
+	// Settings are the settings about kinds of objects; nil is without any. A
+	// change of either is reported to Controller.SettingsChanged.
+	Settings func() *customization.Settings
 
 	// ControlNamespace has the projects, and the Applications whose tracking
 	// annotation has no namespace.
@@ -134,6 +141,9 @@ func New(options Options) (*Controller, error) {
 	options.Jitter = cmp.Or(options.Jitter, DefaultJitter)
 	options.Workers = cmp.Or(max(options.Workers, 0), DefaultWorkers)
 	options.Log = cmp.Or(options.Log, slog.New(slog.DiscardHandler))
+	if options.Settings == nil {
+		options.Settings = func() *customization.Settings { return &customization.Settings{} }
+	}
 	if options.Metrics == nil {
 		options.Metrics = NewMetrics(nil)
 	}
@@ -283,6 +293,14 @@ func (c *Controller) projectsOf(one item) []string {
 func (c *Controller) enqueue(apps []tracking.App) {
 	for _, id := range apps {
 		c.queue.add(item{app: id}, reasonChange)
+	}
+}
+
+// SettingsChanged enqueues all Applications: their health and their differences
+// may be others now.
+func (c *Controller) SettingsChanged() {
+	for _, app := range c.store.all() {
+		c.queue.add(item{app: tracking.App{Namespace: app.Namespace, Name: app.Name}}, reasonChange)
 	}
 }
 

@@ -174,7 +174,7 @@ func (p *reconcileRun) planDeletion(ctx context.Context) (*deletion, error) {
 		p.recordEvent(true, "ResourcesLeft", truncate(strings.Join(left, "; ")))
 	}
 	return &deletion{operation.New(operation.Input{
-		Plan: made, Live: p.destinationCluster.Live, Applier: p.applier, Ignore: p.ignore,
+		Plan: made, Live: p.destinationCluster.Live, Applier: p.applier, Ignore: p.ignore, Health: p.Health,
 		Began: p.app.DeletionTimestamp.Time, Now: time.Now, Log: p.log,
 	})}, nil
 }

@@ -110,7 +110,13 @@ func (p *reconcileRun) prepare(of *rendering, began time.Time) (*plan.Set, error
 	return plan.Prepare(plan.Source{
 		App: p.id, Tracker: p.tracker(), Namespace: p.app.Spec.Destination.Namespace,
 		Revision: strings.Join(of.revisions, ","), Began: began, Scope: p.destinationCluster.Kinds.Scope, Objects: objects,
+		Excludes: p.excludes,
 	}), nil
+}
+
+// excludes reports whether the settings leave a kind out at the destination.
+func (p *reconcileRun) excludes(kind schema.GroupKind) bool {
+	return p.Settings().Excludes(kind, p.destinationCluster.Server)
 }
 
 // watchKinds starts watches for all kinds that the Application may have objects
@@ -132,6 +138,7 @@ func (p *reconcileRun) watchKinds(ctx context.Context, set *plan.Set) error {
 			kinds[schema.GroupKind{Group: result.Group, Kind: result.Kind}] = struct{}{}
 		}
 	}
+	maps.DeleteFunc(kinds, func(kind schema.GroupKind, _ struct{}) bool { return p.excludes(kind) })
 	needed := slices.Collect(maps.Keys(kinds))
 	if needed == nil {
 		needed = []schema.GroupKind{}
@@ -155,6 +162,9 @@ func (p *reconcileRun) observeOwned(set *plan.Set, gate plan.Gate) *observedStat
 	owned := p.destinationCluster.Live.Of(p.id)
 	seen := &observedState{set: set, live: map[tracking.Key]*unstructured.Unstructured{}, fingerprint: fingerprint(owned)}
 	for _, one := range owned {
+		if p.excludes(one.Key.GroupKind()) {
+			continue // not even pruned, as in Argo CD
+		}
 		object := one.Unstructured()
 		if refused := gate.Allows(one.Key, object, p.id.Namespace); refused != nil {
 			seen.excluded = append(seen.excluded, one.Key.String()+" has the label of the application and is left alone: "+refused.Message)

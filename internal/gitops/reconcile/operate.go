@@ -365,7 +365,7 @@ func (p *reconcileRun) build(ctx context.Context, state *v1alpha1.OperationState
 	state.SyncResult = result
 	return &runningOperation{
 		Run: operation.New(operation.Input{
-			Plan: made, State: plan.NewState(marks), Live: p.destinationCluster.Live, Applier: p.applier, Ignore: p.ignore,
+			Plan: made, State: plan.NewState(marks), Live: p.destinationCluster.Live, Applier: p.applier, Ignore: p.ignore, Health: p.Health,
 			Began: state.StartedAt.Time, Now: time.Now, Log: p.log,
 		}),
 		plan: made, began: state.StartedAt, try: state.RetryCount,

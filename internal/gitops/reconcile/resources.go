@@ -126,7 +126,7 @@ func (c *summarizer) add(key tracking.Key, resource v1alpha1.ResourceStatus, obj
 // than its deadline is Degraded.
 func (c *summarizer) assess(key tracking.Key, object *unstructured.Unstructured) *health.Status {
 	p := c.pass
-	raw := health.Of(object, p.now)
+	raw := p.Health.Of(object, p.now)
 	expired := health.WithDeadline(raw, object, time.Unix(0, 0), p.now)
 	since := p.session.progressing(key, raw, c.lastHealth[key], expired, p.now)
 	if since.IsZero() {

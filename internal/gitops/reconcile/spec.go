@@ -38,7 +38,8 @@ func (p *reconcileRun) compile() error {
 		p.project = compiled.project
 		refused = append(refused, compiled.project.Check(p.located(), p.ControlNamespace)...)
 	}
-	ignore, err := plan.NewIgnore(p.app.Spec.IgnoreDifferences, p.paths)
+	// Those of the settings come last, so that errors have the index of the spec.
+	ignore, err := plan.NewIgnore(slices.Concat(p.app.Spec.IgnoreDifferences, p.Settings().IgnoreDifferences), p.paths)
 	if err != nil {
 		refused = append(refused, refusal.Refusal{Field: "spec.ignoreDifferences", Reason: refusal.Invalid, Message: err.Error()})
 	}

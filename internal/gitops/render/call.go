@@ -67,6 +67,8 @@ func (c *call) execute() (problem *frame.Failure) {
 		engine = c.compactIndex
 	case c.job.Set != nil:
 		engine = c.generate
+	case c.job.Script != nil:
+		engine = c.runScript
 	}
 	err := engine()
 	if err != nil {

@@ -80,7 +80,8 @@ type Renderer struct {
 	options       Options
 	folder        string      // empty, where workers run
 	slots         *fair.Slots // for renders
-	inputSlots    *fair.Slots // for everything else
+	inputSlots    *fair.Slots // for indexes and ApplicationSets
+	scriptSlots   *fair.Slots // for scripts: they wait for no server, and others wait for them
 	missingLogged sync.Once
 	ended         sync.WaitGroup // workers that run
 
@@ -99,7 +100,8 @@ func New(options Options) (*Renderer, error) {
 	}
 	r := &Renderer{
 		options: options, slots: fair.NewSlots(options.Workers, options.Workers), inputSlots: fair.NewSlots(inputWorkers, inputWorkers),
-		all: map[*process]bool{},
+		scriptSlots: fair.NewSlots(1, 1),
+		all:         map[*process]bool{},
 	}
 	// Workers read and write no files; this is where they would begin to look.
 	folder, err := os.MkdirTemp("", "slipway-render-")
@@ -284,6 +286,7 @@ func (r *Renderer) Close() error {
 	r.closed = true
 	r.slots.Close()
 	r.inputSlots.Close()
+	r.scriptSlots.Close()
 	for _, worker := range r.idle {
 		worker.idleTimer.Stop()
 	}

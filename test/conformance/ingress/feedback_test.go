@@ -119,7 +119,7 @@ func (c *scene) awaitHealth(t *testing.T, name, code, text string) {
 			}
 			live := &unstructured.Unstructured{Object: content}
 			live.SetGroupVersionKind(networkingv1.SchemeGroupVersion.WithKind("Ingress"))
-			got := health.Of(live, time.Now())
+			got := health.NewRules(nil).Of(live, time.Now())
 			if got == nil || string(got.Code) != code || !strings.Contains(got.Message, text) {
 				return fmt.Errorf("%s is %+v, want %s with %q", name, got, code, text)
 			}

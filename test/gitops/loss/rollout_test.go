@@ -81,7 +81,7 @@ func TestRolloutHealth(t *testing.T) {
 			if generation.older {
 				expected = v1alpha1.Progressing
 			}
-			if got := health.Of(rollout, time.Now()); got == nil || got.Code != expected {
+			if got := health.NewRules(nil).Of(rollout, time.Now()); got == nil || got.Code != expected {
 				t.Errorf("%s with observedGeneration %#v is %+v, want %s", phase, generation.value, got, expected)
 			}
 		}

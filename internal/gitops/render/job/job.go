@@ -7,6 +7,7 @@ package job
 import (
 	"encoding/json"
 	"strings"
+	"time"
 
 	"slipway.dev/slipway/api/argo/v1alpha1"
 	"slipway.dev/slipway/internal/gitops/tree"
@@ -29,6 +30,15 @@ type Job struct {
 	Index bool `json:"index,omitempty"`
 	// Set is an ApplicationSet whose Applications are wanted.
 	Set json.RawMessage `json:"set,omitempty"`
+	// Script is a Lua script whose result is wanted.
+	Script *Script `json:"script,omitempty"`
+}
+
+// Script is a script of the settings and the object that it is about.
+type Script struct {
+	Source string          `json:"source"`
+	Object json.RawMessage `json:"object"`
+	Now    time.Time       `json:"now"`
 }
 
 // Source is one source of a Job. Its files are requested by its index.
