@@ -48,12 +48,12 @@ func HouseUnused() UnusedRules {
 	}
 }
 
-// CheckUnused reports exported functions, methods and types that no code but
-// tests uses: a feature that is not wired up, or code to delete. It compares
+// CheckUnused reports exported functions, methods, types, constants and
+// variables that no code but tests uses: a feature that is not wired up, or code to delete. It compares
 // names and not types, which takes a second instead of a minute: a method
 // counts as used when any selector or interface has its name.
 func CheckUnused(rules UnusedRules, source SourceRules, dir string) ([]finding.Finding, error) {
-	u := &usage{rules: rules, names: map[string]bool{}, methods: map[string]bool{}}
+	u := &usage{rules: rules, names: map[string]bool{}, keys: map[string]bool{}, methods: map[string]bool{}}
 	for _, name := range rules.Foreign {
 		u.methods[name] = true
 	}
@@ -88,16 +88,18 @@ func isBelow(name, folder string) bool { return strings.HasPrefix(name, folder+"
 type usage struct {
 	rules    UnusedRules
 	declared []declaration
-	names    map[string]bool // functions and types that are used, as folder.Name
+	names    map[string]bool // all but methods that are used, as folder.Name
+	keys     map[string]bool // names before the colons of literals, as folder.Name
 	methods  map[string]bool // names in selectors and interfaces
 }
 
-// declaration is an exported function, method or type.
+// declaration is an exported name.
 type declaration struct {
 	file   string
 	line   int
 	name   string // folder.Name, or folder.Type.Name for a method
 	method string // the last part of it, for a method
+	value  bool   // it is a constant or a variable
 }
 
 // fileUsage reads one file.
@@ -124,26 +126,57 @@ func (u *usage) add(file goFile) {
 		switch d := decl.(type) {
 		case *ast.FuncDecl:
 			if checked && d.Name.IsExported() && (d.Recv == nil || ast.IsExported(receiver(d))) {
-				f.declare(d.Name, funcName(d), d.Recv != nil)
+				kind := declaration{}
+				if d.Recv != nil {
+					kind.method = d.Name.Name
+				}
+				f.declare(kind, d.Name, funcName(d))
 			}
 			f.function(d)
 		case *ast.GenDecl:
 			for _, spec := range d.Specs {
-				if s, ok := spec.(*ast.TypeSpec); ok && checked && s.Name.IsExported() {
-					f.declare(s.Name, s.Name.Name, false)
-				}
-				f.uses(spec)
+				f.spec(spec, checked && !isListed(spec, d.Tok))
 			}
 		}
 	}
 }
 
-func (f *fileUsage) declare(id *ast.Ident, name string, isMethod bool) {
-	d := declaration{file: f.file.name, line: f.file.line(id.Pos()), name: f.folder + "." + name}
-	if isMethod {
-		d.method = id.Name
+// spec reads a type, or constants and variables. The names of these are no
+// uses.
+func (f *fileUsage) spec(spec ast.Spec, checked bool) {
+	switch s := spec.(type) {
+	case *ast.TypeSpec:
+		if checked && s.Name.IsExported() {
+			f.declare(declaration{}, s.Name, s.Name.Name)
+		}
+		f.uses(s)
+	case *ast.ValueSpec:
+		for _, id := range s.Names {
+			if checked && id.IsExported() {
+				f.declare(declaration{value: true}, id, id.Name)
+			}
+		}
+		if s.Type != nil {
+			f.uses(s.Type)
+		}
+		for _, value := range s.Values {
+			f.uses(value)
+		}
 	}
-	f.declared = append(f.declared, d)
+}
+
+// isListed reports whether a constant is one of a list of values: it has a type,
+// or the expression of the one before. Such a list is complete, even if the
+// program has no word for one of the values.
+func isListed(spec ast.Spec, kind token.Token) bool {
+	s, ok := spec.(*ast.ValueSpec)
+	return ok && kind == token.CONST && (s.Type != nil || len(s.Values) == 0)
+}
+
+// declare adds a declaration of its kind.
+func (f *fileUsage) declare(kind declaration, id *ast.Ident, name string) {
+	kind.file, kind.line, kind.name = f.file.name, f.file.line(id.Pos()), f.folder+"."+name
+	f.declared = append(f.declared, kind)
 }
 
 // function reads a function without its own name and without its receiver,
@@ -183,7 +216,10 @@ func (f *fileUsage) uses(node ast.Node) {
 			f.uses(n.Type)
 			return false
 		case *ast.KeyValueExpr:
-			if _, isName := n.Key.(*ast.Ident); !isName {
+			// A name is a field, or a constant that is the key of a map.
+			if key, isName := n.Key.(*ast.Ident); isName {
+				f.keys[f.folder+"."+key.Name] = true
+			} else {
 				f.uses(n.Key)
 			}
 			f.uses(n.Value)
@@ -213,7 +249,7 @@ func (u *usage) findings() (findings []finding.Finding) {
 	needed := map[string]bool{}
 	for _, d := range u.declared {
 		switch {
-		case d.method == "" && u.names[d.name], d.method != "" && u.methods[d.method]:
+		case d.method == "" && u.names[d.name], d.value && u.keys[d.name], d.method != "" && u.methods[d.method]:
 		case u.rules.Exceptions[d.name] != "":
 			needed[d.name] = true
 		default:
