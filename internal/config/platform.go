@@ -1,6 +1,9 @@
 package config
 
 import (
+	"net/netip"
+	"strings"
+
 	"slipway.dev/slipway/internal/secret"
 	"slipway.dev/slipway/internal/wire/permission"
 )
@@ -63,6 +66,18 @@ type TunnelServer struct {
 // replica that does not hold the runtime's tunnel.
 type PeerServer struct {
 	URL string `yaml:"url" description:"URL at which other replicas reach this one, such as http://10.0.0.7:8086. Replicas use TLS with keys that are derived from database.secretKeyFile, whatever the scheme is. When empty, this replica accepts no requests from other replicas; required with several replicas."`
+}
+
+// BaseURL returns the URL with brackets around an IPv6 address. The chart
+// inserts the address of the Pod and cannot know its family.
+func (p PeerServer) BaseURL() string {
+	scheme, rest, _ := strings.Cut(p.URL, "://")
+	if port := strings.LastIndex(rest, ":"); port > 0 {
+		if address, err := netip.ParseAddr(rest[:port]); err == nil && address.Is6() {
+			return scheme + "://[" + rest[:port] + "]" + rest[port:]
+		}
+	}
+	return p.URL
 }
 
 // RuntimesReached configures how the platform reaches runtimes without a

@@ -18,7 +18,7 @@ func (p *Platform) Validate() error {
 	c.platformServer(p)
 	c.database(&p.Database)
 	c.tunnel(&p.Tunnel)
-	c.webURL("peer.url", p.Peer.URL, "http", "https")
+	c.webURL("peer.url", p.Peer.BaseURL(), "http", "https")
 	c.firstStart(&p.FirstStart)
 	c.identity(p)
 	c.keys(&p.Keys)

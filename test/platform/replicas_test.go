@@ -69,9 +69,9 @@ func TestWatchAcrossReplicas(t *testing.T) {
 // finds it.
 func TestTwoReplicas(t *testing.T) {
 	at := postgresPlace(t)
-	one := startReplica(t, at)
+	one := startReplica(t, at, "")
 	key := one.firstKey(t)
-	two := startReplica(t, at)
+	two := startReplica(t, at, "::ffff:")
 	credential := join(t, one.with(t, key), "prod")
 	var reachable atomic.Pointer[[]string]
 	reachable.Store(&[]string{one.url})
@@ -100,7 +100,7 @@ func TestTwoReplicas(t *testing.T) {
 	reachable.Store(&[]string{one.url, two.url})
 	one.Kill()
 	answers(two, "the replica that is left")
-	three := startReplica(t, at)
+	three := startReplica(t, at, "")
 	answers(three, "a new replica")
 	if got := three.handedOver(t); got < 20 {
 		t.Errorf("%d requests were handed over", got)
@@ -110,14 +110,16 @@ func TestTwoReplicas(t *testing.T) {
 }
 
 // startReplica starts one of several replicas. It has an address of its own of this
-// machine, so that it is known before it listens.
-func startReplica(t *testing.T, at place) *process {
+// machine, so that it is known before it listens. The family is put before the
+// address that other replicas use: with ::ffff: it is one of IPv6, without brackets
+// as the chart writes it.
+func startReplica(t *testing.T, at place, family string) *process {
 	t.Helper()
 	random := make([]byte, 3)
 	_, _ = rand.Read(random) // it never fails
 	// The port is below those that clients get.
 	at.address = fmt.Sprintf("127.%d.%d.%d:20086", 1+random[0]%250, 1+random[1]%250, 1+random[2]%250)
-	return start(t, at, "--peer.url=http://"+at.address)
+	return start(t, at, "--peer.url=http://"+family+at.address)
 }
 
 // ask asks the platform for something of the runtime prod.

@@ -146,7 +146,7 @@ func announce(out io.Writer, email string, password secret.Text) error {
 // certificate and CA files, and fails if they are missing or invalid.
 func platformOptions(options *config.Platform, log *slog.Logger) (server.Options, error) {
 	given := server.Options{
-		TunnelDomain: options.Tunnel.Domain, PeerURL: options.Peer.URL,
+		TunnelDomain: options.Tunnel.Domain, PeerURL: options.Peer.BaseURL(),
 		Account: options.FirstStart.Account, Email: options.FirstStart.Email,
 		SignIn:       signInPolicy(options),
 		KeyLifetimes: identity.KeyLifetimes{Default: time.Duration(options.Keys.DefaultLifetime), Max: time.Duration(options.Keys.MaxLifetime)},
