@@ -1,10 +1,12 @@
 package installcmd_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"slipway.dev/slipway/internal/cli/clitest"
 	"slipway.dev/slipway/internal/kube"
@@ -48,11 +50,36 @@ spec:
 	if got := run(adopt + "--yes"); got.Code != 0 || marks() != "Helm runtime here" {
 		t.Errorf("%+v: %s", got, marks())
 	}
-	if got := run("release --release runtime --namespace here --only rollouts --yes"); got.Code != 0 || marks() != "  " {
-		t.Errorf("%+v: %s", got, marks())
+	// The Application of a runtime that was uninstalled leaves its mark.
+	mark := func(id string) {
+		t.Helper()
+		patch := fmt.Sprintf(`{"metadata":{"annotations":{"argocd.argoproj.io/tracking-id":"%s:apiextensions.k8s.io/CustomResourceDefinition:here/rollouts.argoproj.io"}}}`, id)
+		must.Get(cluster.Metadata.Resource(kube.DefinitionResource()).Patch(t.Context(), "rollouts.argoproj.io", types.MergePatchType, []byte(patch), metav1.PatchOptions{}))(t)
+	}
+	mark("prod")
+	if got := run(adopt + "--yes"); got.Code != 0 || !strings.Contains(got.Stdout, "it belongs to the release already") {
+		t.Errorf("what the runtime left: %+v", got)
 	}
 	if got := run("upgrade --only argocd -o json"); got.Code != 0 || !strings.Contains(got.Stdout, "applications.argoproj.io") {
 		t.Errorf("%+v", got)
+	}
+	if got := run(adopt + "--yes"); got.Code != 0 || !strings.Contains(got.Stdout, "it belongs to the release already") {
+		t.Errorf("what the runtime left, with Applications: %+v", got)
+	}
+	for _, foreign := range []string{"adopt --release other --namespace here", "adopt --release runtime --namespace there"} {
+		if got := run(foreign + " --only rollouts --yes"); got.Code == 0 || !strings.Contains(got.Stdout+got.Stderr, "it is managed by Argo CD (prod)") {
+			t.Errorf("%s: %+v", foreign, got)
+		}
+	}
+	cluster.Apply(t, "default", "apiVersion: argoproj.io/v1alpha1\nkind: Application\nmetadata: {name: prod}\nspec: {project: default, destination: {}}\n")
+	for id, want := range map[string]string{"prod": "it is managed by Argo CD (prod)", "default_prod": "it is managed by Argo CD (default_prod)", "kube-system_prod": "it belongs to the release already"} {
+		mark(id)
+		if got := run(adopt + "--yes"); !strings.Contains(got.Stdout+got.Stderr, want) {
+			t.Errorf("of the Application %s: %+v", id, got)
+		}
+	}
+	if got := run("release --release runtime --namespace here --only rollouts --yes"); got.Code != 0 || marks() != "  " {
+		t.Errorf("%+v: %s", got, marks())
 	}
 	if got := run("plan --only moon"); got.Code != 2 || !strings.Contains(got.Stderr, "rollouts") {
 		t.Errorf("%+v", got)

@@ -7,6 +7,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -20,6 +21,9 @@ const (
 	annotationRelease   = "meta.helm.sh/release-name"
 	annotationNamespace = "meta.helm.sh/release-namespace"
 )
+
+// applications is the resource of Argo CD's Applications.
+var applications = schema.GroupVersionResource{Group: "argoproj.io", Version: "v1alpha1", Resource: "applications"}
 
 // Place identifies a Helm release.
 type Place struct {
@@ -95,8 +99,8 @@ func ownerOf(found *metav1.PartialObjectMetadata) Owner {
 	if marks["olm.managed"] == "true" {
 		return Owner{Kind: OLM, Name: "olm.managed"}
 	}
-	if release := annotations[annotationRelease]; marks[labelManager] == managerHelm && release != "" {
-		return Owner{Kind: Helm, Release: &Place{Name: release, Namespace: annotations[annotationNamespace]}}
+	if release := releaseOf(found); release != nil {
+		return Owner{Kind: Helm, Release: release}
 	}
 	// Argo CD sets this label on everything when it tracks by label. Charts set
 	// it too, together with the label that names Helm as the manager.
@@ -104,6 +108,37 @@ func ownerOf(found *metav1.PartialObjectMetadata) Owner {
 		return Owner{Kind: ArgoApp, Name: name}
 	}
 	return Owner{Kind: Unowned}
+}
+
+// releaseOf returns the Helm release that the marks name; nil without one.
+func releaseOf(found *metav1.PartialObjectMetadata) *Place {
+	if found.Labels[labelManager] != managerHelm || found.Annotations[annotationRelease] == "" {
+		return nil
+	}
+	return &Place{Name: found.Annotations[annotationRelease], Namespace: found.Annotations[annotationNamespace]}
+}
+
+// withoutApplication returns the owner of a definition of the release that an
+// Application has delivered: the release itself, if the Application is gone.
+// A runtime that is an Application of itself leaves such definitions when it is
+// uninstalled. Those of other releases stay with the Application, which may be
+// in another cluster.
+func (o Owner) withoutApplication(ctx context.Context, cluster *kube.Cluster, found *metav1.PartialObjectMetadata, release Place) Owner {
+	marked := releaseOf(found)
+	if o.Kind != ArgoApp || marked == nil || *marked != release {
+		return o
+	}
+	// Outside of the control namespace the name has the namespace before it.
+	namespace, name, both := strings.Cut(o.Name, "_")
+	if !both {
+		namespace, name = metav1.NamespaceAll, o.Name
+	}
+	options := metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("metadata.name", name).String(), Limit: 1}
+	apps, err := cluster.Metadata.Resource(applications).Namespace(namespace).List(ctx, options)
+	if apierrors.IsNotFound(err) || err == nil && len(apps.Items) == 0 {
+		return Owner{Kind: Helm, Release: marked}
+	}
+	return o
 }
 
 // look sets Live if the Helm release exists: Helm stores each revision in a

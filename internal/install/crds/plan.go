@@ -96,7 +96,7 @@ func survey(ctx context.Context, options Options, decide func(*Entry) error) ([]
 	}
 	var entries []Entry
 	for _, each := range all {
-		entry, err := look(ctx, options.Cluster, each)
+		entry, err := look(ctx, options, each)
 		if err != nil {
 			return nil, err
 		}
@@ -118,7 +118,8 @@ func survey(ctx context.Context, options Options, decide func(*Entry) error) ([]
 
 // look reads one definition. The whole object is read only if the chart has it
 // too.
-func look(ctx context.Context, cluster *kube.Cluster, of definition) (Entry, error) {
+func look(ctx context.Context, options Options, of definition) (Entry, error) {
+	cluster := options.Cluster
 	entry := Entry{Name: of.name, Family: of.family, Brought: of.text != nil}
 	live, err := cluster.Metadata.Resource(kube.DefinitionResource()).Get(ctx, of.name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
@@ -127,7 +128,7 @@ func look(ctx context.Context, cluster *kube.Cluster, of definition) (Entry, err
 	if err != nil {
 		return entry, fmt.Errorf("look at the definition %s: %w", of.name, err)
 	}
-	owner := ownerOf(live)
+	owner := ownerOf(live).withoutApplication(ctx, cluster, live, options.Release)
 	owner.look(ctx, cluster)
 	_, adopted := live.Annotations[annotationRecord]
 	entry.Found, entry.Owner, entry.Adopted, entry.live = true, &owner, adopted, live
