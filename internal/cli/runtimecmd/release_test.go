@@ -34,6 +34,7 @@ func TestRuntimeLife(t *testing.T) {
 	t.Run("taken back", w.testTakenBack)
 	t.Run("install", w.testInstall)
 	t.Run("upgrade", w.testUpgrade)
+	t.Run("in Git", w.testUpgradeInGit)
 	t.Run("rollback", w.testRollback)
 	t.Run("uninstall", w.testUninstall)
 	t.Run("force", w.testForce)
@@ -118,6 +119,33 @@ func (w *releaseWorld) testUpgrade(t *testing.T) {
 	}
 	w.ends(t, "runtime upgrade prod --skip-preflight --yes", 0, "There is nothing to change.")
 	w.ends(t, "runtime upgrade prod --set global.runtime.name=other --yes", 2, "a runtime cannot be renamed")
+}
+
+// R110: a runtime that is an Application of itself is changed in Git, and the command
+// shows which files, and what to write: the version, the values, or both.
+func (w *releaseWorld) testUpgradeInGit(t *testing.T) {
+	w.cluster.Apply(t, "slipway", `apiVersion: argoproj.io/v1alpha1
+kind: Application
+metadata: {name: prod, labels: {slipway.dev/entity: runtime}}
+spec:
+  project: default
+  source: {repoURL: "https://git.example/config.git", path: resources/prod/chart}
+  destination: {server: "https://kubernetes.default.svc", namespace: slipway}
+`)
+	applications := w.cluster.Dynamic.Resource(clitest.Applications).Namespace("slipway")
+	t.Cleanup(func() { must.Do(t, applications.Delete(context.Background(), "prod", metav1.DeleteOptions{})) })
+	const version, values = "resources/prod/chart/Chart.yaml", "resources/prod/chart/values.yaml"
+	got := w.ends(t, "runtime upgrade prod --set edge.replicas=4 --set global.runtime.gitCredentials.password.value=canary --skip-preflight --yes", 1,
+		"#   "+values+"\n#     gitops-runtime:\n#       edge:\n#         replicas: 4\n", "keep global.runtime.gitCredentials.password.value in a Secret", "nothing was changed")
+	if strings.Contains(got.Stdout, version) || strings.Contains(got.Stdout, "canary") {
+		t.Errorf("an upgrade of values has the version, or a secret:\n%s", got.Stdout)
+	}
+	if got := w.ends(t, "runtime upgrade prod --chart "+w.chart(t, "9.9.9")+" --skip-preflight --yes", 1, "to 9.9.9 in\n#   "+version); strings.Contains(got.Stdout, values) {
+		t.Errorf("an upgrade without values has some:\n%s", got.Stdout)
+	}
+	w.ends(t, "runtime upgrade prod --chart "+w.chart(t, "9.9.9")+" --set edge.replicas=4 --skip-preflight --yes", 1, version, values, "replicas: 4")
+	w.ends(t, "runtime upgrade prod --skip-preflight --yes", 1, version)
+	w.ends(t, "runtime upgrade prod --reset-values --set global.runtime.name=prod --skip-preflight --yes", 1, "remove the other values from "+values)
 }
 
 // A newer chart whose runtime is not seen in the new version goes back, and an older

@@ -130,7 +130,7 @@ func (g *UpgradeOptions) refuseApplication(ctx context.Context, o *operation, na
 	case found.GetLabels()[sharedrepo.EntityLabel] != sharedrepo.EntityRuntime:
 		return nil
 	}
-	if err := printGitUpgrade(ctx, o, name, cmp.Or(g.Version, o.chart.Version(), current.Version)); err != nil {
+	if err := g.printGitUpgrade(ctx, o, name, current); err != nil {
 		return err
 	}
 	return errors.New("the runtime is an Application of itself, and Git would undo the change: nothing was changed; --force does it all the same")
@@ -162,24 +162,4 @@ func (g *UpgradeOptions) helmCommand(runtime *platformv1.Runtime) string {
 		}
 	}
 	return strings.Join(append(words, "--wait"), " ")
-}
-
-// printGitUpgrade prints which file has the version of a runtime that is an
-// Application of itself (R110).
-func printGitUpgrade(ctx context.Context, o *operation, runtime, version string) error {
-	repository := "-"
-	if o.platform != nil {
-		settings, err := o.platform.GitSettings(ctx)
-		if err != nil {
-			return err
-		}
-		repository = cmp.Or(settings.GetSharedRepository(), "-")
-	}
-	_, err := fmt.Fprintf(o.ui.Output(), `# %[1]s is an Application of itself. In the Shared Configuration Repository
-#   %[2]s
-# set version and dependencies[0].version to %[3]s in
-#   resources/%[1]s/chart/Chart.yaml
-# and push. slipway runtime get %[1]s shows when it is done.
-`, runtime, repository, version)
-	return err
 }
