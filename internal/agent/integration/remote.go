@@ -17,8 +17,8 @@ import (
 )
 
 // errNoCredentials is the error before the first step after the installation.
-func errNoCredentials() error {
-	return sharedrepo.NotReady("the runtime has no Git credentials: set them first, with slipway integration git set-runtime-token or in the console")
+func (s *Service) errNoCredentials() error {
+	return sharedrepo.NotReady("the runtime has no Git credentials: set them first, in the console or with slipway integration git set-runtime-token --runtime %s --token-file FILE", s.options.Runtime)
 }
 
 // RuntimeAccess is Access for repositories that need the runtime's own
@@ -29,7 +29,7 @@ func (s *Service) RuntimeAccess(ctx context.Context, repoURL string) (remote.Acc
 		return remote.Access{}, err
 	}
 	if c == nil {
-		return remote.Access{}, errNoCredentials()
+		return remote.Access{}, s.errNoCredentials()
 	}
 	return s.Access(ctx, "", repoURL)
 }
@@ -41,7 +41,7 @@ func (s *Service) Provider(ctx context.Context) (gitprovider.Provider, gitprovid
 		return nil, "", err
 	}
 	if c == nil {
-		return nil, "", errNoCredentials()
+		return nil, "", s.errNoCredentials()
 	}
 	provider, err := s.provider(ctx, providerChoice{kind: c.kind, apiURL: c.apiURL, clear: c.clearToken, authorities: []byte(c.authorities)})
 	return provider, c.kind, err

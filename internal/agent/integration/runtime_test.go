@@ -54,6 +54,9 @@ func TestRuntimeCredentials(t *testing.T) {
 	if found, _ := w.Client.CoreV1().Secrets(w.namespace).List(t.Context(), metav1.ListOptions{}); len(found.Items) != 0 {
 		t.Errorf("%d Secrets are there after a refusal", len(found.Items))
 	}
+	if _, err := w.service.RuntimeAccess(t.Context(), w.settings.GetSharedRepository()); err == nil || !strings.HasSuffix(err.Error(), "slipway integration git set-runtime-token --runtime demo --token-file FILE") {
+		t.Errorf("without credentials: %v", err)
+	}
 	_, err = w.user("ada").SetRuntimeCredentials(t.Context(), connect.NewRequest(&runtimev1.SetRuntimeCredentialsRequest{Token: runtimeToken}))
 	refused(t, err, connect.CodePermissionDenied)
 

@@ -304,7 +304,7 @@ func (s *Service) openToken(ctx context.Context, r *record, user string) (clearT
 	// The token is decrypted only for the request that needs it.
 	one, found := r.users[user]
 	if !found {
-		return clearToken{}, precondition("you have no Git token for the integration %s: register one with slipway integration git register %s", r.name, r.name)
+		return clearToken{}, precondition("you have no Git token for the integration %s: register one with slipway integration git register %s --runtime %s --token-file FILE", r.name, r.name, s.options.Runtime)
 	}
 	seal, err := s.sealer(ctx)
 	if err != nil {

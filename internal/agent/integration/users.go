@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -195,7 +195,7 @@ func (s *Service) RemoveIntegration(ctx context.Context, request *connect.Reques
 	// It would be created again from the settings of the account.
 	if stored.name == defaultName && s.settings().GetProvider() != "" {
 		return nil, connect.NewError(connect.CodeFailedPrecondition,
-			errors.New("the integration default follows from the Git settings of the account, and cannot be removed: slipway account git set --shared-repository URL changes them, and slipway integration git deregister removes your token"))
+			fmt.Errorf("the integration default follows from the Git settings of the account, and cannot be removed: change them with slipway account git set --shared-repository URL, or remove your token with slipway integration git deregister --runtime %s", s.options.Runtime))
 	}
 	if err := s.secrets().Delete(ctx, secretPrefix+stored.name, metav1.DeleteOptions{}); err != nil {
 		return nil, storeError("delete the Secret", secretPrefix+stored.name, err)

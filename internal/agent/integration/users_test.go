@@ -46,9 +46,8 @@ func TestRegister(t *testing.T) {
 		t.Errorf("the token of ada is another one: %v", err)
 	}
 	must.Get(w.user("ada").Deregister(t.Context(), connect.NewRequest(&runtimev1.DeregisterRequest{})))(t)
-	if _, _, err := w.service.UserToken(t.Context(), "", "ada"); err == nil {
-		t.Error("the token is still there")
-	}
+	_, _, err = w.service.UserToken(t.Context(), "", "ada")
+	refused(t, err, connect.CodeFailedPrecondition, "slipway integration git register default --runtime demo --token-file FILE")
 	if token, _, err = w.service.UserToken(t.Context(), "", "bob"); err != nil || token.Reveal() != bobToken {
 		t.Errorf("the token of bob is another one: %v", err)
 	}

@@ -197,7 +197,7 @@ func (h *Controller) Change(ctx context.Context, message string, change func(fil
 	}
 	commit, err := repository.Change(ctx, message, writer, change)
 	if refused, ok := errors.AsType[refusedUserError](err); ok {
-		return "", fmt.Errorf("%w. The push was made with your own Git token: let it write to this repository, register another with slipway integration git register --runtime %s, or remove it with slipway integration git deregister --runtime %s, and the runtime pushes with its own",
+		return "", fmt.Errorf("%w. The push was made with your own Git token: let it write to this repository, register another with slipway integration git register --runtime %s --token-file FILE, or remove it with slipway integration git deregister --runtime %s, and the runtime pushes with its own",
 			refused, h.options.Runtime, h.options.Runtime)
 	}
 	if err != nil {

@@ -34,7 +34,7 @@ func advice(err error) string {
 		if failure.Err != nil {
 			return ""
 		}
-		return "; slipway integration git set-runtime-token sets another token of the runtime"
+		return "; set another token of the runtime with slipway integration git set-runtime-token --token-file FILE"
 	case remote.Missing:
 		return "; create it there, or name another one with slipway account git reset and slipway account git set --shared-repository URL"
 	case remote.Unreachable:

@@ -88,6 +88,16 @@ func TestRuntimeThroughPlatform(t *testing.T) {
 	if got := w.Must(t, "integration git list"); !strings.Contains(clitest.TrimLines(got), "default github https://127.0.0.1:1") {
 		t.Errorf("R82: after add: %s", got)
 	}
+	for _, tt := range [][2]string{
+		{"--sharing admins", "default github https://127.0.0.1:1/api/v3 admins"},
+		{"--api-url=", "default github https://api.github.com admins"},
+		{"--sharing=", "default github https://api.github.com all-users"},
+		{"--provider gitlab", "default gitlab https://gitlab.com/api/v4 all-users"},
+	} {
+		if got := w.Must(t, "integration git edit default --runtime prod "+tt[0]); !strings.Contains(clitest.TrimLines(got), tt[1]) {
+			t.Errorf("after edit %s: %s", tt[0], got)
+		}
+	}
 	w.Must(t, "integration git remove default --yes")
 	if got := w.Run(t, "git-source create apps --repo-url https://git.example/apps.git"); got.Code != 1 {
 		t.Errorf("a Git Source without a Shared Configuration Repository: %+v", got)

@@ -1,7 +1,6 @@
 package gitcmd
 
 import (
-	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -127,13 +126,17 @@ func integrationAddCommand(choice *apiclient.Choice) *cobra.Command {
 	return command
 }
 
-// integrationEditCommand changes the fields whose flags are not empty. The API
-// replaces the whole integration, so the command lists the integrations first
+// integrationEditCommand changes the fields whose flags are given; an empty
+// value returns a field to its default. The API replaces the whole integration, so the command lists the integrations first
 // and keeps the other fields. Two concurrent edits are not detected: the last
 // one wins.
 func integrationEditCommand(choice *apiclient.Choice) *cobra.Command {
 	given := &runtimev1.Integration{}
-	command := &cobra.Command{Use: "edit [NAME]", Short: "Change the API or the sharing of an integration", Args: cobra.MaximumNArgs(1)}
+	command := &cobra.Command{
+		Use: "edit [NAME]", Short: "Change the API or the sharing of an integration", Args: cobra.MaximumNArgs(1),
+		Long: `Changes the fields whose flags are given. An empty value, such as --api-url "", returns a
+field to its default; another provider returns the API to its default, too.`,
+	}
 	integrationFlags(command, given)
 	output := printer.NewOutput(command, printer.FormJSON, printer.FormYAML)
 	command.RunE = apiclient.WithRuntime(choice, func(command *cobra.Command, client *apiclient.Client, runtime string, args []string) error {
@@ -146,10 +149,16 @@ func integrationEditCommand(choice *apiclient.Choice) *cobra.Command {
 			if one.GetName() != name {
 				continue
 			}
-			// A field cannot be reset to empty here: an empty flag keeps the
-			// current value.
-			wanted := &runtimev1.Integration{
-				Name: name, Provider: cmp.Or(given.Provider, one.GetProvider()), ApiUrl: cmp.Or(given.ApiUrl, one.GetApiUrl()), Sharing: cmp.Or(given.Sharing, one.GetSharing()),
+			wanted := &runtimev1.Integration{Name: name, Provider: one.GetProvider(), ApiUrl: one.GetApiUrl(), Sharing: one.GetSharing()}
+			if command.Flags().Changed("provider") {
+				wanted.ApiUrl = "" // the address of one provider is not for another
+			}
+			for flag, fields := range map[string][2]*string{
+				"provider": {&wanted.Provider, &given.Provider}, "api-url": {&wanted.ApiUrl, &given.ApiUrl}, "sharing": {&wanted.Sharing, &given.Sharing},
+			} {
+				if command.Flags().Changed(flag) {
+					*fields[0] = *fields[1]
+				}
 			}
 			response, err := apiclient.Call(command.Context(), client, api.EditIntegration, &runtimev1.EditIntegrationRequest{Integration: wanted})
 			if err != nil {
