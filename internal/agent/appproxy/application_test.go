@@ -2,6 +2,7 @@ package appproxy_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -93,6 +94,9 @@ func TestLifeOfAnApplication(t *testing.T) {
 	w.await(t, "shop", func(app *inspect.Application) error {
 		if history := app.Status.History; len(history) < 3 || history[len(history)-1].Revision != first {
 			return fmt.Errorf("the history is %+v", history)
+		}
+		if app.Operation != nil {
+			return errors.New("the request of the rollback is still there")
 		}
 		return nil
 	})

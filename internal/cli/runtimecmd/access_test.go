@@ -2,6 +2,7 @@ package runtimecmd_test
 
 import (
 	"crypto/tls"
+	"encoding/json"
 	"net"
 	"os"
 	"path/filepath"
@@ -11,8 +12,11 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
+	"slipway.dev/slipway/internal/cli/clitest"
 	"slipway.dev/slipway/internal/edge/pkitest"
 	"slipway.dev/slipway/internal/kube"
 	"slipway.dev/slipway/internal/must"
@@ -123,6 +127,18 @@ spec:
   template:
     metadata: {labels: {app: traefik}}
     spec: {containers: [{name: traefik, image: "docker.io/traefik:v3.5", args: [--providers.kubernetesingress]}]}
+---
+# Libraries log that this API does not respond, and not between the lines of commands.
+apiVersion: apiregistration.k8s.io/v1
+kind: APIService
+metadata: {name: v1beta1.metrics.k8s.io}
+spec:
+  group: metrics.k8s.io
+  version: v1beta1
+  groupPriorityMinimum: 100
+  versionPriority: 100
+  insecureSkipTLSVerify: true
+  service: {name: metrics-server, namespace: kube-system}
 `)
 	w.ends(t, "runtime install prod --mode ingress --host prod.example.com --ingress-class traefik --set global.platform.enabled=false"+quiet, 0)
 	got := w.ends(t, "preflight --stage after --only P18 --status-wait 1s", 1, "Ingress slipway/internal-router", "it has no ingressEndpoint")
@@ -139,6 +155,27 @@ func (w *releaseWorld) requireService(t *testing.T, want corev1.ServiceType) {
 	must.Do(t, err)
 	if service.Spec.Type != want || service.Annotations["argocd.argoproj.io/ignore-healthcheck"] != "true" {
 		t.Errorf("the Service is %s with %v, not %s", service.Spec.Type, service.Annotations, want)
+	}
+}
+
+// TestNodeSize: R12: a node of the size that clouds sell is enough, although the system
+// reserves a part of it; a smaller one is a warning.
+func TestNodeSize(t *testing.T) {
+	w := newClusterWorld(t)
+	nodes := w.cluster.Client.CoreV1().Nodes()
+	must.Get(nodes.Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "ordinary"}}, metav1.CreateOptions{}))(t)
+	size := func(cpu, memory string) corev1.ResourceList {
+		return corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse(memory), corev1.ResourcePods: resource.MustParse("110")}
+	}
+	for _, tt := range []struct{ cpu, memory, want string }{
+		{"2", "8Gi", "ok"}, {"1500m", "8Gi", "warning"}, {"2", "4Gi", "warning"},
+	} {
+		// A controller changes the node as well.
+		patch := must.Get(json.Marshal(map[string]any{"status": corev1.NodeStatus{Capacity: size(tt.cpu, tt.memory), Allocatable: size("1400m", "3Gi")}}))(t)
+		must.Get(nodes.Patch(t.Context(), "ordinary", types.MergePatchType, patch, metav1.PatchOptions{}, "status"))(t)
+		if got := w.ends(t, "preflight --only P3", 0); !strings.Contains(clitest.TrimLines(got.Stdout), "P3 node-size "+tt.want) {
+			t.Errorf("a node of %s and %s: %s", tt.cpu, tt.memory, got.Stdout)
+		}
 	}
 }
 
