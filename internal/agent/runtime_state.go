@@ -128,7 +128,7 @@ func (r *platformRuntime) addGitSources(ctx context.Context, message *platformv1
 	for _, one := range found {
 		message.GitSources = append(message.GitSources, &platformv1.GitSourceSummary{
 			Name: one.GetName(), RepoUrl: one.GetRepoUrl(), Path: one.GetPath(), Revision: one.GetRevision(),
-			Health: healthOf(one.GetHealth()), Sync: syncOf(one.GetSync()), Message: one.GetMessage(),
+			Health: healthOf(one.GetHealth()), Sync: syncOf(one.GetSync()), Message: one.GetMessage(), Project: one.GetProject(),
 		})
 	}
 	return err

@@ -36,6 +36,7 @@ func (w *world) deeds() map[string]func(t *testing.T, body []byte) (any, error) 
 		"/install":        w.install,
 		"/push":           w.push,
 		"/refresh":        w.refresh,
+		"/policy":         w.setPolicy,
 		"/platform/stop":  w.stopPlatform,
 		"/platform/start": w.restartPlatform,
 		"/load/start":     w.startLoad,
@@ -123,6 +124,16 @@ func (w *world) refresh(t *testing.T, body []byte) (any, error) {
 	const patch = `{"metadata":{"annotations":{"argocd.argoproj.io/refresh":"normal"}}}`
 	_, err = agentprocess.Applications(w.cluster.Cluster, asked.Namespace).Patch(t.Context(), asked.Folder, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
 	return map[string]string{"commit": commit}, err
+}
+
+// setPolicy replaces the rules of argocd-rbac-cm.
+func (w *world) setPolicy(t *testing.T, body []byte) (any, error) {
+	asked, err := read[struct{ Rules string }](body)
+	if err != nil {
+		return nil, err
+	}
+	w.cluster.Apply(t, "slipway", fmt.Sprintf("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: argocd-rbac-cm}\ndata: {policy.csv: %q}\n", asked.Rules))
+	return struct{}{}, nil
 }
 
 func (w *world) stopPlatform(t *testing.T, _ []byte) (any, error) {

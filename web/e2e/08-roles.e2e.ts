@@ -1,7 +1,7 @@
 import type { Page } from "@playwright/test";
 import { at, expect, signIn, test } from "./support/fixtures";
 import { look } from "./support/look";
-import { world } from "./support/world";
+import { policy, world } from "./support/world";
 
 test("a user sees what there is, and nothing to change what is not theirs", async ({ user: page }) => {
   await page.goto(at("/runtimes"));
@@ -9,7 +9,7 @@ test("a user sees what there is, and nothing to change what is not theirs", asyn
   await expect(page.getByRole("link", { name: "Add runtime" })).toHaveCount(0);
   await page.getByRole("link", { name: "prod", exact: true }).click();
   await page.getByRole("tab", { name: "Git Sources" }).click();
-  await expect(page.getByText("Admins change them here.")).toBeVisible();
+  await expect(page.getByText("Admins change them, and users with the rights")).toBeVisible();
   await expect(page.getByRole("button", { name: /Git Source/ })).toHaveCount(0);
   await look(page, "runtime-user");
   await page.getByRole("tab", { name: "Components" }).click();
@@ -18,6 +18,25 @@ test("a user sees what there is, and nothing to change what is not theirs", asyn
   await page.getByRole("tab", { name: "Clusters" }).click();
   await expect(page.getByText("Admins of the account add and remove clusters.")).toBeVisible();
   await expect(page.getByRole("button", { name: /cluster/i })).toHaveCount(0);
+});
+
+test("a user with rights on a project is offered its Git Sources", async ({ user: page }) => {
+  const rule = (verb: string) => `p, ${world.user.email}, applications, ${verb}, default/*, allow\n`;
+  await policy(rule("create") + rule("update"));
+  await expect(async () => {
+    await page.goto(at("/runtimes/prod?tab=git-sources"));
+    await expect(page.getByText("Admins change them, and users with the rights")).toBeVisible();
+    await expect(page.getByRole("button", { name: "Add a Git Source" })).toBeVisible();
+  }).toPass();
+  await page.getByRole("button", { name: "Actions for the Git Source apps" }).click();
+  await expect(page.getByRole("menuitem")).toHaveText(["Change"]);
+  await page.keyboard.press("Escape");
+  await page.getByRole("button", { name: "Add a Git Source" }).click();
+  const form = page.getByRole("dialog", { name: "Add a Git Source" });
+  await form.getByText("Files, project and destination").click();
+  await expect(form.getByLabel("Project")).toBeVisible();
+  await expect(form.getByText("Create the repository")).toHaveCount(0);
+  await policy("");
 });
 
 const actions = ["Refresh", "Sync", "Terminate", "More actions"];

@@ -27,6 +27,13 @@ func (s *Service) GitSourceRights(ctx context.Context) (func(verb permission.Ver
 	}, nil
 }
 
+// MayCreateGitSources reports whether a rule, or the role, could allow the user
+// of the request to create a Git Source in some project.
+func (s *Service) MayCreateGitSources(ctx context.Context) (bool, error) {
+	found, err := s.accessOf(ctx)
+	return err == nil && found.policy.May(found.request(permission.Create)), err
+}
+
 // CheckProject fails unless the AppProject of an Application allows its source
 // and its destination.
 func (s *Service) CheckProject(ctx context.Context, app *v1alpha1.Application) error {

@@ -57,12 +57,16 @@ func (a access) decide(app *inspect.Application, verb permission.Verb) rights.De
 	if verb != permission.Get && a.claims.Role != permission.RoleAdmin && a.ownApplication(app) {
 		return rights.Decision{Why: "the Application is a part of the runtime, which is for users with the role admin"}
 	}
-	request := rights.Request{
-		Subject: a.claims.Email, Groups: a.claims.Groups, Roles: []string{rights.PlatformRole(a.claims.Role)},
-		Object: rights.ApplicationObject(app.Spec.ProjectName(), app.Namespace, app.Name, a.control),
-	}
-	request.Resource, request.Action = verb.Policy()
+	request := a.request(verb)
+	request.Object = rights.ApplicationObject(app.Spec.ProjectName(), app.Namespace, app.Name, a.control)
 	return a.policy.Decide(request)
+}
+
+// request returns what the user requests with a verb, without the object.
+func (a access) request(verb permission.Verb) rights.Request {
+	request := rights.Request{Subject: a.claims.Email, Groups: a.claims.Groups, Roles: []string{rights.PlatformRole(a.claims.Role)}}
+	request.Resource, request.Action = verb.Policy()
+	return request
 }
 
 // ownApplication reports whether an Application is a part of the runtime: its

@@ -27,6 +27,10 @@ func (s *Service) ListGitSources(ctx context.Context, _ *connect.Request[runtime
 	if err != nil {
 		return nil, err
 	}
+	mayCreate, err := s.options.Rights.MayCreateGitSources(ctx)
+	if err != nil {
+		return nil, err
+	}
 	live, err := s.Live(ctx)
 	if err != nil {
 		return nil, toConnectError(err)
@@ -48,12 +52,19 @@ func (s *Service) ListGitSources(ctx context.Context, _ *connect.Request[runtime
 		}
 		all[one.GetName()] = one
 	}
-	response := &runtimev1.ListGitSourcesResponse{}
+	response := &runtimev1.ListGitSourcesResponse{MayCreate: mayCreate}
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		// Without the right to get it, a Git Source does not exist for the user.
-		if may(permission.Get, s.application(all[name])) == nil {
-			response.GitSources = append(response.GitSources, all[name])
+		one, app := all[name], s.application(all[name])
+		if may(permission.Get, app) != nil {
+			continue
 		}
+		for _, verb := range []permission.Verb{permission.Update, permission.Delete} {
+			if may(verb, app) == nil {
+				one.Rights = append(one.Rights, string(verb))
+			}
+		}
+		response.GitSources = append(response.GitSources, one)
 	}
 	return connect.NewResponse(response), nil
 }

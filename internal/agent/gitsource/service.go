@@ -45,6 +45,9 @@ type Rights interface {
 	// GitSourceRights returns a function that fails unless the user of the
 	// request has a verb on the Application of a Git Source.
 	GitSourceRights(ctx context.Context) (func(verb permission.Verb, app *argo.Application) error, error)
+	// MayCreateGitSources reports whether the user of the request could have the
+	// right to create a Git Source in some project.
+	MayCreateGitSources(ctx context.Context) (bool, error)
 	// CheckProject fails unless the project of an Application allows its source
 	// and its destination.
 	CheckProject(ctx context.Context, app *argo.Application) error

@@ -14,6 +14,7 @@ import (
 	"slipway.dev/slipway/internal/rights"
 	"slipway.dev/slipway/internal/wire/permission"
 	"slipway.dev/slipway/internal/wire/runtimev1"
+	"slipway.dev/slipway/internal/wire/runtimev1/runtimev1connect"
 )
 
 // policy gives the group shop-team everything in the project shop, and the group
@@ -172,14 +173,25 @@ spec:
 	refused(t, err, connect.CodePermissionDenied, "delete", "shop/apps")
 	_, err = reader.EditGitSource(t.Context(), connect.NewRequest(&runtimev1.EditGitSourceRequest{GitSource: source("apps")}))
 	refused(t, err, connect.CodePermissionDenied, "update", "shop/apps")
-	for role, want := range map[string][]string{permission.RoleRestricted: nil, permission.RoleViewer: {"apps", "bank", "more"}} {
-		list := must.Get(w.serve(t, role).ListGitSources(t.Context(), connect.NewRequest(&runtimev1.ListGitSourcesRequest{})))(t)
-		var names []string
+	// Lists have what the user may get, with the rights, and whether the user
+	// may create one in some project.
+	for _, tt := range []struct {
+		client runtimev1connect.GitSourceServiceClient
+		want   string
+	}{
+		{w.serve(t, permission.RoleRestricted), "false"},
+		{w.serve(t, permission.RoleViewer), "false apps[] bank[] more[]"},
+		{reader, "false apps[] more[]"},
+		{team, "true apps[update delete] more[update delete]"},
+		{w.client, "true apps[update delete] bank[update delete] more[update delete]"},
+	} {
+		list := must.Get(tt.client.ListGitSources(t.Context(), connect.NewRequest(&runtimev1.ListGitSourcesRequest{})))(t)
+		got := fmt.Sprint(list.Msg.GetMayCreate())
 		for _, one := range list.Msg.GetGitSources() {
-			names = append(names, one.GetName())
+			got += fmt.Sprint(" ", one.GetName(), one.GetRights())
 		}
-		if !slices.Equal(names, want) {
-			t.Errorf("a %s user sees %v", role, names)
+		if got != tt.want {
+			t.Errorf("a user sees %q, want %q", got, tt.want)
 		}
 	}
 	must.Get(team.EditGitSource(t.Context(), connect.NewRequest(&runtimev1.EditGitSourceRequest{GitSource: source("apps")})))(t)

@@ -35,15 +35,16 @@ func accountCanCommand(choice *apiclient.Choice) *cobra.Command {
 		Short: "Check whether an action is allowed, and why",
 		Long: `Checks whether you have a right on an Application, as the platform and the runtime
 decide it. VERB is get, sync, override (with sync: another revision), rollback, action,
-logs or delete. OBJECT is PROJECT/APPLICATION, or with the namespace of an Application
-outside of the control namespace PROJECT/NAMESPACE/APPLICATION.
+logs, delete, or for a Git Source create or update. OBJECT is PROJECT/APPLICATION, or with
+the namespace of an Application outside of the control namespace
+PROJECT/NAMESPACE/APPLICATION.
 
 With --policy it checks files for a user, without a server: Argo CD's policy.csv, or
 manifests with the ConfigMap argocd-rbac-cm, the AppProjects with their roles, and
 argocd-cm. Several files count together. VERB can be every action of Argo CD then, such
-as create, update, exec, action/GROUP/KIND/ACTION or delete/GROUP/KIND/NAMESPACE/NAME,
-and with --resource OBJECT is something else, named as in policy.csv. Lines of the policy
-that have no effect are listed on standard error.
+as exec, action/GROUP/KIND/ACTION or delete/GROUP/KIND/NAMESPACE/NAME, and with --resource
+OBJECT is something else, named as in policy.csv. Lines of the policy that have no effect
+are listed on standard error.
 
 The exit code is 0 for yes, 1 for no, and 2 when something went wrong.`,
 		Example: `  slipway account can sync shop/web
@@ -95,8 +96,8 @@ func checkAccess(command *cobra.Command, choice *apiclient.Choice, verb, object 
 	}
 	wanted := &platformv1.CheckAccessRequest{Verb: verb}
 	switch parts := strings.Split(object, "/"); {
-	case !slices.Contains(permission.Verbs(), permission.Verb(verb)):
-		return decision, fmt.Errorf("the verb %q is none of the platform: choose one of %v, or check files with --policy", verb, permission.Verbs())
+	case !slices.Contains(permission.CheckedVerbs(), permission.Verb(verb)):
+		return decision, fmt.Errorf("the verb %q is none of the platform: choose one of %v, or check files with --policy", verb, permission.CheckedVerbs())
 	case len(parts) == 2:
 		wanted.Project, wanted.Name = parts[0], parts[1]
 	case len(parts) == 3:

@@ -85,7 +85,7 @@ func TestCan(t *testing.T) {
 		{"list shop/web --subject alice --policy " + csv, 2, "", `the verb "list" is not known: choose one of get,`},
 		{"get web --resource pods --subject alice --policy " + csv, 2, "", `--resource "pods" is not known`},
 		{"get shop/web --subject alice", 2, "", "--subject is for a policy in files: name them with --policy"},
-		{"create shop/web", 2, "", `the verb "create" is none of the platform: choose one of [get sync`},
+		{"exec shop/web", 2, "", `the verb "exec" is none of the platform: choose one of [get sync`},
 		{"get web", 2, "", `"web" is no Application: write PROJECT/APPLICATION`},
 		{"get a/b/c/d", 2, "", `"a/b/c/d" is no Application`},
 		{"get shop/web", 2, "", "no platform is chosen"},
@@ -118,7 +118,7 @@ func TestCanOnPlatform(t *testing.T) {
 	w := clitest.NewPlatformWorld(t)
 	w.Login(t)
 	clitest.Beat(t, w.Registered(t, "prod"), &platformv1.HeartbeatRequest{AccessMode: platformv1.AccessMode_ACCESS_MODE_TUNNEL, Rights: &platformv1.RightsPolicy{Config: map[string]string{
-		"policy.csv": "p, grace@example.com, applications, sync, shop/*, allow\np, grace@example.com, applications, sync, shop/team/*, deny\n",
+		"policy.csv": "p, grace@example.com, applications, sync, shop/*, allow\np, grace@example.com, applications, sync, shop/team/*, deny\np, grace@example.com, applications, create, shop/*, allow\n",
 	}}})
 	check := func(w *clitest.PlatformWorld, line string, code int, want string) {
 		t.Helper()
@@ -135,6 +135,9 @@ func TestCanOnPlatform(t *testing.T) {
 	}
 	check(grace, "sync shop/web", 0, "yes: a rule allows it to grace@example.com\n  data[policy.csv] line 1: p, grace@example.com,")
 	check(grace, "sync shop/team/web", 1, "no: a rule denies it to grace@example.com, and a deny wins over every allow\n  data[policy.csv] line 2:")
+	check(grace, "create shop/apps", 0, "yes: a rule allows it to grace@example.com\n  data[policy.csv] line 3: p, grace@example.com,")
+	check(grace, "create bank/apps", 1, "no: no rule allows grace@example.com, slipway:viewer to create applications bank/apps\n")
+	check(grace, "update shop/apps", 1, "no: no rule allows grace@example.com, slipway:viewer to update applications shop/apps\n")
 	check(grace, "logs shop/web --runtime prod", 1, "no: no rule allows grace@example.com, slipway:viewer to get logs shop/web\n")
 	// The input is a policy as well.
 	if got := grace.RunWith(t, canPolicy, "account can sync shop/web --groups dev --policy -"); got.Code != 0 || !strings.Contains(got.Stdout, "input line 1:") {

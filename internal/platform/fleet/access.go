@@ -25,8 +25,8 @@ func (a applicationService) CheckAccess(ctx context.Context, request *connect.Re
 	}
 	given := request.Msg
 	verb := permission.Verb(given.GetVerb())
-	if !slices.Contains(permission.Verbs(), verb) {
-		return nil, invalid("the verb %q does not exist: it is one of %v", given.GetVerb(), permission.Verbs())
+	if !slices.Contains(permission.CheckedVerbs(), verb) {
+		return nil, invalid("the verb %q does not exist: it is one of %v", given.GetVerb(), permission.CheckedVerbs())
 	}
 	if given.GetProject() == "" || given.GetName() == "" {
 		return nil, invalid("name a project and an Application")
@@ -45,14 +45,18 @@ func (a applicationService) CheckAccess(ctx context.Context, request *connect.Re
 	return connect.NewResponse(&platformv1.CheckAccessResponse{Allowed: decision.Allowed, Rule: decision.Rule, Why: decision.Why}), nil
 }
 
-// decide decides about a verb. Every verb needs the right to get the Application
-// as well, and a key has no more than its scope. Only for a caller who may get
-// the Application it is read whether it is a part of the runtime.
+// decide decides about a verb. Every verb but create needs the right to get the
+// Application as well, and a key has no more than its scope. Only for a caller
+// who may get the Application it is read whether it is a part of the runtime;
+// create and update are for Git Sources, which are always.
 func (a applicationService) decide(ctx context.Context, runtime store.Runtime, verb permission.Verb, application *platformv1.Application) (rights.Decision, error) {
 	caller := callerOf(ctx)
 	policy := a.options.Policies.Of(runtime)
 	if !identity.Scoped(caller, verb.Rule()) {
 		return rights.Decision{Why: "the scopes of the API key do not include it"}, nil
+	}
+	if verb == permission.Create {
+		return policy.Decide(caller, verb, application), nil
 	}
 	decision := policy.Decide(caller, permission.Get, application)
 	if verb == permission.Get {
@@ -61,6 +65,9 @@ func (a applicationService) decide(ctx context.Context, runtime store.Runtime, v
 	if !decision.Allowed {
 		decision.Why = fmt.Sprintf("the right get on the Application is missing, without which there is no right %s: %s", verb, decision.Why)
 		return decision, nil
+	}
+	if verb == permission.Update {
+		return policy.Decide(caller, verb, application), nil
 	}
 	ref := store.ApplicationRef{Namespace: application.GetNamespace(), Name: application.GetName()}
 	reported, err := a.store.Application(ctx, runtime.AccountID, runtime.ID, ref)

@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"slices"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -8,6 +9,7 @@ import (
 	"slipway.dev/slipway/internal/platform/identity"
 	"slipway.dev/slipway/internal/platform/store"
 	"slipway.dev/slipway/internal/wire"
+	"slipway.dev/slipway/internal/wire/permission"
 	"slipway.dev/slipway/internal/wire/platformv1"
 )
 
@@ -33,12 +35,18 @@ func (f *Fleet) message(runtime store.Runtime) *platformv1.Runtime {
 }
 
 // messageFor is message for a caller. A restricted user sees which runtimes there
-// are, and not what they consist of.
+// are, and not what they consist of. Every user sees the Git Sources that
+// policies allow the user to get, as in the runtime's own list of them.
 func (f *Fleet) messageFor(caller identity.Caller, runtime store.Runtime) *platformv1.Runtime {
 	message := f.message(runtime)
 	if caller.User.Role == store.RoleRestricted {
-		message.Components, message.GitSources, message.Clusters, message.PendingSteps, message.HealthMessage = nil, nil, nil, nil, ""
+		message.Components, message.Clusters, message.PendingSteps, message.HealthMessage = nil, nil, nil, ""
 	}
+	policy := f.options.Policies.Of(runtime)
+	message.GitSources = slices.DeleteFunc(message.GetGitSources(), func(one *platformv1.GitSourceSummary) bool {
+		application := &platformv1.Application{Project: one.GetProject(), Namespace: runtime.Namespace, Name: one.GetName()}
+		return !policy.Decide(caller, permission.Get, application).Allowed
+	})
 	return message
 }
 

@@ -26,9 +26,12 @@ func inProject(number int64, project, name string) *platformv1.ReportEvent {
 // policyBeat is a heartbeat with a policy that gives a group a project.
 func policyBeat(group string) *platformv1.HeartbeatRequest {
 	message := beat()
-	message.GitSources = []*platformv1.GitSourceSummary{{Name: "apps", RepoUrl: "https://git.example/apps.git"}}
+	message.GitSources = []*platformv1.GitSourceSummary{
+		{Name: "apps", Project: "shop"}, {Name: "db", Project: "shop"}, {Name: "vaults", Project: "bank"},
+	}
 	message.Rights = &platformv1.RightsPolicy{Projects: []*platformv1.ProjectRights{{Project: "shop", Roles: []*platformv1.ProjectRole{
 		{Name: "team", Groups: []string{group}, Policies: []string{"p, proj:shop:team, applications, *, shop/*, allow"}},
+		{Name: "makers", Groups: []string{"makers"}, Policies: []string{"p, proj:shop:makers, applications, create, shop/*, allow"}},
 	}}}}
 	return message
 }
@@ -126,14 +129,25 @@ func TestWatchByRights(t *testing.T) {
 	})
 }
 
-// TestRuntimesOfRestrictedUsers: they see which runtimes there are, and not what
-// they consist of.
-func TestRuntimesOfRestrictedUsers(t *testing.T) {
+// TestRuntimesByRights: restricted users see which runtimes there are, and not
+// what they consist of. Every user sees the Git Sources that policies allow.
+func TestRuntimesByRights(t *testing.T) {
 	onBoth(t, func(t *testing.T, w *world) {
 		agent, _ := w.join(t, "prod", "east")
 		heartbeat(t, agent, policyBeat("team"))
-		for role, want := range map[store.Role]bool{store.RoleViewer: true, store.RoleRestricted: false} {
-			who := w.with(t, w.key(t, role, identity.ScopeAll))
+		for _, tt := range []struct {
+			role    store.Role
+			group   string
+			parts   bool
+			sources string
+		}{
+			{store.RoleViewer, "", true, "apps db vaults"},
+			{store.RoleViewer, "night", true, "apps vaults"},
+			{store.RoleRestricted, "", false, ""},
+			{store.RoleRestricted, "team", false, "apps db"},
+			{store.RoleRestricted, "oncall", false, "vaults"},
+		} {
+			who := w.with(t, w.key(t, tt.role, identity.ScopeAll, tt.group))
 			got := must.Get(who.runtimes.GetRuntime(t.Context(), connect.NewRequest(&platformv1.GetRuntimeRequest{Name: "prod"})))(t)
 			list := must.Get(who.runtimes.ListRuntimes(t.Context(), connect.NewRequest(&platformv1.ListRuntimesRequest{})))(t)
 			stream, err := who.runtimes.WatchRuntimes(within(t), connect.NewRequest(&platformv1.WatchRuntimesRequest{}))
@@ -141,8 +155,12 @@ func TestRuntimesOfRestrictedUsers(t *testing.T) {
 				t.Fatalf("no stream: %v, %v", err, stream.Err())
 			}
 			for _, one := range []*platformv1.Runtime{got.Msg.GetRuntime(), list.Msg.GetRuntimes()[0], stream.Msg().GetRuntime()} {
-				if one.GetName() != "prod" || (len(one.GetComponents()) > 0) != want || (len(one.GetGitSources()) > 0) != want {
-					t.Errorf("%s sees %v", role, one)
+				var sources []string
+				for _, source := range one.GetGitSources() {
+					sources = append(sources, source.GetName())
+				}
+				if got := strings.Join(sources, " "); one.GetName() != "prod" || (len(one.GetComponents()) > 0) != tt.parts || got != tt.sources {
+					t.Errorf("%s with %q sees %v", tt.role, tt.group, one)
 				}
 			}
 			_ = stream.Close()
@@ -177,6 +195,14 @@ func TestCheckAccess(t *testing.T) {
 			{store.RoleOperator, identity.ScopeRead, "", "logs", "shop//web", "yes: "},
 			{store.RoleRestricted, identity.ScopeAll, "team", "delete", "shop//web", "yes: "},
 			{store.RoleRestricted, identity.ScopeAll, "team", "logs", "shop//web", "no: no rule allows "},
+			{store.RoleRestricted, identity.ScopeAll, "team", "create", "shop//more", "yes: a rule allows it to "},
+			{store.RoleRestricted, identity.ScopeAll, "makers", "create", "shop//more", "yes: a rule allows it to "},
+			{store.RoleRestricted, identity.ScopeAll, "makers", "update", "shop//apps", "no: the right get on the Application is missing"},
+			{store.RoleRestricted, identity.ScopeAll, "team", "update", "shop//apps", "yes: a rule allows it to "},
+			{store.RoleRestricted, identity.ScopeAll, "team", "delete", "shop//apps", "no: the Application is a part of the runtime"},
+			{store.RoleRestricted, identity.ScopeAll, "team", "create", "bank//more", "no: no rule allows "},
+			{store.RoleOperator, identity.ScopeAll, "", "create", "shop//more", "no: no rule allows "},
+			{store.RoleAdmin, identity.ScopeRead, "", "update", "shop//apps", "no: the scopes of the API key do not include it"},
 			{store.RoleRestricted, identity.ScopeAll, "team", "sync", "bank//vault", "no: the right get on the Application is missing, without which there is no right sync: no rule allows "},
 			{store.RoleRestricted, identity.ScopeAll, "", "get", "shop//web", "no: no rule allows "},
 		} {

@@ -107,6 +107,10 @@ const (
 // Verbs returns what is done with an Application that exists, all but Update.
 func Verbs() []Verb { return []Verb{Get, Sync, Override, Rollback, Action, Logs, Delete} }
 
+// CheckedVerbs returns the verbs that users can check: those of Applications,
+// and those that only Git Sources have.
+func CheckedVerbs() []Verb { return append(Verbs(), Create, Update) }
+
 // Policy returns the resource and the action that policies have for a verb.
 func (v Verb) Policy() (resource, action string) {
 	switch v {

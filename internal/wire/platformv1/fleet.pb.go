@@ -389,6 +389,7 @@ type GitSourceSummary struct {
 	Health        HealthStatus           `protobuf:"varint,5,opt,name=health,proto3,enum=slipway.platform.v1.HealthStatus" json:"health,omitempty"`
 	Sync          SyncStatus             `protobuf:"varint,6,opt,name=sync,proto3,enum=slipway.platform.v1.SyncStatus" json:"sync,omitempty"`
 	Message       string                 `protobuf:"bytes,7,opt,name=message,proto3" json:"message,omitempty"`
+	Project       string                 `protobuf:"bytes,8,opt,name=project,proto3" json:"project,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -468,6 +469,13 @@ func (x *GitSourceSummary) GetSync() SyncStatus {
 func (x *GitSourceSummary) GetMessage() string {
 	if x != nil {
 		return x.Message
+	}
+	return ""
+}
+
+func (x *GitSourceSummary) GetProject() string {
+	if x != nil {
+		return x.Project
 	}
 	return ""
 }
@@ -4132,7 +4140,7 @@ const file_slipway_platform_v1_fleet_proto_rawDesc = "" +
 	"\aversion\x18\x02 \x01(\tR\aversion\x129\n" +
 	"\x06health\x18\x03 \x01(\x0e2!.slipway.platform.v1.HealthStatusR\x06health\x12%\n" +
 	"\x0ehealth_message\x18\x04 \x01(\tR\rhealthMessage\x123\n" +
-	"\x04sync\x18\x05 \x01(\x0e2\x1f.slipway.platform.v1.SyncStatusR\x04sync\"\xfb\x01\n" +
+	"\x04sync\x18\x05 \x01(\x0e2\x1f.slipway.platform.v1.SyncStatusR\x04sync\"\x95\x02\n" +
 	"\x10GitSourceSummary\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x19\n" +
 	"\brepo_url\x18\x02 \x01(\tR\arepoUrl\x12\x12\n" +
@@ -4140,7 +4148,8 @@ const file_slipway_platform_v1_fleet_proto_rawDesc = "" +
 	"\brevision\x18\x04 \x01(\tR\brevision\x129\n" +
 	"\x06health\x18\x05 \x01(\x0e2!.slipway.platform.v1.HealthStatusR\x06health\x123\n" +
 	"\x04sync\x18\x06 \x01(\x0e2\x1f.slipway.platform.v1.SyncStatusR\x04sync\x12\x18\n" +
-	"\amessage\x18\a \x01(\tR\amessage\"\x8f\x01\n" +
+	"\amessage\x18\a \x01(\tR\amessage\x12\x18\n" +
+	"\aproject\x18\b \x01(\tR\aproject\"\x8f\x01\n" +
 	"\x15ManagedClusterSummary\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06server\x18\x02 \x01(\tR\x06server\x12\x18\n" +

@@ -557,8 +557,10 @@ type GitSource struct {
 	Sync                 string `protobuf:"bytes,10,opt,name=sync,proto3" json:"sync,omitempty"`
 	Health               string `protobuf:"bytes,11,opt,name=health,proto3" json:"health,omitempty"`
 	Message              string `protobuf:"bytes,12,opt,name=message,proto3" json:"message,omitempty"`
-	unknownFields        protoimpl.UnknownFields
-	sizeCache            protoimpl.SizeCache
+	// What the caller may do with it, in lists: update, delete.
+	Rights        []string `protobuf:"bytes,13,rep,name=rights,proto3" json:"rights,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *GitSource) Reset() {
@@ -675,6 +677,13 @@ func (x *GitSource) GetMessage() string {
 	return ""
 }
 
+func (x *GitSource) GetRights() []string {
+	if x != nil {
+		return x.Rights
+	}
+	return nil
+}
+
 type ListGitSourcesRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -712,8 +721,10 @@ func (*ListGitSourcesRequest) Descriptor() ([]byte, []int) {
 }
 
 type ListGitSourcesResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	GitSources    []*GitSource           `protobuf:"bytes,1,rep,name=git_sources,json=gitSources,proto3" json:"git_sources,omitempty"`
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	GitSources []*GitSource           `protobuf:"bytes,1,rep,name=git_sources,json=gitSources,proto3" json:"git_sources,omitempty"`
+	// The caller may create Git Sources in some project.
+	MayCreate     bool `protobuf:"varint,2,opt,name=may_create,json=mayCreate,proto3" json:"may_create,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -753,6 +764,13 @@ func (x *ListGitSourcesResponse) GetGitSources() []*GitSource {
 		return x.GitSources
 	}
 	return nil
+}
+
+func (x *ListGitSourcesResponse) GetMayCreate() bool {
+	if x != nil {
+		return x.MayCreate
+	}
+	return false
 }
 
 type CreateGitSourceRequest struct {
@@ -2724,7 +2742,7 @@ const file_slipway_runtime_v1_runtime_proto_rawDesc = "" +
 	"\bseverity\x18\x01 \x01(\tR\bseverity\x12\x18\n" +
 	"\asubject\x18\x02 \x01(\tR\asubject\x12\x18\n" +
 	"\amessage\x18\x03 \x01(\tR\amessage\x12\x10\n" +
-	"\x03fix\x18\x04 \x01(\tR\x03fix\"\xe2\x02\n" +
+	"\x03fix\x18\x04 \x01(\tR\x03fix\"\xfa\x02\n" +
 	"\tGitSource\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x19\n" +
 	"\brepo_url\x18\x02 \x01(\tR\arepoUrl\x12\x12\n" +
@@ -2738,11 +2756,14 @@ const file_slipway_runtime_v1_runtime_proto_rawDesc = "" +
 	"\x04sync\x18\n" +
 	" \x01(\tR\x04sync\x12\x16\n" +
 	"\x06health\x18\v \x01(\tR\x06health\x12\x18\n" +
-	"\amessage\x18\f \x01(\tR\amessage\"\x17\n" +
-	"\x15ListGitSourcesRequest\"X\n" +
+	"\amessage\x18\f \x01(\tR\amessage\x12\x16\n" +
+	"\x06rights\x18\r \x03(\tR\x06rights\"\x17\n" +
+	"\x15ListGitSourcesRequest\"w\n" +
 	"\x16ListGitSourcesResponse\x12>\n" +
 	"\vgit_sources\x18\x01 \x03(\v2\x1d.slipway.runtime.v1.GitSourceR\n" +
-	"gitSources\"\xae\x01\n" +
+	"gitSources\x12\x1d\n" +
+	"\n" +
+	"may_create\x18\x02 \x01(\bR\tmayCreate\"\xae\x01\n" +
 	"\x16CreateGitSourceRequest\x12<\n" +
 	"\n" +
 	"git_source\x18\x01 \x01(\v2\x1d.slipway.runtime.v1.GitSourceR\tgitSource\x12+\n" +

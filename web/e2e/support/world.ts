@@ -44,6 +44,11 @@ export function install(command: string, key: string): Promise<{ name: string; n
   return ask("/install", { command, key });
 }
 
+/** policy replaces the rules about rights in argocd-rbac-cm, which the runtime watches. */
+export function policy(rules: string): Promise<void> {
+  return ask("/policy", { rules });
+}
+
 /** push commits another value to an application and sends the webhooks; it returns the commit. */
 export async function push(folder: string, value: string, message: string): Promise<string> {
   const { commit } = await ask<{ commit: string }>("/push", { folder, value, message });

@@ -4,6 +4,7 @@ import { create } from "@bufbuild/protobuf";
 import { useState } from "react";
 import { type GitSource, GitSourceSchema } from "../../api/gen/slipway/runtime/v1/runtime_pb";
 import { runtime } from "../../api/runtime";
+import { useSession } from "../../app/session";
 import { Checkbox, TextField } from "../../ui/field";
 import { FormDialog } from "../../ui/form-dialog";
 import { toast } from "../../ui/toast";
@@ -18,6 +19,7 @@ export interface GitSourceDialogProps {
 }
 
 export function GitSourceDialog({ name, before, onClose, onDone }: GitSourceDialogProps) {
+  const { isAdmin } = useSession();
   const [draft, setDraft] = useState<GitSource>(
     () => before ?? create(GitSourceSchema, { include: "*", revision: "main" }),
   );
@@ -31,6 +33,7 @@ export function GitSourceDialog({ name, before, onClose, onDone }: GitSourceDial
       name: draft.name.trim(),
       repoUrl: draft.repoUrl.trim(),
       path: draft.path.trim(),
+      project: draft.project.trim(),
       revision: draft.revision.trim(),
     });
     if (before) {
@@ -96,7 +99,7 @@ export function GitSourceDialog({ name, before, onClose, onDone }: GitSourceDial
         />
       </div>
       <details className="more">
-        <summary>Files and destination</summary>
+        <summary>Files, project and destination</summary>
         <div className="stack details-body">
           <TextField
             label="Include files"
@@ -105,6 +108,13 @@ export function GitSourceDialog({ name, before, onClose, onDone }: GitSourceDial
             description="A pattern, such as *.yaml or {a,b}/**."
           />
           <TextField label="Exclude files" value={draft.exclude} onChange={(exclude) => change({ exclude })} />
+          <TextField
+            label="Project"
+            value={draft.project}
+            onChange={(project) => change({ project })}
+            autoComplete="off"
+            description="AppProject that the Git Source belongs to. Leave empty for the project default."
+          />
           <TextField
             label="Namespace of its Applications"
             value={draft.destinationNamespace}
@@ -118,9 +128,11 @@ export function GitSourceDialog({ name, before, onClose, onDone }: GitSourceDial
           <Checkbox isSelected={webhook} onChange={setWebhook}>
             Register a webhook, so that pushes are deployed immediately
           </Checkbox>
-          <Checkbox isSelected={makeRepository} onChange={setMakeRepository}>
-            Create the repository if it does not exist
-          </Checkbox>
+          {isAdmin && (
+            <Checkbox isSelected={makeRepository} onChange={setMakeRepository}>
+              Create the repository if it does not exist
+            </Checkbox>
+          )}
         </>
       )}
     </FormDialog>

@@ -49,17 +49,20 @@ function useGitSources(runtime: Runtime) {
       health: healthWord(one.health),
     }),
   );
-  return { sources: asked.data?.gitSources ?? told, asked };
+  return { sources: asked.data?.gitSources ?? told, mayCreate: asked.data?.mayCreate ?? false, asked };
 }
 
 export function GitSourcesTab({ runtime }: { runtime: Runtime }) {
   const { isAdmin } = useSession();
   const queries = useQueryClient();
-  const { sources, asked } = useGitSources(runtime);
+  const { sources, mayCreate, asked } = useGitSources(runtime);
   const [editing, setEditing] = useState<GitSource | "new" | null>(null);
   const [deleting, setDeleting] = useState<GitSource | null>(null);
   const again = () => queries.invalidateQueries({ queryKey: ["git-sources", runtime.name] });
   const off = !runtime.online;
+  // Admins have all rights, also on runtimes that do not list them yet.
+  const may = (row: GitSource, verb: string) => isAdmin || row.rights.includes(verb);
+  const changeable = (row: GitSource) => may(row, "update") || may(row, "delete");
   const columns: Column<GitSource>[] = [
     {
       id: "name",
@@ -85,19 +88,24 @@ export function GitSourcesTab({ runtime }: { runtime: Runtime }) {
       ),
     },
   ];
-  if (isAdmin) {
+  if (sources.some(changeable)) {
     columns.push({
       id: "actions",
       header: "Actions",
-      cell: (row) => (
-        <Menu
-          label={`Actions for the Git Source ${row.name}`}
-          entries={[
-            { id: "edit", label: "Change", isDisabled: off, onAction: () => setEditing(row) },
-            { id: "delete", label: "Delete", danger: true, isDisabled: off, onAction: () => setDeleting(row) },
-          ]}
-        />
-      ),
+      cell: (row) =>
+        changeable(row) && (
+          <Menu
+            label={`Actions for the Git Source ${row.name}`}
+            entries={[
+              ...(may(row, "update")
+                ? [{ id: "edit", label: "Change", isDisabled: off, onAction: () => setEditing(row) }]
+                : []),
+              ...(may(row, "delete")
+                ? [{ id: "delete", label: "Delete", danger: true, isDisabled: off, onAction: () => setDeleting(row) }]
+                : []),
+            ]}
+          />
+        ),
     });
   }
   const first = asked.isPending && runtime.online && sources.length === 0;
@@ -106,7 +114,7 @@ export function GitSourcesTab({ runtime }: { runtime: Runtime }) {
       title="Git Sources"
       flush
       actions={
-        isAdmin && (
+        (isAdmin || mayCreate) && (
           <Button small variant="primary" onPress={() => setEditing("new")} isDisabled={off}>
             Add a Git Source
           </Button>
@@ -118,8 +126,8 @@ export function GitSourcesTab({ runtime }: { runtime: Runtime }) {
       )}
       {!isAdmin && (
         <Note>
-          Git Sources decide which Applications are deployed. Admins change them here. With the rights create, update
-          and delete on Applications of a project you can change those of the project: <code>slipway git-source</code>
+          Git Sources decide which Applications are deployed. Admins change them, and users with the rights create,
+          update and delete on Applications of a project change those of the project.
         </Note>
       )}
       {first ? (
