@@ -29,12 +29,12 @@ func (a *Applier) Predict(ctx context.Context, unvalidated func(*unstructured.Un
 	return func(desired, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 		object := sanitize(desired.Object)
 		if isCertainNoop(object, live) {
-			return live.DeepCopy(), nil
+			return live, nil
 		}
 		body, err := json.Marshal(object)
 		sent := request{object, body}
 		if err == nil && a.noops.has(sent, live) {
-			return live.DeepCopy(), nil
+			return live, nil
 		}
 		at, fault := a.refOf(ctx, desired)
 		if fault != nil {
@@ -88,7 +88,7 @@ func (a *Applier) dryRun(ctx context.Context, at *objectRef, sent request, live 
 	} else {
 		a.noops.add(sent, before)
 	}
-	return live.DeepCopy(), nil
+	return live, nil
 }
 
 // comparisons bounds how often a dry run is repeated because a controller

@@ -28,7 +28,8 @@ const (
 )
 
 // Predict gives what a live object would be after the desired one is applied:
-// the apply engine's dry run. What it returns may be changed.
+// the apply engine's dry run. What it returns may be changed, unless it is the live
+// object itself, which stands for no change.
 type Predict func(desired, live *unstructured.Unstructured) (*unstructured.Unstructured, error)
 
 // Compare compares one object. Either may be nil, but not both. Neither is
@@ -43,6 +44,9 @@ func Compare(desired, live *unstructured.Unstructured, ignore *Ignore, predict P
 	after, err := predict(desired, live)
 	if err != nil {
 		return OutOfSync, fmt.Errorf("%s cannot be compared: %w", tracking.KeyOf(desired), err)
+	}
+	if after == live {
+		return Synced, nil
 	}
 	before := live.DeepCopy()
 	ignore.Strip(before, after)

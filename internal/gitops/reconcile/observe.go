@@ -245,7 +245,7 @@ func (p *reconcileRun) compare(ctx context.Context, seen *observedState) error {
 	predictor := p.applier.Predict(ctx, objectOptions(&p.app.Spec, nil).Unvalidated)
 	predict := func(desired, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 		if version, ok := p.session.syncedVersions[tracking.KeyOf(desired)]; ok && version == live.GetResourceVersion() {
-			return live.DeepCopy(), nil
+			return live, nil
 		}
 		return predictor(desired, live)
 	}

@@ -46,40 +46,56 @@ type applicationUpdate struct {
 	finalizers []string
 }
 
-// patchFor returns the merge patch for an update, or nil if nothing changes. It
-// never touches the spec. Fields that clients write, too, are patched for the
-// version that was read only, so that no request is lost.
-func patchFor(app *v1alpha1.Application, want *applicationUpdate, now time.Time) (map[string]any, error) {
-	patch := map[string]any{}
-	guarded := false
+// wholePatch returns the merge patch for an update by one request, or nil if
+// nothing changes. It never touches the spec. Fields that clients write, too, are
+// patched for the version that was read only, so that no request is lost.
+func wholePatch(app *v1alpha1.Application, want *applicationUpdate, now time.Time) (map[string]any, error) {
+	patch := restPart(app, want)
+	status, stateChanged, err := statusPatch(app, want, now)
+	if err != nil || len(status) == 0 {
+		return patch, err
+	}
+	if patch == nil {
+		// One that was deleted and made again is another one.
+		metadata := map[string]any{"uid": string(app.UID)}
+		if stateChanged {
+			metadata["resourceVersion"] = app.ResourceVersion
+		}
+		patch = map[string]any{"metadata": metadata}
+	}
+	patch["status"] = status
+	return patch, nil
+}
+
+// statusPart is the patch of the status subresource; nil if nothing of it
+// changes. It is for the version that was read: of the metadata nothing else
+// counts.
+func statusPart(app *v1alpha1.Application, want *applicationUpdate, now time.Time) (map[string]any, error) {
+	status, _, err := statusPatch(app, want, now)
+	if err != nil || len(status) == 0 {
+		return nil, err
+	}
+	return map[string]any{"status": status, "metadata": map[string]any{"resourceVersion": app.ResourceVersion}}, nil
+}
+
+// restPart is the patch of everything but the status; nil if nothing changes.
+func restPart(app *v1alpha1.Application, want *applicationUpdate) map[string]any {
+	patch, metadata := map[string]any{}, map[string]any{}
 	if want.consumed != nil && reflect.DeepEqual(app.Operation, want.consumed) {
 		patch["operation"] = nil
-		guarded = true
 	}
-	metadata := map[string]any{}
 	if want.refresh != "" && app.Annotations[refreshAnnotation] == want.refresh {
 		metadata["annotations"] = map[string]any{refreshAnnotation: nil}
 	}
 	if kept := without(app.Finalizers, want.finalizers); len(kept) < len(app.Finalizers) {
 		metadata["finalizers"] = kept
 	}
-	status, stateChanged, err := statusPatch(app, want, now)
-	if err != nil {
-		return nil, err
-	}
-	if len(status) > 0 {
-		patch["status"] = status
-	}
 	if len(patch) == 0 && len(metadata) == 0 {
-		return nil, nil
+		return nil
 	}
-	if guarded || stateChanged || len(metadata) > 0 {
-		metadata["resourceVersion"] = app.ResourceVersion
-	}
-	// One that was deleted and made again is another one.
-	metadata["uid"] = string(app.UID)
+	metadata["resourceVersion"], metadata["uid"] = app.ResourceVersion, string(app.UID)
 	patch["metadata"] = metadata
-	return patch, nil
+	return patch
 }
 
 // statusPatch returns the part of the patch for the status, and whether it
@@ -93,6 +109,10 @@ func statusPatch(app *v1alpha1.Application, want *applicationUpdate, now time.Ti
 		status.OperationState = &requested
 	}
 	status.ReconciledAt = app.Status.ReconciledAt
+	// Most runs change nothing, and to encode two statuses is a large part of one.
+	if reflect.DeepEqual(app.Status, status) {
+		return nil, false, nil
+	}
 	before, err := app.Status.Unstructured()
 	if err != nil {
 		return nil, false, fmt.Errorf("encode the status: %w", err)
@@ -178,44 +198,24 @@ func (p *reconcileRun) writeParts(ctx context.Context, want *applicationUpdate) 
 	if err != nil {
 		return status, err
 	}
-	rest, err := p.send(ctx, want, restPart)
+	rest, err := p.send(ctx, want, func(app *v1alpha1.Application, want *applicationUpdate, _ time.Time) (map[string]any, error) {
+		return restPart(app, want), nil
+	})
 	return status || rest, err
 }
 
-// wholePatch is a patch for a definition without the status subresource.
-func wholePatch(_ *v1alpha1.Application, patch map[string]any) map[string]any { return patch }
-
-// statusPart is the part of a patch for the status subresource; nil if there is
-// none. It is for the version that was read: of the metadata nothing else counts.
-func statusPart(app *v1alpha1.Application, patch map[string]any) map[string]any {
-	if patch["status"] == nil {
-		return nil
-	}
-	return map[string]any{"status": patch["status"], "metadata": map[string]any{"resourceVersion": app.ResourceVersion}}
-}
-
-// restPart is a patch without the status; nil if there is nothing else.
-func restPart(_ *v1alpha1.Application, patch map[string]any) map[string]any {
-	delete(patch, "status")
-	metadata, _ := patch["metadata"].(map[string]any)
-	_, hasOperation := patch["operation"]
-	if !hasOperation && metadata["annotations"] == nil && metadata["finalizers"] == nil {
-		return nil
-	}
-	return patch
-}
+// patchFunc makes the patch of an update, or of a part of it, for the version of an
+// Application; nil if nothing changes.
+type patchFunc func(app *v1alpha1.Application, want *applicationUpdate, now time.Time) (map[string]any, error)
 
 // send sends a part of an update. After a conflict the Application is read again,
 // and the patch is made for the new version.
-func (p *reconcileRun) send(ctx context.Context, want *applicationUpdate, part func(*v1alpha1.Application, map[string]any) map[string]any, subresources ...string) (bool, error) {
+func (p *reconcileRun) send(ctx context.Context, want *applicationUpdate, patchFor patchFunc, subresources ...string) (bool, error) {
 	client := p.Cluster.Dynamic.Resource(v1alpha1.ApplicationResource()).Namespace(p.id.Namespace)
 	for try := 1; ; try++ {
 		patch, err := patchFor(p.app, want, p.now)
 		if err != nil || patch == nil {
 			return false, err
-		}
-		if patch = part(p.app, patch); patch == nil {
-			return false, nil
 		}
 		body, err := json.Marshal(patch)
 		if err != nil {

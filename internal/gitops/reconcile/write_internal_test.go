@@ -64,7 +64,7 @@ func TestPatch(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			app, want := sample(), &applicationUpdate{status: sample().Status}
 			test.change(app, want)
-			patch := must.Get(patchFor(app, want, noon()))(t)
+			patch := must.Get(wholePatch(app, want, noon()))(t)
 			text := must.Get(json.Marshal(patch))(t)
 			if string(text) != test.patch {
 				t.Errorf("the patch is\n%s, want\n%s", text, test.patch)
