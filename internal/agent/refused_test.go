@@ -38,9 +38,9 @@ stringData: {url: %q, %s}
 			return nil
 		})
 	}
-	secret(`githubAppID: "1", githubAppPrivateKey: x`)
+	secret(`useAzureWorkloadIdentity: "true"`)
 	w.application(t, "app", repository.URL())
-	shows("app", "the Secret "+w.control+"/door is refused: the field githubAppID is not supported: write username and password")
+	shows("app", "the Secret "+w.control+"/door is refused: the field useAzureWorkloadIdentity is not supported: write username and password")
 
 	w.apply(t, `apiVersion: v1
 kind: Secret

@@ -1,6 +1,7 @@
 package source
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -37,13 +38,13 @@ func (k cacheKey) folder() string {
 // access is what opens the address of a key now, at a host. It fails after the
 // Secrets changed so that another credential is chosen: what that one opens
 // belongs to another key.
-func (s *Sources) access(key cacheKey, host string) (remote.Access, error) {
+func (s *Sources) access(ctx context.Context, key cacheKey, host string) (remote.Access, error) {
 	found, _ := s.options.Credentials.For(key.address, key.credential.Project)
 	if found.Identity != key.credential {
 		return remote.Access{}, errorf(Unreachable, "", "its credentials have changed: it is read again with the new ones")
 	}
-	return remote.Access{
+	return s.withAppToken(ctx, remote.Access{
 		Credential: found, KnownHosts: s.options.Credentials.KnownHosts(),
 		Authorities: s.options.Credentials.CertificateAuthorities(host), Outbound: s.options.Outbound,
-	}, nil
+	})
 }

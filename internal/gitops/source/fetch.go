@@ -239,7 +239,7 @@ func deepTips(known *cachedRefs) []remote.ID {
 // the disk; it is never in memory as a whole.
 func (r *repository) exchangePack(ctx context.Context, d *disk, known *cachedRefs, want remote.Want) error {
 	return r.sources.exchange(ctx, "pack", r.name, func(ctx context.Context) (int64, error) {
-		client, err := r.client()
+		client, err := r.client(ctx)
 		if err != nil {
 			return 0, err
 		}

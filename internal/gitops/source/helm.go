@@ -114,7 +114,7 @@ func (c *charts) get(ctx context.Context, key chartKey, at *url.URL, header http
 		return 0, errorf(Invalid, "", "it is not an address of a Helm repository")
 	}
 	base := key.address.URL()
-	access, err := c.sources.access(key.cacheKey, request.URL.Host)
+	access, err := c.sources.access(ctx, key.cacheKey, request.URL.Host)
 	if err != nil {
 		return 0, err
 	}

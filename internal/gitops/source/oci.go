@@ -246,7 +246,7 @@ func (c *charts) pull(ctx context.Context, r *ociremote.Repository, owner, tag s
 // beyond one exchange: a credential that is withdrawn must stop working.
 func (c *charts) exchange(ctx context.Context, what string, source *chartSource, reference registry.Reference, do func(context.Context, *ociremote.Repository) (int64, error)) error {
 	return c.sources.exchange(ctx, what, source.name(), func(ctx context.Context) (int64, error) {
-		access, err := c.sources.access(source.key.cacheKey, reference.Host())
+		access, err := c.sources.access(ctx, source.key.cacheKey, reference.Host())
 		if err != nil {
 			return 0, err
 		}

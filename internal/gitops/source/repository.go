@@ -84,8 +84,8 @@ func newRepository(s *Sources, key cacheKey, at address.Address) *repository {
 }
 
 // client connects with the credential of the repository's key.
-func (r *repository) client() (*remote.Client, error) {
-	access, err := r.sources.access(r.key, r.address.HostPort())
+func (r *repository) client(ctx context.Context) (*remote.Client, error) {
+	access, err := r.sources.access(ctx, r.key, r.address.HostPort())
 	if err != nil {
 		return nil, err
 	}
@@ -288,7 +288,7 @@ func (r *repository) request(maxAge time.Duration, project string) (*refsRequest
 // response never replaces a newer one.
 func (r *repository) requestRefs(ctx context.Context, q *refsRequest) {
 	err := r.sources.exchange(ctx, "refs", r.name, func(ctx context.Context) (int64, error) {
-		client, err := r.client()
+		client, err := r.client(ctx)
 		if err != nil {
 			return 0, err
 		}

@@ -134,6 +134,8 @@ type Sources struct {
 	slots   *fair.Slots // one for each exchange with a server
 	lock    *os.File
 
+	appTokens appTokens
+
 	ctx    context.Context
 	cancel context.CancelFunc
 
@@ -165,7 +167,7 @@ func New(options Options) (*Sources, error) {
 		options: options, lock: lock, trees: newTreeCache(treeCacheBytes),
 		refs:         cache.NewLRU[*repository, *cachedRefs](cache.Limits{Bytes: maxRefsBytes, ValueBytes: maxRefsBytes / 2}),
 		slots:        fair.NewSlots(options.Limits.Parallel+1, options.Limits.Parallel),
-		repositories: map[cacheKey]*repository{},
+		repositories: map[cacheKey]*repository{}, appTokens: appTokens{tokens: map[appKey]appToken{}},
 	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.quota = &quota{

@@ -57,6 +57,7 @@ type Credential struct {
 	Password      secret.Text
 	BearerToken   secret.Text
 	SSHPrivateKey secret.Text
+	App           GitHubApp
 
 	// ClientCertificate and ClientKey authenticate the client with mutual TLS.
 	ClientCertificate string
@@ -90,7 +91,7 @@ type Identity struct {
 // HasIdentity reports whether there is anything to log in with.
 func (c *Credential) HasIdentity() bool {
 	return c.Username != "" || !c.Password.IsZero() || !c.BearerToken.IsZero() ||
-		!c.SSHPrivateKey.IsZero() || c.ClientCertificate != ""
+		!c.SSHPrivateKey.IsZero() || !c.App.IsZero() || c.ClientCertificate != ""
 }
 
 // Basic is the name and password for basic authentication. A password alone is
@@ -112,7 +113,11 @@ func Parse(s *corev1.Secret) (Credential, error) {
 		Scope: Scope(s.Labels[TypeLabel]), Kind: Kind(strings.ToLower(r.text("type"))),
 		URL: r.text("url"), Name: r.text("name"), Project: r.text("project"),
 		Username: r.text("username"), Password: r.hidden("password"), BearerToken: r.hidden("bearerToken"),
-		SSHPrivateKey:     r.key("sshPrivateKey"),
+		SSHPrivateKey: r.key("sshPrivateKey"),
+		App: GitHubApp{
+			ID: r.text("githubAppID"), Installation: r.text("githubAppInstallationID"),
+			Key: r.key("githubAppPrivateKey"), API: r.text("githubAppEnterpriseBaseUrl"),
+		},
 		ClientCertificate: r.text("tlsClientCertData"), ClientKey: r.key("tlsClientCertKey"),
 		Insecure: r.flag("insecure"), InsecureIgnoreHostKey: r.flag("insecureIgnoreHostKey"),
 		EnableOCI: r.flag("enableOCI"), ForceHTTPBasicAuth: r.flag("forceHttpBasicAuth"),
@@ -151,6 +156,9 @@ func (c *Credential) check(s *corev1.Secret) error {
 	if _, err := address.ParseForeign(c.URL); err != nil {
 		return fmt.Errorf("the field url: %w", err)
 	}
+	if err := c.App.check(); err != nil {
+		return err
+	}
 	if (c.ClientCertificate == "") != c.ClientKey.IsZero() {
 		return errors.New("of the fields tlsClientCertData and tlsClientCertKey there is only one: write both or none")
 	}
@@ -160,10 +168,7 @@ func (c *Credential) check(s *corev1.Secret) error {
 // unsupported is the fields of Argo CD that log in by a cloud, and what to do.
 func unsupported() map[string]string {
 	const token = "write username and password, with a token as the password"
-	return map[string]string{
-		"githubAppID": token, "githubAppInstallationID": token, "githubAppPrivateKey": token,
-		"gcpServiceAccountKey": token, "useAzureWorkloadIdentity": token,
-	}
+	return map[string]string{"gcpServiceAccountKey": token, "useAzureWorkloadIdentity": token}
 }
 
 // fields reads a Secret and keeps the first problem.

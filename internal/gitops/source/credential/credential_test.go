@@ -65,7 +65,12 @@ func TestParseRefuses(t *testing.T) {
 		{"type", "repository", map[string]string{"url": "https://example.com/x", "type": "svn"}, "type"},
 		{"flag", "repository", map[string]string{"url": "https://example.com/x", "insecure": "maybe"}, "insecure"},
 		{"half a pair", "repository", map[string]string{"url": "https://example.com/x", "tlsClientCertData": "x"}, "tlsClientCertKey"},
-		{"GitHub App", "repo-creds", map[string]string{"url": "https://github.com/x", "githubAppID": "1", "githubAppPrivateKey": "hidden"}, "token"},
+		{"workload identity", "repo-creds", map[string]string{"url": "https://dev.azure.com/x", "useAzureWorkloadIdentity": "true"}, "token"},
+		{"GitHub App without an installation", "repo-creds", map[string]string{"url": "https://github.com/x", "githubAppID": "1", "githubAppPrivateKey": "hidden"}, "githubAppInstallationID"},
+		{"GitHub App with a path", "repo-creds", map[string]string{"url": "https://github.com/x", "githubAppID": "1", "githubAppInstallationID": "2/..", "githubAppPrivateKey": "hidden"}, "githubAppInstallationID"},
+		{"GitHub App without a key", "repo-creds", map[string]string{"url": "https://github.com/x", "githubAppID": "1", "githubAppInstallationID": "2"}, "githubAppPrivateKey"},
+		{"GitHub App over http", "repo-creds", map[string]string{"url": "https://github.com/x", "githubAppID": "1", "githubAppInstallationID": "2", "githubAppPrivateKey": "hidden",
+			"githubAppEnterpriseBaseUrl": "http://ghe.example.com"}, "https"},
 	} {
 		_, err := credential.Parse(newSecret(tt.scope, tt.data))
 		if err == nil || !strings.Contains(err.Error(), tt.want) || strings.Contains(err.Error(), "hidden") {

@@ -67,8 +67,7 @@ func TestRefusalIsStable(t *testing.T) {
 	s := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{credential.TypeLabel: "repository"}},
 		Data: map[string][]byte{
-			"url": []byte("https://git.example.com/a"), "githubAppID": []byte("1"), "githubAppInstallationID": []byte("2"),
-			"githubAppPrivateKey": []byte("3"), "gcpServiceAccountKey": []byte("4"),
+			"url": []byte("https://git.example.com/a"), "useAzureWorkloadIdentity": []byte("true"), "gcpServiceAccountKey": []byte("4"),
 		},
 	}
 	_, first := credential.Parse(s)

@@ -161,6 +161,7 @@ func (b *Store) longest(wanted address.Address, project string) (entry, bool) {
 // with takes what is missing from the credential of a prefix.
 func (c Credential) with(prefix Credential) Credential {
 	c.Username, c.Password, c.BearerToken = prefix.Username, prefix.Password, prefix.BearerToken
+	c.App = prefix.App
 	c.SSHPrivateKey, c.ClientCertificate, c.ClientKey = prefix.SSHPrivateKey, prefix.ClientCertificate, prefix.ClientKey
 	c.ForceHTTPBasicAuth = c.ForceHTTPBasicAuth || prefix.ForceHTTPBasicAuth
 	c.EnableOCI = c.EnableOCI || prefix.EnableOCI
