@@ -65,6 +65,8 @@ func sourceAttempts() []attempt {
 			reason: notListed, proof: unrequested("corp/remote-base")},
 		{name: "helm-charts", git: "-- kustomization.yaml --\nhelmCharts: [{name: shop, version: 1.0.0, repo: \"http://localhost/charts/corp/NAME\"}]\n",
 			reason: notListed, proof: unrequested("charts/corp/helm-charts")},
+		{name: "remote-file", git: "-- kustomization.yaml --\nresources: [\"http://localhost/corp/NAME.yaml\"]\n",
+			reason: notListed, proof: unrequested("corp/remote-file")},
 	}
 }
 

@@ -91,7 +91,7 @@ func TestRender(t *testing.T) {
 func TestRenderRefusals(t *testing.T) {
 	clitest.Clean(t)
 	files := renderFiles()
-	files["remote/kustomization.yaml"] = "resources: [\"https://files.example/base.yaml\"]\n"
+	files["remote/kustomization.yaml"] = "resources: [\"https://files.example/base.yaml?token=x\"]\n"
 	files["broken/bad.yaml"] = "apiVersion: v1\nkind: ConfigMap\nmetadata: [\n"
 	files["apps/plugin.yaml"] = strings.Replace(files["apps/shop.yaml"], "helm: {valueFiles: [blue.yaml], parameters: [{name: colour, value: cyan}]}", "plugin: {name: x}", 1)
 	files["apps/two.yaml"] = "---\n# two of them\n---\n" + files["apps/shop.yaml"] + "---\n" + files["apps/shop.yaml"]

@@ -20,6 +20,7 @@ type Admitted struct {
 	project string
 	rules   sources
 	disk    int64
+	file    bool
 }
 
 // Source is the source as the Application names it.
@@ -34,6 +35,9 @@ func (a Admitted) Project() string { return a.project }
 // DiskBytes is the disk space of all sources of the project; 0 for that of most
 // projects.
 func (a Admitted) DiskBytes() int64 { return a.disk }
+
+// IsFile reports whether it is one file at its address, and no repository.
+func (a Admitted) IsFile() bool { return a.file }
 
 // Revision is the repository or chart at its revision, without the path that
 // only a render needs.
@@ -89,6 +93,19 @@ func (p *Project) Admit(source v1alpha1.ApplicationSource) (Admitted, error) {
 		return Admitted{}, refusal.New("repoURL", refusal.NotAllowed, "project %s does not allow the repository %s: %v", p.name, parsed, err)
 	}
 	return Admitted{source: source, address: parsed, project: p.name, rules: p.sources, disk: p.disk}, nil
+}
+
+// AdmitFile is Admit for one file at an address. Rules are for repositories, so
+// that each folder above the file counts as one.
+func (p *Project) AdmitFile(at string) (Admitted, error) {
+	parsed, err := address.Parse(at)
+	if err != nil {
+		return Admitted{}, refusal.New("repoURL", refusal.NotAllowed, "%v", err)
+	}
+	if err := p.sources.checkBelow(parsed); err != nil {
+		return Admitted{}, refusal.New("repoURL", refusal.NotAllowed, "project %s does not allow the file %s: %v", p.name, parsed, err)
+	}
+	return Admitted{source: v1alpha1.ApplicationSource{RepoURL: at}, address: parsed, project: p.name, rules: p.sources, disk: p.disk, file: true}, nil
 }
 
 // Unlimited admits every source, with the credentials of a project; an empty

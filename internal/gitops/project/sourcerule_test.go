@@ -201,3 +201,26 @@ func TestCheckArchive(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A file is allowed by a rule for its address or for a folder above it, and
+// forbidden likewise.
+func TestAdmitFile(t *testing.T) {
+	for _, test := range []struct {
+		rules  []string
+		file   string
+		allows bool
+	}{
+		{[]string{"*"}, "https://files.example/a/install.yaml", true},
+		{[]string{"https://git.example/team/app"}, "https://git.example/team/app/raw/main/install.yaml", true},
+		{[]string{"https://git.example/team/app"}, "https://git.example/team/other/raw/main/install.yaml", false},
+		{[]string{"https://git.example/team/*"}, "https://files.example/team/install.yaml", false},
+		{[]string{"*", "!https://git.example/bank"}, "https://git.example/bank/raw/install.yaml", false},
+		{[]string{"*"}, "https://ada:x@files.example/install.yaml", false},
+		{[]string{"*"}, "https://files.example/install.yaml?token=x", false},
+	} {
+		limits := compile(t, "sourceRepos: ['"+strings.Join(test.rules, "', '")+"']")
+		if admitted, err := limits.AdmitFile(test.file); (err == nil) != test.allows || err == nil && !admitted.Revision().IsFile() {
+			t.Errorf("%q with %q: %v", test.file, test.rules, err)
+		}
+	}
+}

@@ -4,9 +4,9 @@ import (
 	"context"
 	"slices"
 
-	"slipway.dev/slipway/api/argo/v1alpha1"
 	"slipway.dev/slipway/internal/gitops/project"
 	"slipway.dev/slipway/internal/gitops/render"
+	"slipway.dev/slipway/internal/gitops/source"
 	"slipway.dev/slipway/internal/gitops/tree"
 )
 
@@ -14,9 +14,9 @@ import (
 // it as it admits a source, and opens it with its credentials. For the sources of
 // the spec it is polled with them, so that a moved range or branch is noticed.
 func (p *reconcileRun) resolveDependency(ctx context.Context, sources []project.Admitted, wanted render.Dependency, polled bool) (tree.Store, error) {
-	admitted, err := p.admit([]v1alpha1.ApplicationSource{wanted.Source()})
+	admitted, err := source.AdmitDependency(p.project, wanted)
 	if err != nil {
-		return nil, err
+		return nil, asInvalidSpec(err)
 	}
 	if known := p.session.dependencies; polled && !slices.Contains(known, wanted) {
 		// The oldest is the one that is most likely needed no more.
@@ -24,7 +24,7 @@ func (p *reconcileRun) resolveDependency(ctx context.Context, sources []project.
 		p.session.dependencies = append(slices.Clip(known), wanted)
 		p.usePolled(sources)
 	}
-	found, err := p.resolveSource(ctx, admitted[0], polled)
+	found, err := p.resolveSource(ctx, admitted, polled)
 	if err != nil {
 		return nil, err
 	}
@@ -37,7 +37,7 @@ func (p *reconcileRun) resolveDependency(ctx context.Context, sources []project.
 func (p *reconcileRun) usePolled(sources []project.Admitted) {
 	all := slices.Clip(sources)
 	for _, wanted := range p.session.dependencies {
-		if admitted, err := p.project.Admit(wanted.Source()); err == nil {
+		if admitted, err := source.AdmitDependency(p.project, wanted); err == nil {
 			all = append(all, admitted)
 		}
 	}

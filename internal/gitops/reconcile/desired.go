@@ -87,15 +87,21 @@ func (p *reconcileRun) admit(sources []v1alpha1.ApplicationSource) ([]project.Ad
 	admitted := make([]project.Admitted, 0, len(sources))
 	for _, one := range sources {
 		allowed, err := p.project.Admit(one)
-		if refused, ok := errors.AsType[*refusal.Refusal](err); ok {
-			return nil, &invalidSpec{[]refusal.Refusal{*refused}}
-		}
 		if err != nil {
-			return nil, err
+			return nil, asInvalidSpec(err)
 		}
 		admitted = append(admitted, allowed)
 	}
 	return admitted, nil
+}
+
+// asInvalidSpec makes an *invalidSpec of the refusal of a project. Other errors
+// stay as they are.
+func asInvalidSpec(err error) error {
+	if refused, ok := errors.AsType[*refusal.Refusal](err); ok {
+		return &invalidSpec{[]refusal.Refusal{*refused}}
+	}
+	return err
 }
 
 // resolve makes a render request of sources. The sources of the spec are

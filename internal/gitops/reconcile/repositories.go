@@ -24,12 +24,13 @@ type repositoryKey struct {
 type sourceRef struct {
 	repository      repositoryKey
 	chart, revision string
+	file            bool
 }
 
 // refOf is the ref that a source names.
 func refOf(of project.Admitted) sourceRef {
 	named := of.Source()
-	return sourceRef{repository: repositoryKey{of.Address(), of.Project()}, chart: named.Chart, revision: named.TargetRevision}
+	return sourceRef{repository: repositoryKey{of.Address(), of.Project()}, chart: named.Chart, revision: named.TargetRevision, file: of.IsFile()}
 }
 
 // repositories is the index of which Application uses which repository, with

@@ -19,7 +19,8 @@ const MaxDependencies = 64
 const maxDependencyBytes = 128 << 20
 
 // Dependency names files of elsewhere that a source needs: a chart of a Helm
-// repository or a registry, or a Git repository at a revision.
+// repository or a registry, a Git repository at a revision, or one file at an
+// address.
 type Dependency = job.Dependency
 
 // DependencyFiles is a dependency with its files.

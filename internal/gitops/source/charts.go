@@ -33,6 +33,8 @@ type charts struct {
 	serial       int
 	// versions are those of charts in Helm repositories.
 	versions *cache.LRU[versionsKey, []helmindex.Entry]
+	// files are single files, and no charts.
+	files *cache.LRU[cacheKey, *cachedFile]
 }
 
 // How much of repositories and registries is kept in memory. A tenant may name
@@ -93,6 +95,7 @@ func newCharts(s *Sources) (*charts, error) {
 		sources: s, cache: archives,
 		repositories: cache.NewLRU[chartKey, *chartRepository](cache.Limits{Bytes: maxRepositoryBytes, Entries: maxRepositories}),
 		versions:     cache.NewLRU[versionsKey, []helmindex.Entry](cache.Limits{Bytes: maxVersionsBytes}),
+		files:        cache.NewLRU[cacheKey, *cachedFile](cache.Limits{Bytes: maxFilesBytes}),
 	}, nil
 }
 

@@ -9,12 +9,20 @@ import (
 	"slipway.dev/slipway/internal/gitops/tree"
 )
 
+// AdmitDependency checks a dependency against a project, as it checks a source.
+func AdmitDependency(limits *project.Project, wanted job.Dependency) (project.Admitted, error) {
+	if wanted.File {
+		return limits.AdmitFile(wanted.RepoURL)
+	}
+	return limits.Admit(wanted.Source())
+}
+
 // Dependencies returns the function that fetches what sources of a project need
 // of elsewhere, within the rules and with the credentials of the project. maxAge
 // is that of Resolve.
 func (s *Sources) Dependencies(limits *project.Project, maxAge time.Duration) func(context.Context, job.Dependency) (tree.Store, error) {
 	return func(ctx context.Context, wanted job.Dependency) (tree.Store, error) {
-		admitted, err := limits.Admit(wanted.Source())
+		admitted, err := AdmitDependency(limits, wanted)
 		if err != nil {
 			return nil, err
 		}

@@ -97,7 +97,7 @@ type Limits struct {
 // Fetch is one exchange with a server, for metrics.
 type Fetch struct {
 	Repository string // without a user and a password
-	What       string // refs, pack, index, tags or chart
+	What       string // refs, pack, index, tags, chart or file
 	Took       time.Duration
 	Bytes      int64
 	Err        error
@@ -248,12 +248,15 @@ func (s *Sources) Resolve(ctx context.Context, of project.Admitted, maxAge time.
 	return found, nil
 }
 
-// resolve decides by the address and the chart between Git and the chart
-// repositories.
+// resolve decides by the address and the chart between Git, the chart
+// repositories and single files.
 func (s *Sources) resolve(ctx context.Context, of project.Admitted, maxAge time.Duration) (*Resolved, error) {
 	source := of.Source()
 	if of.Address().IsZero() {
 		return nil, errorf(Invalid, "", "the source was not admitted by a project")
+	}
+	if of.IsFile() {
+		return s.charts.resolveFile(ctx, of, maxAge)
 	}
 	if source.Chart != "" || of.Address().Scheme == address.OCI {
 		return s.charts.resolve(ctx, of, maxAge)

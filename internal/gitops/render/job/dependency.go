@@ -3,14 +3,19 @@ package job
 import "slipway.dev/slipway/api/argo/v1alpha1"
 
 // Dependency names files of elsewhere that a source needs: a chart of a Helm
-// repository or a registry, or a Git repository at a revision.
+// repository or a registry, a Git repository at a revision, or one file at an
+// address.
 type Dependency struct {
 	RepoURL  string `json:"repoURL"`
+	File     bool   `json:"file,omitempty"`
 	Chart    string `json:"chart,omitempty"`
 	Revision string `json:"revision,omitempty"`
 }
 
-// Source is the dependency as a project admits it.
+// FileName is the name of the only file of a dependency that is a file.
+const FileName = "file"
+
+// Source is a dependency that is not a file as a project admits it.
 func (d Dependency) Source() v1alpha1.ApplicationSource {
 	return v1alpha1.ApplicationSource{RepoURL: d.RepoURL, Chart: d.Chart, TargetRevision: d.Revision}
 }

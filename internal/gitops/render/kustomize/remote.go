@@ -19,8 +19,9 @@ type remoteBase struct {
 }
 
 // parseBase reads the address of a base as Kustomize does: the repository ends at
-// _git/NAME, at //, at .git, or after two parts of the path. Addresses of single
-// files are none, and neither is a repository of this machine.
+// _git/NAME, at //, at .git, or after two parts of the path. What is none of the
+// first three and ends like a manifest is a single file, which Kustomize requests
+// before it tries Git. A repository of this machine is no base.
 func parseBase(entry string) (remoteBase, bool) {
 	text, query, _ := strings.Cut(strings.TrimSpace(entry), "?")
 	for {
@@ -47,12 +48,12 @@ func parseBase(entry string) (remoteBase, bool) {
 		return remoteBase{}, false
 	}
 	repository, folder, found := cutRepository(rest)
-	// Kustomize requests a file first; what is no repository for sure is not
-	// guessed to be one.
-	isFile := !found && base.Revision == "" && isFileName(rest)
+	if !found && query == "" && strings.HasPrefix(host, "http") && isFileName(rest) {
+		return remoteBase{job.Dependency{RepoURL: host + rest, File: true}, job.FileName}, true
+	}
 	if !found {
 		parts := strings.SplitN(rest, "/", 3)
-		if len(parts) < 2 || isFile {
+		if len(parts) < 2 || base.Revision == "" && isFileName(rest) {
 			return remoteBase{}, false
 		}
 		repository, folder = parts[0]+"/"+parts[1], strings.Join(parts[2:], "")
@@ -178,9 +179,9 @@ func (d *fileSystem) shown(name string) string {
 // hasPassword finds a password in an address.
 var hasPassword = regexp.MustCompile(`://[^/]*:[^/]*@`)
 
-// base makes the folder of another repository a part of the build: the entry is
-// replaced by the path under which it is seen. A repository that the job does not
-// have is noted, and the scan goes on.
+// base makes the folder of another repository, or a file at an address, a part of
+// the build: the entry is replaced by the path under which it is seen. What the
+// job does not have is noted, and the scan goes on.
 func (s *scanner) base(folder, file, name string, entry *string, wanted remoteBase) error {
 	text := short(*entry)
 	if hasPassword.MatchString(text) {
@@ -191,6 +192,16 @@ func (s *scanner) base(folder, file, name string, entry *string, wanted remoteBa
 		s.missing = append(s.missing, job.MissingDependency{
 			Dependency: wanted.Dependency, By: fmt.Sprintf("%s: %s: %q is not in the repository", file, name, text),
 		})
+		return nil
+	}
+	if wanted.File {
+		// Kustomize reads files below the kustomization only, and folders anywhere.
+		content, err := s.disk.ReadFile(path.Join(root, wanted.folder))
+		if err != nil {
+			return fmt.Errorf("%s: %s: %q: %w", file, name, text, err)
+		}
+		*entry = ".slipway-file-" + strings.TrimPrefix(root, mounted) + ".yaml"
+		s.disk.edited[local(path.Join(folder, *entry))] = content
 		return nil
 	}
 	at := path.Join(root, wanted.folder)

@@ -24,7 +24,9 @@ func TestParseBase(t *testing.T) {
 		"git::https://host.example/group/sub/repo.git//base":        "https://host.example/group/sub/repo.git  base",
 		"https://dev.azure.com/org/project/_git/repo/base/a?ref=v1": "https://dev.azure.com/org/project/_git/repo v1 base/a",
 		"https://host.example/org/repo/install.yaml?ref=v1":         "https://host.example/org/repo v1 install.yaml",
-		"https://raw.example/org/repo/main/install.yaml":            "",
+		"https://raw.example/org/repo/main/install.yaml":            "https://raw.example/org/repo/main/install.yaml file",
+		"https://raw.example/org/repo/main/install.yaml?token=x":    "",
+		"ssh://git@host.example/install.yaml":                       "",
 		"https://host.example/org/repo//../x":                       "",
 		"https://host.example/repo":                                 "",
 		"https://github.com/org/repo?ref=--upload-pack=x":           "",
@@ -36,6 +38,9 @@ func TestParseBase(t *testing.T) {
 		got := ""
 		if base, ok := parseBase(entry); ok {
 			got = base.RepoURL + " " + base.Revision + " " + base.folder
+			if base.File {
+				got = base.RepoURL + " file"
+			}
 		}
 		if got != want {
 			t.Errorf("%s: %q, want %q", entry, got, want)
