@@ -34,6 +34,7 @@ import (
 // Sources finds what a source names. It is a *source.Sources.
 type Sources interface {
 	Resolve(ctx context.Context, of project.Admitted, maxAge time.Duration) (*source.Resolved, error)
+	AdmitDependency(limits *project.Project, wanted render.Dependency) (project.Admitted, error)
 	Forget(repoURL string)
 }
 

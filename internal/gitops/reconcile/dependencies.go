@@ -6,7 +6,6 @@ import (
 
 	"slipway.dev/slipway/internal/gitops/project"
 	"slipway.dev/slipway/internal/gitops/render"
-	"slipway.dev/slipway/internal/gitops/source"
 	"slipway.dev/slipway/internal/gitops/tree"
 )
 
@@ -14,7 +13,7 @@ import (
 // it as it admits a source, and opens it with its credentials. For the sources of
 // the spec it is polled with them, so that a moved range or branch is noticed.
 func (p *reconcileRun) resolveDependency(ctx context.Context, sources []project.Admitted, wanted render.Dependency, polled bool) (tree.Store, error) {
-	admitted, err := source.AdmitDependency(p.project, wanted)
+	admitted, err := p.Sources.AdmitDependency(p.project, wanted)
 	if err != nil {
 		return nil, asInvalidSpec(err)
 	}
@@ -37,7 +36,7 @@ func (p *reconcileRun) resolveDependency(ctx context.Context, sources []project.
 func (p *reconcileRun) usePolled(sources []project.Admitted) {
 	all := slices.Clip(sources)
 	for _, wanted := range p.session.dependencies {
-		if admitted, err := source.AdmitDependency(p.project, wanted); err == nil {
+		if admitted, err := p.Sources.AdmitDependency(p.project, wanted); err == nil {
 			all = append(all, admitted)
 		}
 	}

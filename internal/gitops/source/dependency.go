@@ -2,17 +2,26 @@ package source
 
 import (
 	"context"
+	"strings"
 	"time"
 
+	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/gitops/project"
 	"slipway.dev/slipway/internal/gitops/render/job"
 	"slipway.dev/slipway/internal/gitops/tree"
 )
 
-// AdmitDependency checks a dependency against a project, as it checks a source.
-func AdmitDependency(limits *project.Project, wanted job.Dependency) (project.Admitted, error) {
+// AdmitDependency checks a dependency against a project, as it checks a source. A
+// Helm repository by the name of its Secret counts as its address.
+func (s *Sources) AdmitDependency(limits *project.Project, wanted job.Dependency) (project.Admitted, error) {
 	if wanted.File {
 		return limits.AdmitFile(wanted.RepoURL)
+	}
+	if name, isName := strings.CutPrefix(wanted.RepoURL, "@"); isName {
+		if wanted.RepoURL = s.options.Credentials.Named(name, limits.Name()); wanted.RepoURL == "" {
+			return project.Admitted{}, refusal.New("repoURL", refusal.NotFound, "no Secret with type helm has the name %q: "+
+				"write the address of the repository into Chart.yaml, or the field name into its Secret", name)
+		}
 	}
 	return limits.Admit(wanted.Source())
 }
@@ -22,7 +31,7 @@ func AdmitDependency(limits *project.Project, wanted job.Dependency) (project.Ad
 // is that of Resolve.
 func (s *Sources) Dependencies(limits *project.Project, maxAge time.Duration) func(context.Context, job.Dependency) (tree.Store, error) {
 	return func(ctx context.Context, wanted job.Dependency) (tree.Store, error) {
-		admitted, err := AdmitDependency(limits, wanted)
+		admitted, err := s.AdmitDependency(limits, wanted)
 		if err != nil {
 			return nil, err
 		}

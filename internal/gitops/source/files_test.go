@@ -16,7 +16,7 @@ import (
 // fileAt is a file at an address, for a project that allows everything.
 func fileAt(t *testing.T, url string) project.Admitted {
 	t.Helper()
-	admitted, err := source.AdmitDependency(project.Unlimited("team"), job.Dependency{RepoURL: url, File: true})
+	admitted, err := open(t).AdmitDependency(project.Unlimited("team"), job.Dependency{RepoURL: url, File: true})
 	must(t, err)
 	return admitted
 }

@@ -28,6 +28,8 @@ type Credentials interface {
 	For(at address.Address, project string) (credential.Credential, bool)
 	KnownHosts() []byte
 	CertificateAuthorities(host string) []byte
+	// Named is the address of a Helm repository by its name; empty if none has it.
+	Named(name, project string) string
 	// Refusal is why a Secret for an address is not used; empty if none is refused.
 	Refusal(at address.Address, project string) string
 }
@@ -39,6 +41,9 @@ type noCredentials struct{}
 func (noCredentials) For(address.Address, string) (credential.Credential, bool) {
 	return credential.Credential{}, false
 }
+
+// Named finds nothing.
+func (noCredentials) Named(string, string) string { return "" }
 
 // KnownHosts is none.
 func (noCredentials) KnownHosts() []byte { return nil }

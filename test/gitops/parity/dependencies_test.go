@@ -91,6 +91,8 @@ func dependencyCases() []dependencyCase {
 			values: "old: {colour: blue}\nnew: {colour: red}\n"},
 		{name: "two aliases", dependencies: "dependencies: [{name: redis, repository: HELM, version: 1.0.0, alias: a}, {name: redis, repository: HELM, version: 1.0.0, alias: b}]\n",
 			values: "a: {colour: blue}\n", lock: true},
+		{name: "by name", dependencies: "dependencies: [{name: redis, repository: \"@repository\", version: 1.x}]\n"},
+		{name: "by alias of a repository", dependencies: "dependencies: [{name: redis, repository: \"alias:repository\", version: 1.x}]\n", lock: true},
 		{name: "condition", dependencies: one("version: 1.0.0, condition: redis.enabled"), values: "redis: {enabled: false}\n"},
 		{name: "tags", dependencies: "dependencies: [{name: redis, repository: HELM, version: 1.0.0, tags: [x]}, {name: web, repository: HELM, version: 1.0.0, tags: [y]}]\n", values: "tags: {x: false}\n"},
 		{name: "import values", dependencies: one("version: 1.0.0, import-values: [shared]"), values: "global: {x: of the parent}\n"},
@@ -230,6 +232,7 @@ func slipwayObjects(t *testing.T, s *servers, folder string) ([]string, error) {
 	t.Cleanup(func() { _ = renderer.Close() })
 	book := &credential.Store{}
 	book.Set(types.NamespacedName{Namespace: "argocd", Name: "registry"}, credential.Credential{Scope: credential.Repository, URL: s.oci(), InsecureOCIForceHTTP: true})
+	book.Set(types.NamespacedName{Namespace: "argocd", Name: "charts"}, credential.Credential{Scope: credential.Repository, Kind: credential.Helm, Name: "repository", URL: s.helm()})
 	sources := must.Get(source.New(source.Options{Folder: t.TempDir(), Credentials: book, Indexes: renderer}))(t)
 	t.Cleanup(func() { _ = sources.Close() })
 	store := must.Get(tree.NewFolder(folder))(t)

@@ -106,17 +106,11 @@ func isOutdated(found *chart.Chart, wanted []*chart.Dependency) bool {
 // lock file of another Chart.yaml is an error, as in Helm.
 func locked(loaded *chart.Chart) ([]*chart.Dependency, error) {
 	declared := loaded.Metadata.Dependencies
-	for _, one := range declared {
-		if strings.HasPrefix(one.Repository, "@") || strings.HasPrefix(one.Repository, "alias:") {
-			return nil, refusal.New("", refusal.Unsupported, "the chart %s depends on %s of the repository %q, which is a name that only one machine knows: "+
-				"write the address of the repository into Chart.yaml", loaded.Name(), one.Name, one.Repository)
-		}
-	}
 	lock := loaded.Lock
 	if lock == nil {
 		return declared, nil
 	}
-	digest, err := digestOf([2][]*chart.Dependency{declared, lock.Dependencies})
+	digest, err := digestOf([2][]*chart.Dependency{withAddresses(declared, lock.Dependencies), lock.Dependencies})
 	if err == nil && digest != lock.Digest && loaded.Metadata.APIVersion == chart.APIVersionV1 {
 		// Helm 2 wrote requirements.lock with a digest of requirements.yaml alone.
 		digest, err = digestOf(map[string][]*chart.Dependency{"dependencies": declared})
@@ -129,6 +123,25 @@ func locked(loaded *chart.Chart) ([]*chart.Dependency, error) {
 			"run \"helm dependency update\" and commit the lock file", loaded.Name())
 	}
 	return lock.Dependencies, nil
+}
+
+// withAddresses is dependencies with the addresses of the lock file in place of
+// names of repositories, as Helm writes them before it computes the digest.
+func withAddresses(declared, locked []*chart.Dependency) []*chart.Dependency {
+	resolved := slices.Clone(declared)
+	for i, one := range declared {
+		if isName(one.Repository) && i < len(locked) && locked[i] != nil {
+			copied := *one
+			copied.Repository = locked[i].Repository
+			resolved[i] = &copied
+		}
+	}
+	return resolved
+}
+
+// isName reports whether a repository is named and not addressed.
+func isName(repository string) bool {
+	return strings.HasPrefix(repository, "@") || strings.HasPrefix(repository, "alias:")
 }
 
 // digestOf is a digest as Helm writes it into a lock file.
@@ -153,7 +166,11 @@ func (l *chartLoader) dependency(at chartPlace, loaded *chart.Chart, wanted *cha
 		// The path is not cleaned, because a link in it decides where .. leads.
 		folder = strings.TrimPrefix(at.folder+"/"+local, "/")
 	default:
-		named := job.Dependency{RepoURL: wanted.Repository, Chart: wanted.Name, Revision: Revision(wanted.Version)}
+		repository := wanted.Repository
+		if name, isName := strings.CutPrefix(repository, "alias:"); isName {
+			repository = "@" + name
+		}
+		named := job.Dependency{RepoURL: repository, Chart: wanted.Name, Revision: Revision(wanted.Version)}
 		available := false
 		if files, available = l.available[named]; !available {
 			l.missing = append(l.missing, job.MissingDependency{Dependency: named, By: by})

@@ -243,3 +243,26 @@ func FuzzFor(f *testing.F) {
 		}
 	})
 }
+
+// A Helm repository has the name of its Secret. Secrets of other projects, of
+// prefixes and of Git give none.
+func TestNamed(t *testing.T) {
+	var b credential.Store
+	set := func(name string, c credential.Credential) {
+		c.Name, c.URL = "charts", "https://"+name+".example.com"
+		b.Set(key(name), c)
+	}
+	set("git", credential.Credential{Scope: credential.Repository, Kind: credential.Git})
+	set("all", credential.Credential{Scope: credential.Prefix, Kind: credential.Helm})
+	set("theirs", credential.Credential{Scope: credential.Repository, Kind: credential.Helm, Project: "other"})
+	if got := b.Named("charts", "team"); got != "" {
+		t.Errorf("found %s", got)
+	}
+	set("everyone", credential.Credential{Scope: credential.Repository, Kind: credential.Helm})
+	set("own", credential.Credential{Scope: credential.Repository, Kind: credential.Helm, Project: "team"})
+	for project, want := range map[string]string{"team": "https://own.example.com", "third": "https://everyone.example.com"} {
+		if got := b.Named("charts", project); got != want || b.Named("other", project) != "" {
+			t.Errorf("%s: %s, want %s", project, got, want)
+		}
+	}
+}

@@ -112,6 +112,20 @@ func (b *Store) For(wanted address.Address, project string) (Credential, bool) {
 	return identified(exact, prefix), true
 }
 
+// Named is the address of a Helm repository that a Secret gives a name, for a
+// project; empty if there is none. Charts name it as @name, as they name one of
+// "helm repo add".
+func (b *Store) Named(name, project string) string {
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	for _, key := range b.order {
+		if e := b.entries[key]; e.credential.Name == name && e.credential.Kind == Helm && e.credential.Scope == Repository && e.serves(project) {
+			return e.credential.URL
+		}
+	}
+	return ""
+}
+
 // identified merges the Secret of a repository with that of a prefix. Either can
 // be missing.
 func identified(exact, prefix entry) Credential {
