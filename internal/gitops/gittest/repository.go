@@ -98,10 +98,18 @@ func (r *Repository) Link(t testing.TB, path, target string) string {
 	return r.commit(t, Main, "link", &changes)
 }
 
-// Submodule commits an entry for a submodule to main.
+// Submodule commits an entry for a submodule to main, whose commit does not
+// exist.
 func (r *Repository) Submodule(t testing.TB, path string) string {
 	t.Helper()
-	changes := strings.NewReader("M 160000 " + strings.Repeat("ab", 20) + " " + quote(path) + "\n")
+	return r.SubmoduleAt(t, path, strings.Repeat("ab", 20))
+}
+
+// SubmoduleAt is Submodule at a commit. The file .gitmodules is that of the
+// caller.
+func (r *Repository) SubmoduleAt(t testing.TB, path, commit string) string {
+	t.Helper()
+	changes := strings.NewReader("M 160000 " + commit + " " + quote(path) + "\n")
 	return r.commit(t, Main, "submodule", changes)
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"runtime/debug"
+	"slices"
 
 	"slipway.dev/slipway/internal/gitops/render/frame"
 	"slipway.dev/slipway/internal/gitops/render/job"
@@ -17,9 +18,20 @@ type call struct {
 	source int // the source that is being read
 	// report and output are the result. They are sent when the job is done: a
 	// partial result must never look complete.
-	report  frame.Report
+	report frame.Report
+	// missing are dependencies that the job does not have.
+	missing []job.MissingDependency
 	output  []json.RawMessage
 	pipeErr error // the renderer is gone
+}
+
+// lacks notes dependencies that the job does not have, each once.
+func (c *call) lacks(missing ...job.MissingDependency) {
+	for _, one := range missing {
+		if !slices.Contains(c.missing, one) {
+			c.missing = append(c.missing, one)
+		}
+	}
 }
 
 // run executes a job and sends the result. Only an error of the pipe ends the

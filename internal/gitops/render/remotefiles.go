@@ -8,6 +8,7 @@ import (
 
 	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/gitops/render/frame"
+	"slipway.dev/slipway/internal/gitops/render/job"
 	"slipway.dev/slipway/internal/gitops/render/manifest"
 	"slipway.dev/slipway/internal/gitops/tree"
 )
@@ -20,6 +21,10 @@ type remoteFiles struct {
 	call      *call
 	source    int
 	responses map[string]fileResponse
+	// dependencies are where submodules are read from, and address is that of the
+	// repository. Without them submodules are refused.
+	dependencies map[job.Dependency]job.Files
+	address      string
 }
 
 // fileResponse is the cached response for one path. Errors are cached too.
@@ -38,9 +43,14 @@ func (f *remoteFiles) Stat(name string) (tree.Entry, error) {
 	return response.entries[0], nil
 }
 
-// List is the entries of a folder.
+// List is the entries of a folder. A submodule is one, as after a checkout.
 func (f *remoteFiles) List(name string) ([]tree.Entry, error) {
 	response := f.request(frame.List, name)
+	for i := range response.entries {
+		if f.dependencies != nil && response.entries[i].Kind == tree.Submodule {
+			response.entries[i].Kind = tree.Folder
+		}
+	}
 	return response.entries, response.err
 }
 
@@ -92,6 +102,12 @@ func (f *remoteFiles) fetch(kind frame.Type, name string) fileResponse {
 		return fileResponse{entries: entries}
 	case frame.Missing:
 		return fileResponse{err: &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}}
+	case frame.Module:
+		module := &tree.InSubmodule{}
+		if err := json.Unmarshal(got.payload, module); err != nil {
+			return fileResponse{err: f.call.broken(err)}
+		}
+		return f.submodule(kind, module)
 	case frame.Refused:
 		refused := &refusal.Refusal{}
 		if err := json.Unmarshal(got.payload, refused); err != nil {

@@ -31,21 +31,23 @@ func (c *call) render() error {
 	all := make([]job.Files, len(c.job.Sources))
 	refs := map[string]job.Files{}
 	for i := range all {
-		all[i] = &remoteFiles{call: c, source: i, responses: map[string]fileResponse{}}
+		all[i] = r.files(i, c.job.Sources[i].Source.RepoURL)
 		if ref := c.job.Sources[i].Source.Ref; ref != "" {
 			refs[ref] = all[i]
 		}
 	}
 	for i, dependency := range c.job.Dependencies {
-		r.dependencies[dependency] = &remoteFiles{call: c, source: len(all) + i, responses: map[string]fileResponse{}}
+		r.dependencies[dependency] = r.files(len(all)+i, dependency.RepoURL)
 	}
-	var missing []job.MissingDependency
 	for i := range c.job.Sources {
 		c.source = i
+		before := len(c.missing)
 		kind, err := r.source(&c.job.Sources[i], all[i], refs)
-		// The other sources may need more, which is fetched together.
 		if incomplete, ok := errors.AsType[*job.Incomplete](err); ok {
-			missing = append(missing, incomplete.Missing...)
+			c.lacks(incomplete.Missing...)
+		}
+		// The other sources may need more, which is fetched together.
+		if len(c.missing) > before {
 			continue
 		}
 		if err != nil {
@@ -53,11 +55,16 @@ func (c *call) render() error {
 		}
 		c.report.Types = append(c.report.Types, kind)
 	}
-	if len(missing) > 0 {
-		return &job.Incomplete{Missing: missing}
+	if len(c.missing) > 0 {
+		return &job.Incomplete{Missing: c.missing}
 	}
 	c.output, c.report.Warnings = r.into.Objects(), r.into.Warnings()
 	return nil
+}
+
+// files are those of a source or a dependency, with submodules.
+func (r *rendering) files(source int, address string) *remoteFiles {
+	return &remoteFiles{call: r.call, source: source, responses: map[string]fileResponse{}, dependencies: r.dependencies, address: address}
 }
 
 // source renders one source.
@@ -99,9 +106,6 @@ func checkFolder(files job.Files, folder string) error {
 		return fmt.Errorf("the folder %q does not exist: correct the path of the source", folder)
 	case err != nil:
 		return err
-	case entry.Kind == tree.Submodule:
-		_, err := files.List(folder)
-		return err // the error names the submodule and the way out
 	case entry.Kind != tree.Folder:
 		return fmt.Errorf("%q is not a folder: correct the path of the source", folder)
 	}

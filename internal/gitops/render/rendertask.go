@@ -113,10 +113,13 @@ func serveFile[F job.Files](s *session, all []F, kind frame.Type, payload []byte
 		content, err = files.Read(wanted.Path)
 	}
 	var refused *refusal.Refusal
+	var module *tree.InSubmodule
 	return s.respond(func(writer *frame.Writer) error {
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 			return writer.Send(frame.Missing, nil)
+		case errors.As(err, &module):
+			return writer.SendJSON(frame.Module, module)
 		case errors.As(err, &refused):
 			return writer.SendJSON(frame.Refused, refused)
 		case err != nil:

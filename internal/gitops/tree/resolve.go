@@ -83,26 +83,14 @@ func (r *resolver) resolve(given, within string) (place, error) {
 			continue
 		}
 		at.path, at.entry = next, stored.entry
+		if stored.entry.Kind == Submodule {
+			return at, &InSubmodule{Path: next, Commit: stored.entry.Hash, Rest: strings.Join(rest, "/")}
+		}
 		if stored.entry.Kind != Folder && len(rest) > 0 {
-			return at, notFolder(given, at)
+			return at, missing(given)
 		}
 	}
 	return at, nil
-}
-
-// notFolder is the error for a path that goes on behind something that is not
-// a folder.
-func notFolder(given string, at place) error {
-	if at.entry.Kind == Submodule {
-		return submoduleRefusal(at.path)
-	}
-	return missing(given)
-}
-
-// submoduleRefusal is the refusal of a submodule. Its files are in another
-// repository; a render without them would be incomplete, and prune.
-func submoduleRefusal(name string) *refusal.Refusal {
-	return refusal.New(name, refusal.Unsupported, "it is a submodule, which is not fetched: put its files into the repository, or make it a source of its own")
 }
 
 // lookup returns the entry of a path in the Store. It follows no links.

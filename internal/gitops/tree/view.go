@@ -126,11 +126,7 @@ func (r *resolver) list(path, within string) (place, []Entry, error) {
 	if err != nil {
 		return at, nil, err
 	}
-	switch at.entry.Kind {
-	case Folder:
-	case Submodule:
-		return at, nil, submoduleRefusal(at.path)
-	default:
+	if at.entry.Kind != Folder {
 		return at, nil, refusal.New(path, refusal.Invalid, "it is not a folder")
 	}
 	stored, err := r.store.List(at.path)
@@ -182,8 +178,6 @@ func readable(at place) error {
 	switch at.entry.Kind {
 	case File:
 		return nil
-	case Submodule:
-		return submoduleRefusal(at.path)
 	case Folder:
 		return refusal.New(cmp.Or(at.path, "."), refusal.Invalid, "it is a folder, not a file")
 	}

@@ -207,4 +207,18 @@ func TestSubmodule(t *testing.T) {
 	if _, err := NewView(store, DefaultLimits()).List("module"); err == nil {
 		t.Error("a submodule is listed")
 	}
+	// What is rendered depends on the commit of the submodule.
+	store.nodes["module"].entry.Hash = "one"
+	view := NewView(store, DefaultLimits())
+	_, err := view.Stat("module/folder/file")
+	if module, ok := errors.AsType[*InSubmodule](err); !ok || *module != (InSubmodule{Path: "module", Commit: "one", Rest: "folder/file"}) {
+		t.Errorf("%+v", err)
+	}
+	if !view.Reads().Same(store) {
+		t.Error("the same commit is another")
+	}
+	store.nodes["module"].entry.Hash = "two"
+	if view.Reads().Same(store) {
+		t.Error("another commit of a submodule is not noticed")
+	}
 }

@@ -235,10 +235,15 @@ func slipwayObjects(t *testing.T, s *servers, folder string) ([]string, error) {
 	book.Set(types.NamespacedName{Namespace: "argocd", Name: "charts"}, credential.Credential{Scope: credential.Repository, Kind: credential.Helm, Name: "repository", URL: s.helm()})
 	sources := must.Get(source.New(source.Options{Folder: t.TempDir(), Credentials: book, Indexes: renderer}))(t)
 	t.Cleanup(func() { _ = sources.Close() })
-	store := must.Get(tree.NewFolder(folder))(t)
+	return renderedObjects(t, renderer, sources, must.Get(tree.NewFolder(folder))(t), "https://git.example/a.git")
+}
+
+// renderedObjects are those of the folder chart of a repository.
+func renderedObjects(t *testing.T, renderer *render.Renderer, sources *source.Sources, store tree.Store, url string) ([]string, error) {
+	t.Helper()
 	result, err := renderer.Render(t.Context(), render.Request{
 		App: "shop", Namespace: "default", Resolve: sources.Dependencies(project.Unlimited(""), -1),
-		Inputs: []render.Input{{Source: v1alpha1.ApplicationSource{RepoURL: "https://git.example/a.git", Path: "chart"}, Store: store, Path: "chart"}},
+		Inputs: []render.Input{{Source: v1alpha1.ApplicationSource{RepoURL: url, Path: "chart"}, Store: store, Path: "chart"}},
 	})
 	if err != nil {
 		return nil, err

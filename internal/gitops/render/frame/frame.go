@@ -27,6 +27,7 @@ const (
 	Listing Type = 'L' // entries of a folder, or one entry
 	Missing Type = 'M' // there is no such path
 	Refused Type = 'X' // a refusal.Refusal: why a path is not read
+	Module  Type = 'S' // a tree.InSubmodule: a path leads into a submodule
 	Facts   Type = 'F' // a Cluster list or an OpenedTree
 )
 

@@ -7,7 +7,8 @@
 // default; folders can be anywhere in the repository.
 //
 // Bases and components of other Git repositories become folders of the file
-// system that Kustomize sees, and helmCharts files with their objects. It
+// system that Kustomize sees; resources at an address become files, and
+// helmCharts files with their objects. It
 // refuses, before Kustomize starts, everything that would run a program or use
 // the network: other addresses and Git references in any field that names files,
 // plugins and functions; and paths that leave their repository. Kustomize runs
