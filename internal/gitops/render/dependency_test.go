@@ -159,6 +159,17 @@ func TestDependencyErrors(t *testing.T) {
 	}
 }
 
+// What several sources need is requested together.
+func TestDependenciesOfSources(t *testing.T) {
+	renderer := newRenderer(t, render.Options{Workers: 1})
+	from := &elsewhere{err: render.ErrPending}
+	request, second := umbrella(from, "one"), umbrella(from, "two")
+	request.Inputs = append(request.Inputs, second.Inputs...)
+	if _, err := renderer.Render(t.Context(), request); !errors.Is(err, render.ErrPending) || len(from.requests) != 2 {
+		t.Errorf("%v after %q", err, from.requests)
+	}
+}
+
 // Charts that depend on ever more charts end, by depth and by number.
 func TestDependenciesAreBounded(t *testing.T) {
 	renderer := newRenderer(t, render.Options{Workers: 1})
