@@ -30,6 +30,8 @@ func kinds() map[string]schema.GroupVersionResource {
 		"Application":              {Group: argo, Version: "v1alpha1", Resource: "applications"},
 		"ApplicationSet":           {Group: argo, Version: "v1alpha1", Resource: "applicationsets"},
 		"AppProject":               {Group: argo, Version: "v1alpha1", Resource: "appprojects"},
+		"Gateway":                  {Group: "gateway.networking.k8s.io", Version: "v1", Resource: "gateways"},
+		"HTTPRoute":                {Group: "gateway.networking.k8s.io", Version: "v1", Resource: "httproutes"},
 		"CustomResourceDefinition": {Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"},
 	}
 }

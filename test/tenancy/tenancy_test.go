@@ -22,7 +22,7 @@ var labelOfBank = tracking.App{Namespace: bank, Name: "site"}.Label()
 // attempts are all that evil tries.
 func attempts() []attempt {
 	var filled []attempt
-	for _, one := range slices.Concat(hostAttempts(), sourceAttempts(), operationAttempts(), objectAttempts(), controlAttempts(), setAttempts()) {
+	for _, one := range slices.Concat(hostAttempts(), gatewayAttempts(), sourceAttempts(), operationAttempts(), objectAttempts(), controlAttempts(), setAttempts()) {
 		filled = append(filled, one.fill())
 	}
 	return filled
@@ -38,6 +38,7 @@ func TestTenants(t *testing.T) {
 		}
 		return err
 	})
+	w.eventually(t, "bank is served by its routes", func(context.Context) error { return gatewaysServe(w) })
 	w.eventually(t, "bank is synced", func(context.Context) error { return synced(w) })
 	tried := attempts()
 	if len(tried) < 100 {
@@ -54,6 +55,7 @@ func TestTenants(t *testing.T) {
 	}
 	t.Run("again and younger", w.recreated)
 	t.Run("own hosts", w.ownHosts)
+	t.Run("own routes", w.ownRoutes)
 	t.Run("own applications", w.ownApplications)
 }
 

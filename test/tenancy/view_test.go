@@ -48,6 +48,15 @@ func (w *world) look(ctx context.Context) (*view, error) {
 				seen.addStatus(&found.Items[i])
 			}
 		}
+		for _, kind := range []string{"Gateway", "HTTPRoute"} {
+			found, err := reader.Dynamic.Resource(kinds()[kind]).Namespace(namespace).List(ctx, metav1.ListOptions{})
+			if err != nil {
+				return nil, err
+			}
+			for i := range found.Items {
+				seen.addGatewayConditions(&found.Items[i])
+			}
+		}
 		events, err := reader.Client.EventsV1().Events(namespace).List(ctx, metav1.ListOptions{})
 		if err != nil {
 			return nil, err

@@ -65,7 +65,9 @@ func newWorld(t *testing.T, binary string, environment ...string) *world {
 	})}
 	definitions := must.Get(v1alpha1.CRDs())(t)
 	w.cluster.Define(t, string(definitions))
+	w.defineGateways(t)
 	w.admin.must(t, strings.ReplaceAll(setting, "SCHEDULE", time.Now().UTC().Add(-30*time.Minute).Format("4 15 * * *")))
+	w.admin.must(t, gateways)
 	w.admin.must(t, w.ownCluster())
 	w.serveTenants(t)
 	w.startEdge(t, binary, environment)
@@ -104,8 +106,10 @@ func (w *world) serveTenants(t *testing.T) {
 		w.cluster.Apply(t, name, fmt.Sprintf(serviceManifest, name, address))
 	}
 	pair := pkitest.NewAuthority(t).Issue(t, "bank.example")
-	w.tenant.must(t, fmt.Sprintf("apiVersion: v1\nkind: Secret\nmetadata: {name: evil-cert}\ntype: kubernetes.io/tls\ndata: {tls.crt: %s, tls.key: %s}\n",
-		base64.StdEncoding.EncodeToString([]byte(pair.Chain)), base64.StdEncoding.EncodeToString([]byte(pair.Key))))
+	for _, name := range []string{bank, evil} {
+		w.admin.must(t, fmt.Sprintf("apiVersion: v1\nkind: Secret\nmetadata: {name: %[1]s-cert, namespace: %[1]s}\ntype: kubernetes.io/tls\ndata: {tls.crt: %[2]s, tls.key: %[3]s}\n",
+			name, base64.StdEncoding.EncodeToString([]byte(pair.Chain)), base64.StdEncoding.EncodeToString([]byte(pair.Key))))
+	}
 }
 
 // serviceManifest is the Service of a tenant with its one endpoint.
@@ -135,7 +139,8 @@ func (w *world) startEdge(t *testing.T, binary string, environment []string) {
 	t.Helper()
 	edge := programs.Slipway(t, "the edge", binary, append([]string{"KUBECONFIG=" + w.cluster.Kubeconfig}, environment...), "edge", "--log.format=json",
 		"--entryPoints.web.address=127.0.0.1:0", "--entryPoints.websecure.address=127.0.0.1:0", "--entryPoints.websecure.http.tls=true",
-		"--admin.address=127.0.0.1:0", "--health.address=127.0.0.1:0", "--providers.kubernetesIngress=true")
+		"--admin.address=127.0.0.1:0", "--health.address=127.0.0.1:0", "--providers.kubernetesIngress=true",
+		"--providers.kubernetesGateway.addresses="+gatewayPool)
 	w.edge = map[string]string{}
 	for _, name := range []string{"web", "websecure", "admin", "health"} {
 		w.edge[name] = edge.Address(t, name)
@@ -175,9 +180,12 @@ func (u user) resource(object *unstructured.Unstructured) dynamic.ResourceInterf
 
 // ask sends a request for host/path and returns the tenant that served it, or the
 // status.
-func (w *world) ask(target string) (string, error) {
+func (w *world) ask(target string) (string, error) { return w.request("http://"+w.edge["web"], target) }
+
+// request sends a request for host/path to a URL.
+func (w *world) request(url, target string) (string, error) {
 	host, path, _ := strings.Cut(target, "/")
-	request, err := http.NewRequest(http.MethodGet, "http://"+w.edge["web"], nil)
+	request, err := http.NewRequest(http.MethodGet, url, nil)
 	if err != nil {
 		return "", err
 	}
