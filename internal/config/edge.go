@@ -55,7 +55,7 @@ type Providers struct {
 	ProvidersThrottleDuration Duration           `yaml:"providersThrottleDuration" description:"Minimum time between two changes of the routes by one provider. Changes that arrive sooner wait and are applied together; a first change never waits. Each provider is throttled separately."`
 	File                      *FileProvider      `yaml:"file,omitempty" label:"allowEmpty" description:"Reads routes from a file. Any option of this group enables the provider; false disables it, regardless of other options."`
 	KubernetesIngress         *KubernetesIngress `yaml:"kubernetesIngress,omitempty" label:"allowEmpty" description:"Serves the Ingresses of a Kubernetes cluster. true enables the provider with its defaults, and so does any option of this group; false disables it, regardless of other options."`
-	KubernetesGateway         *KubernetesGateway `yaml:"kubernetesGateway,omitempty" label:"allowEmpty" description:"Serves the Gateways and HTTPRoutes of a Kubernetes cluster, of GatewayClasses with the controller slipway.dev/gateway-controller. true enables the provider with its defaults, and so does any option of this group. It needs kubernetesIngress, whose connection and namespaces it shares. It is not complete yet."`
+	KubernetesGateway         *KubernetesGateway `yaml:"kubernetesGateway,omitempty" label:"allowEmpty" description:"Serves the Gateways, HTTPRoutes and GRPCRoutes of a Kubernetes cluster, of GatewayClasses with the controller slipway.dev/gateway-controller. true enables the provider with its defaults, and so does any option of this group. It needs kubernetesIngress, whose connection and namespaces it shares. It is not complete yet."`
 }
 
 // FileProvider reads routes from a file.

@@ -218,7 +218,7 @@ func TestTwoGateways(t *testing.T) {
 	expect(t, client, address(second)+"/missing", http.StatusInternalServerError, "")
 	expect(t, client, "http://"+net.JoinHostPort(edgeAddress, "8080")+"/same", http.StatusNotFound, "")
 	programs.Eventually(t, func(context.Context) error {
-		if got := s.programmed(t, "first").Status.Listeners[0]; got.AttachedRoutes != 1 || len(got.SupportedKinds) != 1 {
+		if got := s.programmed(t, "first").Status.Listeners[0]; got.AttachedRoutes != 1 || len(got.SupportedKinds) != 2 {
 			return fmt.Errorf("the listener has the status %+v", got)
 		}
 		return nil

@@ -17,6 +17,9 @@ import (
 // is not derived from the number or the name of a port: BackendTLSPolicy has that.
 const RouteVariant = "route"
 
+// GRPCVariant is the variant of the backends of GRPCRoutes, which speak HTTP/2.
+const GRPCVariant = "grpc"
+
 // Options are the options of the provider that affect backends.
 type Options struct {
 	// ExternalNames allows Services of type ExternalName.

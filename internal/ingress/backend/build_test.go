@@ -73,6 +73,23 @@ func TestAppProtocol(t *testing.T) {
 	}
 }
 
+// Backends of GRPCRoutes speak HTTP/2, whatever the Service declares.
+func TestGRPCProtocol(t *testing.T) {
+	grpc := cart
+	grpc.Variant = backend.GRPCVariant
+	for word, want := range map[string]route.Protocol{
+		"": route.ProtocolH2C, "http": route.ProtocolH2C, "grpc": route.ProtocolH2C, "https": route.ProtocolH2, "grpcs": route.ProtocolH2,
+	} {
+		service := cartService()
+		service.Spec.Ports[0].AppProtocol = &word
+		state := snapshot.New()
+		state.Put(service)
+		if got := backend.Build(state.View(), grpc, backend.Options{}).Backend.Transport.Protocol; got != want {
+			t.Errorf("appProtocol %q gives %q, want %q", word, got, want)
+		}
+	}
+}
+
 func TestExternalNameRefused(t *testing.T) {
 	allowed := []string{
 		"example.com", "a_b.example.com", "svc.example.com", "x.svc.example.com", "192.0.2.1", "10.0.0.1", "2001:db8::1",

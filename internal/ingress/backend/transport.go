@@ -53,7 +53,13 @@ func (b *builder) protocol() (route.Protocol, *refusal.Refusal) {
 		}
 		return protocol, nil
 	}
-	if protocol, known := protocolOfApp(text(b.port.AppProtocol)); known {
+	protocol, known := protocolOfApp(text(b.port.AppProtocol))
+	switch {
+	case b.result.Backend.ID.Variant == GRPCVariant && protocol.Encrypted():
+		return route.ProtocolH2, nil
+	case b.result.Backend.ID.Variant == GRPCVariant:
+		return route.ProtocolH2C, nil
+	case known:
 		return protocol, nil
 	}
 	if b.result.Backend.ID.Variant == RouteVariant {

@@ -123,7 +123,7 @@ func (e *Engine) Update(changed []snapshot.Ref) Result {
 	e.requestsChanged, e.tokensChanged = false, false
 	for _, ref := range changed {
 		switch {
-		case (ref.Kind == snapshot.Ingress || ref.Kind == snapshot.HTTPRoute) && e.routes[ref] == nil:
+		case (ref.Kind == snapshot.Ingress || snapshot.IsGatewayRoute(ref.Kind)) && e.routes[ref] == nil:
 			unit := &routeUnit{ref: ref}
 			e.routes[ref] = unit
 			e.state.routes[unit] = struct{}{}

@@ -15,9 +15,6 @@ import (
 	"slipway.dev/slipway/internal/route"
 )
 
-// kindHTTPRoute is the kind of HTTPRoutes in the identities of rules.
-const kindHTTPRoute = "HTTPRoute"
-
 // kindOfRule returns the kind of an object in the identities of its rules.
 func kindOfRule(ref snapshot.Ref) string { return ref.Object().Kind }
 

@@ -174,11 +174,11 @@ func (d *deniedHost) refusal(u *routeUnit) refusal.Refusal {
 	if d.host == "" {
 		what = "traffic without a host of its own"
 	}
-	if u.ref.Kind == snapshot.HTTPRoute {
+	if snapshot.IsGatewayRoute(u.ref.Kind) {
 		return refusal.New(fieldOfRule(d.rules[0].ID), refusal.HostNotGranted,
 			"%s belongs to namespace %s, which has the oldest Ingress or route for it, so %s not served: "+
-				"use a host of your own, or let the owner grant it with a ReferenceGrant from HTTPRoutes of namespace %s to its own HTTPRoutes",
-			what, d.owner, finding.Count(len(d.rules), "rule of this route is", "rules of this route are"), u.ref.Namespace).Of(u.ref.Object())
+				"use a host of your own, or let the owner grant it with a ReferenceGrant from %ss of namespace %s to its own routes",
+			what, d.owner, finding.Count(len(d.rules), "rule of this route is", "rules of this route are"), u.ref.Object().Kind, u.ref.Namespace).Of(u.ref.Object())
 	}
 	return refusal.New(fieldOfRule(d.rules[0].ID), refusal.HostNotGranted,
 		"%s belongs to namespace %s, which has the oldest Ingress for it, so %s not served: "+

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+
 	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/ingress/snapshot"
 	"slipway.dev/slipway/internal/route"
@@ -75,7 +77,7 @@ func (b *refusalIndex) set(source any, refusals []refusal.Refusal) {
 // markChanged records that the refusals of an object have changed.
 func (b *refusalIndex) markChanged(object refusal.Object) {
 	b.changed[object] = struct{}{}
-	if ref := snapshot.RefOf(object); ref.Kind == snapshot.Ingress || ref.Kind == snapshot.HTTPRoute {
+	if ref := snapshot.RefOf(object); ref.Kind == snapshot.Ingress || snapshot.IsGatewayRoute(ref.Kind) {
 		b.staleConditions[ref] = struct{}{}
 	}
 }
@@ -135,7 +137,7 @@ func (e *Engine) NoteRules(change *route.Change, problems []route.Problem) {
 		bySite[ingressOf(id)] = nil
 	}
 	for _, problem := range problems {
-		if id, ok := problem.Subject.(route.ID); ok && (id.Kind == string(snapshot.Ingress) || id.Kind == kindHTTPRoute) {
+		if id, ok := problem.Subject.(route.ID); ok && isRoute(id) {
 			at := ingressOf(id)
 			bySite[at] = append(bySite[at], refusal.Refusal{
 				Object: at.Object(), Field: ruleField(id), Reason: refusal.Invalid, Message: problem.Text(),
@@ -195,18 +197,24 @@ func (e *Engine) claimants(id route.CertificateID, only string) []*routeUnit {
 	return slices.Collect(maps.Keys(found))
 }
 
-// ingressOf returns the Ingress or HTTPRoute of a rule.
+// ingressOf returns the Ingress or route of a rule.
 func ingressOf(id route.ID) snapshot.Ref {
-	kind := snapshot.Ingress
-	if id.Kind == kindHTTPRoute {
-		kind = snapshot.HTTPRoute
+	kind := snapshot.Kind(id.Kind)
+	if kind != snapshot.Ingress {
+		kind += "." + gatewayv1.GroupName
 	}
 	return snapshot.Ref{Kind: kind, Namespace: id.Namespace, Name: id.Name}
 }
 
+// isRoute reports whether a rule is of an Ingress or a route, and not of a Gateway.
+func isRoute(id route.ID) bool {
+	kind := ingressOf(id).Kind
+	return kind == snapshot.Ingress || snapshot.IsGatewayRoute(kind)
+}
+
 // ruleField returns the field of a rule in its object.
 func ruleField(id route.ID) string {
-	if id.Kind == kindHTTPRoute {
+	if id.Kind != string(snapshot.Ingress) {
 		return "spec.rules[" + strconv.Itoa(id.Rule) + "].matches[" + strconv.Itoa(id.Path) + "]"
 	}
 	return "spec.rules[" + strconv.Itoa(id.Rule) + "].http.paths[" + strconv.Itoa(id.Path) + "]"

@@ -206,8 +206,12 @@ func (e *Engine) resolveRoute(u *routeUnit) {
 // outcomeOf translates the object of a unit. This is all that differs between an
 // Ingress and a route.
 func (e *Engine) outcomeOf(u *routeUnit, view *snapshot.View, backends *backendResolver) (translate.Outcome, time.Time, bool) {
-	if u.ref.Kind == snapshot.HTTPRoute {
-		resolved := gateway.HTTPRoute(view, u.ref.Namespace, u.ref.Name, backends)
+	if snapshot.IsGatewayRoute(u.ref.Kind) {
+		of := gateway.HTTPRoute
+		if u.ref.Kind == snapshot.GRPCRoute {
+			of = gateway.GRPCRoute
+		}
+		resolved := of(view, u.ref.Namespace, u.ref.Name, backends)
 		e.replaceAttached(u, resolved)
 		return resolved.Outcome, resolved.Created, resolved.Ours
 	}

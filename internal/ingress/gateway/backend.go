@@ -74,7 +74,7 @@ func (r *httpRoute) backend(field string, ref *gatewayv1.BackendObjectReference)
 	}
 	namespace := string(or(ref.Namespace, gatewayv1.Namespace(r.object.Namespace)))
 	way := reference{
-		fromKind: kindHTTPRoute, fromNamespace: r.object.Namespace, toKind: kindService, toNamespace: namespace, toName: ref.Name,
+		fromKind: r.kind, fromNamespace: r.object.Namespace, toKind: kindService, toNamespace: namespace, toName: ref.Name,
 	}
 	if !way.permitted(r.view) {
 		return unresolved(gatewayv1.RouteReasonRefNotPermitted, "the Service %s/%s is in another namespace: create a ReferenceGrant there", namespace, ref.Name)
@@ -86,6 +86,9 @@ func (r *httpRoute) backend(field string, ref *gatewayv1.BackendObjectReference)
 		return unresolved(gatewayv1.RouteReasonBackendNotFound, "there is no Service %s/%s", namespace, ref.Name)
 	}
 	id := route.BackendID{Namespace: namespace, Name: string(ref.Name), Port: uint16(*ref.Port), Variant: backend.RouteVariant}
+	if r.kind == kindGRPCRoute {
+		id.Variant = backend.GRPCVariant
+	}
 	if summary := r.backends.Summary(id); summary.Closed != nil {
 		return unresolved(gatewayv1.RouteReasonBackendNotFound, "%s", summary.Closed.Message)
 	}

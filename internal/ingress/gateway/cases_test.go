@@ -135,6 +135,8 @@ func (c *cluster) addYAML(t *testing.T, text []byte) {
 			object = &gatewayv1.Gateway{}
 		case "HTTPRoute":
 			object = &gatewayv1.HTTPRoute{}
+		case "GRPCRoute":
+			object = &gatewayv1.GRPCRoute{}
 		case "ReferenceGrant":
 			object = &gatewayv1.ReferenceGrant{}
 		case "Namespace":
@@ -331,7 +333,7 @@ func statusText(found *engine.Engine) string {
 				fmt.Fprintf(&out, "%s %s has %d routes of %d kinds\n", object, listener.Name, listener.AttachedRoutes, len(listener.SupportedKinds))
 				print(object+" "+string(listener.Name), listener.Conditions)
 			}
-		case ref.Kind == snapshot.HTTPRoute:
+		case snapshot.IsGatewayRoute(ref.Kind):
 			for _, parent := range status.Parents {
 				print(object+" at "+string(parent.ParentRef.Name), parent.Conditions)
 			}

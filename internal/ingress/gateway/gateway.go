@@ -101,7 +101,7 @@ func (g *Gateway) resolveReferences(view *snapshot.View, l *listener) ([]*route.
 	resolved := condition(gatewayv1.ListenerConditionResolvedRefs, gatewayv1.ListenerReasonResolvedRefs, "")
 	if l.unknownKinds {
 		resolved = failed(gatewayv1.ListenerConditionResolvedRefs, gatewayv1.ListenerReasonInvalidRouteKinds,
-			"allowedRoutes.kinds has a kind that this listener cannot have: use HTTPRoute")
+			"allowedRoutes.kinds has a kind that this listener cannot have: use HTTPRoute or GRPCRoute")
 	}
 	if !l.tls {
 		return nil, resolved

@@ -36,15 +36,15 @@ func (r *reference) permitted(view *snapshot.View) bool {
 }
 
 // hostGrants returns the namespaces that may have rules for the hosts of a route: a
-// ReferenceGrant from routes of a namespace to routes of this one grants them.
-func hostGrants(view *snapshot.View, namespace, name string) []resolve.HostGrant {
+// ReferenceGrant from routes of a namespace to routes of its kind grants them.
+func hostGrants(view *snapshot.View, kind gatewayv1.Kind, namespace, name string) []resolve.HostGrant {
 	var grants []resolve.HostGrant
 	for _, grant := range view.ReferenceGrants(namespace) {
 		mine := slices.ContainsFunc(grant.Spec.To, func(to gatewayv1.ReferenceGrantTo) bool {
-			return to.Group == gatewayv1.GroupName && to.Kind == kindHTTPRoute && (to.Name == nil || *to.Name == "" || string(*to.Name) == name)
+			return to.Group == gatewayv1.GroupName && to.Kind == kind && (to.Name == nil || *to.Name == "" || string(*to.Name) == name)
 		})
 		for _, from := range grant.Spec.From {
-			if mine && from.Group == gatewayv1.GroupName && from.Kind == kindHTTPRoute {
+			if mine && from.Group == gatewayv1.GroupName && (from.Kind == kindHTTPRoute || from.Kind == kindGRPCRoute) {
 				grants = append(grants, resolve.HostGrant{Namespace: string(from.Namespace)})
 			}
 		}

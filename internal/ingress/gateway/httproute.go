@@ -35,10 +35,12 @@ type place struct {
 	host     string
 }
 
-// httpRoute is the working state for one HTTPRoute.
+// httpRoute is the working state for one route. A GRPCRoute is read as an HTTPRoute.
 type httpRoute struct {
-	view     *snapshot.View
-	object   *gatewayv1.HTTPRoute
+	view   *snapshot.View
+	object *gatewayv1.HTTPRoute
+	// kind is that of the object that it was written as.
+	kind     gatewayv1.Kind
 	backends resolve.BackendResolver
 	route    *Route
 	places   []place
@@ -50,12 +52,16 @@ type httpRoute struct {
 
 // HTTPRoute resolves an HTTPRoute.
 func HTTPRoute(view *snapshot.View, namespace, name string, backends resolve.BackendResolver) *Route {
-	object := view.HTTPRoute(namespace, name)
-	if object == nil {
-		return &Route{}
+	if object := view.HTTPRoute(namespace, name); object != nil {
+		return resolveRoute(view, kindHTTPRoute, object, backends)
 	}
+	return &Route{}
+}
+
+// resolveRoute resolves a route that was written as an object of a kind.
+func resolveRoute(view *snapshot.View, kind gatewayv1.Kind, object *gatewayv1.HTTPRoute, backends resolve.BackendResolver) *Route {
 	r := &httpRoute{
-		view: view, object: object, backends: backends,
+		view: view, object: object, kind: kind, backends: backends,
 		route: &Route{Created: object.CreationTimestamp.Time, Attached: map[snapshot.Ref][]string{}},
 	}
 	for i := range object.Spec.ParentRefs {
@@ -101,7 +107,7 @@ func (r *httpRoute) attachTo(gateway *gatewayv1.Gateway, ref *gatewayv1.ParentRe
 			continue
 		}
 		selected = true
-		if !l.allows(r.view, gateway.Namespace, kindHTTPRoute, r.object.Namespace) {
+		if !l.allows(r.view, gateway.Namespace, r.kind, r.object.Namespace) {
 			continue
 		}
 		allowed = true
@@ -163,7 +169,7 @@ func (r *httpRoute) addRules() {
 	}
 	outcome := &r.route.Outcome
 	outcome.Rules = rules
-	outcome.Grants = hostGrants(r.view, r.object.Namespace, r.object.Name)
+	outcome.Grants = hostGrants(r.view, r.kind, r.object.Namespace, r.object.Name)
 	for _, where := range r.places {
 		if where.host != "" && !slices.Contains(outcome.Hosts, where.host) {
 			outcome.Hosts = append(outcome.Hosts, where.host)
@@ -190,7 +196,7 @@ func (r *httpRoute) rulesOf(index int, written *gatewayv1.HTTPRouteRule) []*rout
 		match := r.match(fmt.Sprintf("%s.matches[%d]", field, j), &matches[j])
 		for k, where := range r.places {
 			rule := &route.Rule{
-				ID:       route.ID{Kind: string(kindHTTPRoute), Namespace: r.object.Namespace, Name: r.object.Name, Rule: index, Path: j},
+				ID:       route.ID{Kind: string(r.kind), Namespace: r.object.Namespace, Name: r.object.Name, Rule: index, Path: j},
 				Listener: where.listener, Host: where.host, Match: match, Created: r.route.Created, Timeouts: timeouts,
 			}
 			if k > 0 {

@@ -1,6 +1,8 @@
 package gateway
 
 import (
+	"slices"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
@@ -14,6 +16,7 @@ import (
 const (
 	kindGateway   gatewayv1.Kind = "Gateway"
 	kindHTTPRoute gatewayv1.Kind = "HTTPRoute"
+	kindGRPCRoute gatewayv1.Kind = "GRPCRoute"
 	kindService   gatewayv1.Kind = "Service"
 	kindSecret    gatewayv1.Kind = "Secret"
 )
@@ -82,15 +85,17 @@ func verifiesClients(config *gatewayv1.GatewayTLSConfig, port gatewayv1.PortNumb
 // setKinds sets the kinds of routes that the listener accepts; without a list these
 // are all that its protocol can have.
 func (l *listener) setKinds() {
+	served := []gatewayv1.Kind{kindHTTPRoute, kindGRPCRoute}
 	if l.spec.AllowedRoutes == nil || len(l.spec.AllowedRoutes.Kinds) == 0 {
-		l.kinds = []gatewayv1.Kind{kindHTTPRoute}
+		l.kinds = served
 		return
 	}
 	for _, kind := range l.spec.AllowedRoutes.Kinds {
-		if or(kind.Group, gatewayv1.GroupName) == gatewayv1.GroupName && kind.Kind == kindHTTPRoute {
-			l.kinds = []gatewayv1.Kind{kindHTTPRoute}
-		} else {
+		switch {
+		case or(kind.Group, gatewayv1.GroupName) != gatewayv1.GroupName || !slices.Contains(served, kind.Kind):
 			l.unknownKinds = true
+		case !slices.Contains(l.kinds, kind.Kind):
+			l.kinds = append(l.kinds, kind.Kind)
 		}
 	}
 }
@@ -116,11 +121,7 @@ func markConflicts(listeners []listener) {
 
 // allows reports whether a route of a kind and namespace may attach.
 func (l *listener) allows(view *snapshot.View, gatewayNamespace string, kind gatewayv1.Kind, namespace string) bool {
-	accepted := false
-	for _, known := range l.kinds {
-		accepted = accepted || known == kind
-	}
-	if !accepted {
+	if !slices.Contains(l.kinds, kind) {
 		return false
 	}
 	var from gatewayv1.RouteNamespaces

@@ -16,6 +16,7 @@ const (
 	GatewayClass Kind = "GatewayClass." + gatewayv1.GroupName
 	Gateway      Kind = "Gateway." + gatewayv1.GroupName
 	HTTPRoute    Kind = "HTTPRoute." + gatewayv1.GroupName
+	GRPCRoute    Kind = "GRPCRoute." + gatewayv1.GroupName
 	// ReferenceGrant stands for all grants of a namespace, without a name.
 	ReferenceGrant Kind = "ReferenceGrant." + gatewayv1.GroupName
 	// Namespace has the labels that listeners select namespaces by.
@@ -23,10 +24,13 @@ const (
 )
 
 // GatewayKinds returns the kinds of Gateway API that are read.
-func GatewayKinds() []Kind { return []Kind{GatewayClass, Gateway, HTTPRoute, ReferenceGrant} }
+func GatewayKinds() []Kind {
+	return []Kind{GatewayClass, Gateway, HTTPRoute, GRPCRoute, ReferenceGrant}
+}
 
 // GatewayObject is an object of Gateway API: *gatewayv1.GatewayClass,
-// *gatewayv1.Gateway, *gatewayv1.HTTPRoute or *gatewayv1.ReferenceGrant.
+// *gatewayv1.Gateway, *gatewayv1.HTTPRoute, *gatewayv1.GRPCRoute or
+// *gatewayv1.ReferenceGrant.
 type GatewayObject interface{ metav1.Object }
 
 // kindOfGateway returns the kind of an object of Gateway API.
@@ -38,6 +42,8 @@ func kindOfGateway(object any) (Kind, bool) {
 		return Gateway, true
 	case *gatewayv1.HTTPRoute:
 		return HTTPRoute, true
+	case *gatewayv1.GRPCRoute:
+		return GRPCRoute, true
 	case *gatewayv1.ReferenceGrant:
 		return ReferenceGrant, true
 	}
@@ -88,6 +94,9 @@ func readAs(ref Ref) Ref {
 	return ref
 }
 
+// IsGatewayRoute reports whether a kind is a route of Gateway API.
+func IsGatewayRoute(kind Kind) bool { return kind == HTTPRoute || kind == GRPCRoute }
+
 // gatewayKind reports whether a kind is of Gateway API.
 func gatewayKind(kind Kind) bool { return strings.HasSuffix(string(kind), "."+gatewayv1.GroupName) }
 
@@ -115,6 +124,11 @@ func (v *View) Gateway(namespace, name string) *gatewayv1.Gateway {
 // HTTPRoute returns an HTTPRoute, nil if it does not exist.
 func (v *View) HTTPRoute(namespace, name string) *gatewayv1.HTTPRoute {
 	return gatewayObject[gatewayv1.HTTPRoute](v, Ref{HTTPRoute, namespace, name})
+}
+
+// GRPCRoute returns a GRPCRoute, nil if it does not exist.
+func (v *View) GRPCRoute(namespace, name string) *gatewayv1.GRPCRoute {
+	return gatewayObject[gatewayv1.GRPCRoute](v, Ref{GRPCRoute, namespace, name})
 }
 
 // ReferenceGrants returns the grants of a namespace, sorted by name.

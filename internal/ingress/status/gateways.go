@@ -136,6 +136,8 @@ func resourceOfGateway(kind snapshot.Kind) schema.GroupVersionResource {
 		resource = "gatewayclasses"
 	case snapshot.Gateway:
 		resource = "gateways"
+	case snapshot.GRPCRoute:
+		resource = "grpcroutes"
 	}
 	return gatewayv1.SchemeGroupVersion.WithResource(resource)
 }
@@ -180,13 +182,20 @@ func (r *gatewayRecord) changes(now metav1.Time) map[string]any {
 	case *gatewayv1.Gateway:
 		return r.gatewayChanges(object, now)
 	case *gatewayv1.HTTPRoute:
-		next := mergeParents(object.Status.Parents, r.wanted.Parents, now)
-		if len(next) == len(object.Status.Parents) && (len(next) == 0 || reflect.DeepEqual(object.Status.Parents, next)) {
-			return nil
-		}
-		return map[string]any{"parents": next}
+		return r.routeChanges(object.Status.Parents, now)
+	case *gatewayv1.GRPCRoute:
+		return r.routeChanges(object.Status.Parents, now)
 	}
 	return nil
+}
+
+// routeChanges is changes for a route with these parents.
+func (r *gatewayRecord) routeChanges(before []gatewayv1.RouteParentStatus, now metav1.Time) map[string]any {
+	next := mergeParents(before, r.wanted.Parents, now)
+	if len(next) == len(before) && (len(next) == 0 || reflect.DeepEqual(before, next)) {
+		return nil
+	}
+	return map[string]any{"parents": next}
 }
 
 // gatewayChanges is changes for a Gateway.

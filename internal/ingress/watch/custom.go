@@ -32,6 +32,8 @@ func resourceOf(kind snapshot.Kind) (schema.GroupVersionResource, bool) {
 		return gatewayv1.SchemeGroupVersion.WithResource("gateways"), true
 	case snapshot.HTTPRoute:
 		return gatewayv1.SchemeGroupVersion.WithResource("httproutes"), true
+	case snapshot.GRPCRoute:
+		return gatewayv1.SchemeGroupVersion.WithResource("grpcroutes"), true
 	case snapshot.ReferenceGrant:
 		// Every release of Gateway API has this version, and the same fields in it.
 		return schema.GroupVersionResource{Group: gatewayv1.GroupName, Version: "v1beta1", Resource: "referencegrants"}, true

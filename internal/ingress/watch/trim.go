@@ -173,6 +173,8 @@ func gatewayObjectOf(kind snapshot.Kind, object *unstructured.Unstructured) any 
 		typed = &gatewayv1.Gateway{}
 	case snapshot.HTTPRoute:
 		typed = &gatewayv1.HTTPRoute{}
+	case snapshot.GRPCRoute:
+		typed = &gatewayv1.GRPCRoute{}
 	case snapshot.ReferenceGrant:
 		typed = &gatewayv1.ReferenceGrant{}
 	default:
