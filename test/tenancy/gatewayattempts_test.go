@@ -185,7 +185,7 @@ func gatewaysServe(w *world) error {
 }
 
 // ownRoutes: evil has its own hosts at the shared Gateway, and its own Gateway. A route
-// without a host serves none of bank's.
+// without a host serves none of bank's where bank has a route.
 func (w *world) ownRoutes(t *testing.T) {
 	for _, one := range []attempt{
 		{name: "own-route", applies: httpRoute("{name: shared, namespace: slipway}", "own-route.evil.example", "backendRefs: [{name: evil, port: 80}]")},
@@ -196,8 +196,8 @@ func (w *world) ownRoutes(t *testing.T) {
 	}
 	for target, want := range map[string]string{
 		sharedGateway + " own-route.evil.example/": evil, sharedGateway + " unknown.example/": evil, evilGateway + " unknown.example/": evil,
-		sharedGateway + " route.bank.example/": bank, sharedGateway + " bank.example/": fmt.Sprint(http.StatusNotFound),
-		evilGateway + " route.bank.example/": fmt.Sprint(http.StatusNotFound), " route.bank.example/": bank,
+		sharedGateway + " route.bank.example/": bank, bankGateway + " route.bank.example/": bank, " route.bank.example/": bank,
+		bankGateway + " unknown.example/": fmt.Sprint(http.StatusNotFound),
 	} {
 		w.eventually(t, target, func(context.Context) error { return respondsAt(target, want)(w) })
 	}
