@@ -63,7 +63,6 @@ func adviceForSettings() []advice {
 		{[]string{"timeout.reconciliation", "timeout.reconciliation.jitter"}, "set applications.pollInterval and applications.pollJitter of the agent"},
 		{[]string{"timeout.hard.reconciliation"}, "set the annotation argocd.argoproj.io/refresh: hard where it is needed"},
 		{[]string{"globalProjects"}, "write its limits into each AppProject"},
-		{[]string{"resource.customizations.actions.*"}, "there are no resource actions yet: use kubectl"},
 		{[]string{"resource.customizations.ignoreResourceUpdates.*"}, "remove it: an update that changes no status costs no request"},
 		{[]string{"resource.customizations.knownTypeFields.*"}, "write ignoreDifferences for fields that a controller spells differently"},
 		{[]string{"resource.ignoreResourceUpdatesEnabled"}, "remove it: an update that changes no status costs no request"},
@@ -120,7 +119,7 @@ func describeSettings(data map[string]string) string {
 func usedSettings(key string) bool {
 	return advice{keys: []string{
 		"resource.exclusions", "resource.inclusions", "resource.compareoptions", "resource.customizations",
-		"resource.customizations.health.*", "resource.customizations.useOpenLibs.*", "resource.customizations.ignoreDifferences.*",
+		"resource.customizations.health.*", "resource.customizations.actions.*", "resource.customizations.useOpenLibs.*", "resource.customizations.ignoreDifferences.*",
 	}}.fits(key)
 }
 

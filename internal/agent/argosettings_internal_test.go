@@ -16,6 +16,7 @@ func TestDescribeSettings(t *testing.T) {
 		"resource.customizations.health.cert-manager.io_Certificate": "hs = {}",
 		"resource.customizations.ignoreDifferences.all":              "jsonPointers: []",
 		"resource.customizations.actions.batch_Job":                  "definitions: []",
+		"resource.customizations.knownTypeFields.batch_Job":          "[]",
 		"timeout.reconciliation":                                     "180s",
 		"kustomize.buildOptions":                                     "--enable-helm",
 		"globalProjects":                                             "[]",
@@ -24,7 +25,7 @@ func TestDescribeSettings(t *testing.T) {
 	want := "these settings of Argo CD have no effect: " +
 		"timeout.reconciliation (set applications.pollInterval and applications.pollJitter of the agent); " +
 		"globalProjects (write its limits into each AppProject); " +
-		"resource.customizations.actions.batch_Job (there are no resource actions yet: use kubectl); " +
+		"resource.customizations.knownTypeFields.batch_Job (write ignoreDifferences for fields that a controller spells differently); " +
 		"application.resourceTrackingMethod (remove it: objects are tracked by annotation); " +
 		"kustomize.buildOptions (write options into the sources of the Applications); " +
 		"admin.enabled, url (of Argo CD's own API and console: nothing to do)"

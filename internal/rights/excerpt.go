@@ -49,6 +49,9 @@ func (e Excerpt) Policy(origin string) *Policy {
 	return policy.WithDefault(e.Default)
 }
 
+// anyAction is the action of a request for all actions of all kinds.
+const anyAction = "action/*"
+
 // May reports whether a rule could allow the action of a request on some object.
 // It is for decisions before the object is known; denies do not count.
 func (p *Policy) May(request Request) bool {
@@ -56,7 +59,9 @@ func (p *Policy) May(request Request) bool {
 		p = &Policy{}
 	}
 	allows := func(r rule) bool {
-		return !r.deny && r.resource.match(request.Resource) && r.takesAction(request)
+		// All actions are requested before the action is known too.
+		takes := r.takesAction(request) || request.Action == anyAction && strings.HasPrefix(r.fields[3], "action/")
+		return !r.deny && r.resource.match(request.Resource) && takes
 	}
 	for _, h := range p.holders(anyProject, append(request.names(), p.defaultRole)...) {
 		if slices.ContainsFunc(p.rules[h.name], allows) || slices.ContainsFunc(builtin.rules[h.name], allows) {

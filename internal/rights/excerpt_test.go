@@ -98,7 +98,8 @@ func TestPlatformRoles(t *testing.T) {
 
 // Before the object is known, a rule of any project could allow.
 func TestMay(t *testing.T) {
-	policy, _ := rights.Parse("g, dev, role:dev\np, role:dev, applications, sync, shop/web, allow\np, dev, applications, delete, */*, deny", "company")
+	policy, _ := rights.Parse("g, dev, role:dev\np, role:dev, applications, sync, shop/web, allow\np, dev, applications, delete, */*, deny\n"+
+		"p, dev, applications, action/apps/Deployment/restart, */*, allow\np, clerks, applications, action/apps/*/*, */*, deny", "company")
 	project, refusals := rights.ParseProject("bank", []rights.ProjectRole{{Name: "clerks", Groups: []string{"clerks"}, Policies: []string{"p, proj:bank:clerks, applications, override, bank/*, allow"}}}, rights.Glob)
 	if len(refusals) > 0 {
 		t.Fatal(refusals)
@@ -106,6 +107,7 @@ func TestMay(t *testing.T) {
 	policy = rights.Merge(policy, project)
 	for request, want := range map[[2]string]bool{
 		{"dev", "sync"}: true, {"dev", "rollback"}: true, {"dev", "override"}: false, {"dev", "delete"}: false,
+		{"dev", "action/*"}: true, {"clerks", "action/*"}: false, {"others", "action/*"}: false,
 		{"clerks", "override"}: true, {"clerks", "sync"}: false, {"others", "sync"}: false, {"proj:bank:clerks", "override"}: false,
 	} {
 		got := policy.May(rights.Request{Groups: []string{request[0]}, Resource: rights.Applications, Action: request[1]})

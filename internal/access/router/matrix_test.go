@@ -34,6 +34,8 @@ ApplicationService/Rollback any
 ApplicationService/Terminate any
 ApplicationService/Refresh any
 ApplicationService/DeleteApplication any
+ApplicationService/ListActions any
+ApplicationService/RunAction any
 RuntimeService/GetInfo viewer
 RuntimeService/ComponentLogs admin
 RuntimeService/ConfigureAsApplication admin

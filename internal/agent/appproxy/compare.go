@@ -23,8 +23,7 @@ import (
 const maxDiffBytes = 32 << 20
 
 // newComparison prepares a comparison of an Application within the limits of
-// its project. Where the project names a ServiceAccount the dry runs
-// impersonate it, as a sync does: the result is that of the sync.
+// its project, so that the result is that of a sync.
 func (s *Service) newComparison(ctx context.Context, app *inspect.Application, warn func(string)) (*inspect.Comparison, error) {
 	if s.options.Sources == nil || s.options.Renderer == nil {
 		return nil, connect.NewError(connect.CodeUnavailable, errors.New("this replica renders nothing"))
@@ -38,26 +37,43 @@ func (s *Service) newComparison(ctx context.Context, app *inspect.Application, w
 	if err := inspect.Syncable(app); err != nil {
 		return nil, err
 	}
-	destination := at.destination(app)
-	compiled, err := s.strict.CompiledProject(ctx, app, destination)
+	limits, err := s.limitsOf(ctx, app, at)
 	if err != nil {
 		return nil, err
 	}
 	comparison := &inspect.Comparison{
 		Inspector: s.strictFor(at).Inspector, App: app, Kinds: at.Kinds, ControlNamespace: s.options.ControlNamespace,
-		Project: compiled, Gate: compiled.Gate(destination, s.isLocal(ctx, at)), Applier: at.Applier, Warn: warn,
-		Resolve: s.options.Sources.Dependencies(compiled, -1),
+		Project: limits.project, Gate: limits.gate, Applier: limits.applier, Warn: warn,
+		Resolve: s.options.Sources.Dependencies(limits.project, -1),
 	}
 	if s.options.Settings != nil {
-		comparison.Settings, comparison.Server = s.options.Settings(), destination.Server
-	}
-	if namespace, name, ok := compiled.ServiceAccount(destination); ok {
-		who := apply.Impersonation{Namespace: cmp.Or(namespace, app.Namespace), ServiceAccount: name}
-		if comparison.Applier, err = at.Applier.As(who); err != nil {
-			return nil, err
-		}
+		comparison.Settings, comparison.Server = s.options.Settings(), at.Server
 	}
 	return comparison, nil
+}
+
+// limits are those of an Application: its project, what that allows to touch, and
+// an applier with the rights that it has.
+type limits struct {
+	project *project.Project
+	gate    plan.Gate
+	applier *apply.Applier
+}
+
+// limitsOf returns the limits that a sync of an Application has. Where the project
+// names a ServiceAccount the applier impersonates it.
+func (s *Service) limitsOf(ctx context.Context, app *inspect.Application, at Target) (limits, error) {
+	destination := at.destination(app)
+	compiled, err := s.strict.CompiledProject(ctx, app, destination)
+	if err != nil {
+		return limits{}, err
+	}
+	found := limits{project: compiled, gate: compiled.Gate(destination, s.isLocal(ctx, at)), applier: at.Applier}
+	if namespace, name, ok := compiled.ServiceAccount(destination); ok {
+		who := apply.Impersonation{Namespace: cmp.Or(namespace, app.Namespace), ServiceAccount: name}
+		found.applier, err = at.Applier.As(who)
+	}
+	return found, err
 }
 
 // isLocal reports whether a cluster is the runtime's own, under any address, or

@@ -3,8 +3,10 @@ package appproxy
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"connectrpc.com/connect"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"slipway.dev/slipway/internal/access/token"
 	"slipway.dev/slipway/internal/agent/sharedrepo"
@@ -54,10 +56,22 @@ func (s *Service) accessOf(ctx context.Context) (access, error) {
 // decide what else is deployed, so that changing them takes the role admin,
 // whatever a policy allows.
 func (a access) decide(app *inspect.Application, verb permission.Verb) rights.Decision {
+	return a.decideRequest(app, verb, a.request(verb))
+}
+
+// decideAction decides about one action of a kind, as Argo CD's policies spell
+// it: a user can have the right to restart and none to scale.
+func (a access) decideAction(app *inspect.Application, kind schema.GroupKind, name string) rights.Decision {
+	request := a.request(permission.Action)
+	request.Action = strings.Join([]string{string(permission.Action), kind.Group, kind.Kind, name}, "/")
+	return a.decideRequest(app, permission.Action, request)
+}
+
+// decideRequest decides about what the user requests with a verb.
+func (a access) decideRequest(app *inspect.Application, verb permission.Verb, request rights.Request) rights.Decision {
 	if verb != permission.Get && a.claims.Role != permission.RoleAdmin && a.ownApplication(app) {
 		return rights.Decision{Why: "the Application is a part of the runtime, which is for users with the role admin"}
 	}
-	request := a.request(verb)
 	request.Object = rights.ApplicationObject(app.Spec.ProjectName(), app.Namespace, app.Name, a.control)
 	return a.policy.Decide(request)
 }
@@ -97,14 +111,18 @@ func (a access) require(app *inspect.Application, verb permission.Verb) error {
 
 // permit fails without a verb on an Application, which need not exist.
 func (a access) permit(app *inspect.Application, verb permission.Verb) error {
-	decision := a.decide(app, verb)
+	return refusalOf(app, string(verb), a.decide(app, verb))
+}
+
+// refusalOf is the error of a decision; nil if it allows.
+func refusalOf(app *inspect.Application, right string, decision rights.Decision) error {
 	if decision.Allowed {
 		return nil
 	}
 	project := app.Spec.ProjectName()
 	return connect.NewError(connect.CodePermissionDenied, fmt.Errorf(
 		"you lack the right %s on %s/%s: %s. An admin of the account can give it, by your role or by a rule; so can a rule in %s or a role of the AppProject %s",
-		verb, project, app.Name, decision.Explain(), rights.ConfigMap, project))
+		right, project, app.Name, decision.Explain(), rights.ConfigMap, project))
 }
 
 // authorise checks that the user has the verb of the called procedure on an

@@ -23,6 +23,7 @@ import (
 	"slipway.dev/slipway/internal/gitops/inspect"
 	"slipway.dev/slipway/internal/gitops/tracking"
 	"slipway.dev/slipway/internal/kube"
+	"slipway.dev/slipway/internal/wire/runtimev1"
 )
 
 // errTimeout is the cause of a context whose wait took too long. It
@@ -55,6 +56,10 @@ type appBackend interface {
 	sync(ctx context.Context, app *application, sync *v1alpha1.SyncOperation) (v1alpha1.Info, error)
 	rollback(ctx context.Context, app *application, given *rollbackFlags) (v1alpha1.Info, error)
 	terminate(ctx context.Context, app *application) error
+	// actions and runAction are about one object of the Application. The
+	// latter returns the objects that changed.
+	actions(ctx context.Context, app *application, key tracking.Key) ([]*runtimev1.ResourceAction, error)
+	runAction(ctx context.Context, app *application, key tracking.Key, name string, parameters map[string]string) ([]tracking.Key, error)
 	logs(ctx context.Context, app *application, given *logFlags, out, warnings io.Writer) error
 	// wait calls done for every state of the Application until done reports
 	// nothing missing or an error. The last state is returned also with an
@@ -98,6 +103,7 @@ An Application is named by its name, or by namespace/name.`,
 		appSyncCommand(access),
 		appRollbackCommand(access),
 		appTerminateCommand(access),
+		appActionCommand(access),
 		appHistoryCommand(access),
 		appLogsCommand(access),
 		appWaitCommand(access),

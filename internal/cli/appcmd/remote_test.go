@@ -169,6 +169,42 @@ func TestAppThroughPlatform(t *testing.T) {
 	}
 }
 
+// TestAppActionThroughPlatform: actions of objects are listed and run, and a
+// cluster alone has none.
+func TestAppActionThroughPlatform(t *testing.T) {
+	w := newRemoteWorld(t)
+	w.StartAgent(t)
+	repository := gittest.Serve(t).Repository(t, "shop", map[string]string{"deploy/web.yaml": strings.Replace(webDeployment, "replicas: 2", "replicas: 0", 1)})
+	w.ManualApp(t, repository, "")
+	t.Setenv("SLIPWAY_API_KEY", apiKey) // an agent knows no such option
+	if got := w.app(t, "sync shop --timeout 60s"); got.Code != 0 {
+		t.Fatalf("sync: %+v", got)
+	}
+	got := w.app(t, "action list shop --resource apps:Deployment:web")
+	if got.Code != 0 || !regexp.MustCompile(`web +restart +- +available\n`).MatchString(got.Stdout) || !regexp.MustCompile(`web +resume +- +disabled\n`).MatchString(got.Stdout) ||
+		!regexp.MustCompile(`web +scale +replicas +available\n`).MatchString(got.Stdout) {
+		t.Errorf("list: %+v", got)
+	}
+	if got := w.app(t, "action run shop pause --resource apps:Deployment:web"); got.Code != 0 || !strings.HasPrefix(got.Stdout, "pause: ") {
+		t.Errorf("pause: %+v", got)
+	}
+	if got := w.app(t, "action list shop --resource apps:Deployment:web"); !regexp.MustCompile(`web +resume +- +available\n`).MatchString(got.Stdout) {
+		t.Errorf("the Deployment is not paused: %+v", got)
+	}
+	for line, want := range map[string]string{
+		"action run shop explode --resource apps:Deployment:web": "has no action \"explode\"",
+		"action run shop pause --resource apps:Deployment:api":   "--resource takes none of the Application's objects",
+		"action run shop pause":                                  "choose objects with --resource",
+	} {
+		if got := w.app(t, line); got.Code == 0 || !strings.Contains(got.Stderr, want) {
+			t.Errorf("%s: %+v", line, got)
+		}
+	}
+	if got := w.AppWorld.App(t, "action run shop pause --resource apps:Deployment:web"); got.Code != 2 || !strings.Contains(got.Stderr, "actions are run by a runtime") {
+		t.Errorf("directly: %+v", got)
+	}
+}
+
 // onlyOf are the lines of a list that are of a namespace, and the title.
 func onlyOf(text, namespace string) string {
 	var lines []string

@@ -1,6 +1,6 @@
 // Package customization reads what the ConfigMap argocd-cm sets about kinds of
-// objects: health rules and differences that do not count, in both spellings of
-// Argo CD, and the kinds that are left out.
+// objects: health rules, actions and differences that do not count, in both
+// spellings of Argo CD, and the kinds that are left out.
 //
 // A setting that is malformed has no effect and is a problem of the [Settings];
 // the others count. Argo CD uses none of them then.

@@ -27,6 +27,8 @@ const (
 type Settings struct {
 	// Health has Lua scripts by "Kind" or "group/Kind", which may be patterns.
 	Health map[string]string
+	// Actions has scripts by "Kind" or "group/Kind".
+	Actions map[string]Actions
 	// IgnoreDifferences are the rules for all Applications.
 	IgnoreDifferences []v1alpha1.ResourceIgnoreDifferences
 	// Problems are settings that have no effect, and why.
@@ -35,20 +37,42 @@ type Settings struct {
 	exclusions, inclusions []Filter
 }
 
+// Actions are the actions of a kind.
+type Actions struct {
+	// Discovery is a script that returns the actions that an object has.
+	Discovery string `json:"discovery.lua"`
+	// MergeBuiltin keeps the built-in actions of the kind.
+	MergeBuiltin bool `json:"mergeBuiltinActions"`
+	Definitions  []struct {
+		Name   string `json:"name"`
+		Script string `json:"action.lua"`
+	} `json:"definitions"`
+}
+
+// Script returns the script of an action; empty if there is none.
+func (a *Actions) Script(name string) string {
+	for _, one := range a.Definitions {
+		if one.Name == name {
+			return one.Script
+		}
+	}
+	return ""
+}
+
 // override is what is set about one kind, as in the spelling with one key for
 // all.
 type override struct {
 	Health      string `json:"health.lua"`
 	Differences string `json:"ignoreDifferences"`
-	// The others have no effect here.
 	Actions     string `json:"actions"`
+	// The others have no effect here.
 	Updates     string `json:"ignoreResourceUpdates"`
 	KnownFields []any  `json:"knownTypeFields"`
 }
 
 // Read reads the data of the ConfigMap. The evaluator checks expressions of jq.
 func Read(data map[string]string, paths plan.PathEvaluator) *Settings {
-	s := &Settings{Health: map[string]string{}}
+	s := &Settings{Health: map[string]string{}, Actions: map[string]Actions{}}
 	together := map[string]override{}
 	if err := yaml.Unmarshal([]byte(data[prefix]), &together); err != nil {
 		s.problem(prefix, err)
@@ -68,8 +92,10 @@ func Read(data map[string]string, paths plan.PathEvaluator) *Settings {
 			one.Health = data[key]
 		case "ignoreDifferences":
 			one.Differences = data[key]
+		case "actions":
+			one.Actions = data[key]
 		case "useOpenLibs": // all scripts have the same libraries
-		case "actions", "ignoreResourceUpdates", "knownTypeFields": // the agent reports these keys
+		case "ignoreResourceUpdates", "knownTypeFields": // the agent reports these keys
 		default:
 			s.problem(key, fmt.Errorf("there is no customization %s", what))
 		}
@@ -105,7 +131,12 @@ func (s *Settings) add(name, kind string, one override, paths plan.PathEvaluator
 		s.problem(name, err)
 	}
 	if one.Actions != "" {
-		s.problem(name, fmt.Errorf("actions of %s have no effect", kind))
+		var actions Actions
+		if err := yaml.Unmarshal([]byte(one.Actions), &actions); err != nil {
+			s.problem(name, fmt.Errorf("actions of %s: %w", kind, err))
+		} else {
+			s.Actions[kind] = actions
+		}
 	}
 	if one.Updates != "" {
 		s.problem(name, fmt.Errorf("ignoreResourceUpdates of %s has no effect", kind))

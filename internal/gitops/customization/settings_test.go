@@ -36,6 +36,10 @@ cert-manager.io/Certificate:
 ConfigMap:
   ignoreDifferences: |
     jsonPointers: [/data/a]
+  actions: |
+    discovery.lua: return {fill = {}}
+    mergeBuiltinActions: true
+    definitions: [{name: fill, action.lua: return obj}]
 "*/*":
   ignoreDifferences: |
     managedFieldsManagers: [operator]
@@ -45,6 +49,7 @@ ConfigMap:
 		"resource.customizations.useOpenLibs.cert-manager.io_Certificate": "true",
 		"resource.customizations.ignoreDifferences.ConfigMap":             "jsonPointers: [/data/a]",
 		"resource.customizations.ignoreDifferences.all":                   "managedFieldsManagers: [operator]",
+		"resource.customizations.actions.ConfigMap":                       "{discovery.lua: 'return {fill = {}}', mergeBuiltinActions: true, definitions: [{name: fill, action.lua: return obj}]}",
 	})
 	wantHealth := map[string]string{"cert-manager.io/Certificate": `return {status = "Healthy"}`}
 	all := v1alpha1.ResourceIgnoreDifferences{Group: "*", Kind: "*", ManagedFieldsManagers: []string{"operator"}}
@@ -52,6 +57,10 @@ ConfigMap:
 	for name, got := range map[string]*customization.Settings{"together": together, "single": single} {
 		if !reflect.DeepEqual(got.Health, wantHealth) {
 			t.Errorf("%s: the health rules are %v", name, got.Health)
+		}
+		actions := got.Actions["ConfigMap"]
+		if actions.Discovery != "return {fill = {}}" || !actions.MergeBuiltin || actions.Script("fill") != "return obj" || actions.Script("drain") != "" {
+			t.Errorf("%s: the actions are %+v", name, got.Actions)
 		}
 		if len(got.IgnoreDifferences) != 2 || !contains(got, all) || !contains(got, one) {
 			t.Errorf("%s: the rules of differences are %v", name, got.IgnoreDifferences)
@@ -101,7 +110,7 @@ func TestProblems(t *testing.T) {
 		}
 	}
 	unused := customization.Read(map[string]string{
-		"resource.customizations": "batch/Job: {actions: x, ignoreResourceUpdates: x, knownTypeFields: [{field: a}]}",
+		"resource.customizations": "batch/Job: {actions: '[', ignoreResourceUpdates: x, knownTypeFields: [{field: a}]}",
 	}, jq.New())
 	if len(unused.Problems) != 3 {
 		t.Errorf("without an effect are %q", unused.Problems)

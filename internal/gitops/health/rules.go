@@ -23,7 +23,7 @@ import (
 // Runner runs the scripts of settings, with limits on time, memory and output. It
 // is a *render.Renderer.
 type Runner interface {
-	RunScript(ctx context.Context, source string, object map[string]any, now time.Time) (any, error)
+	RunScript(ctx context.Context, source string, given script.Input) (any, error)
 }
 
 // Rules are the rules of a cluster: scripts of its settings, and the built-in
@@ -183,7 +183,7 @@ func (r *settingsRules) run(runner Runner, source string, live *unstructured.Uns
 		}
 	}
 	// The runner has a timeout of its own.
-	result, err := runner.RunScript(context.Background(), source, live.Object, now)
+	result, err := runner.RunScript(context.Background(), source, script.Input{Object: live.Object, Now: now})
 	if errors.Is(err, script.ErrExhausted) {
 		r.exhausted.Store(source, exhaustion{err, now.Add(exhaustionPause)})
 	}

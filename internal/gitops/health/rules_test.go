@@ -14,7 +14,7 @@ import (
 // costs a worker, and "lost" has none.
 type runner struct{ runs int }
 
-func (r *runner) RunScript(_ context.Context, source string, object map[string]any, now time.Time) (any, error) {
+func (r *runner) RunScript(_ context.Context, source string, given script.Input) (any, error) {
 	r.runs++
 	switch source {
 	case "exhausted":
@@ -26,7 +26,7 @@ func (r *runner) RunScript(_ context.Context, source string, object map[string]a
 	if err != nil {
 		return nil, err
 	}
-	return compiled.Run(object, now)
+	return compiled.Run(given)
 }
 
 // TestSettingsRules: scripts of settings come before the built-in rules, exact

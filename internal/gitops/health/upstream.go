@@ -77,7 +77,7 @@ func (r *upstreamRule) of(o *object, now time.Time) (*Status, error) {
 	if err != nil {
 		return nil, err
 	}
-	result, err := rule.Run(o.whole, now)
+	result, err := rule.Run(script.Input{Object: o.whole, Now: now})
 	if err != nil {
 		return nil, fmt.Errorf("the health rule failed: %w", err)
 	}

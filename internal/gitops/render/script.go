@@ -19,8 +19,8 @@ const scriptTime = 10 * time.Second
 
 // RunScript runs a Lua script of the settings on an object in a worker, and
 // returns its result. A script that costs a worker is a [script.ErrExhausted].
-func (r *Renderer) RunScript(ctx context.Context, source string, object map[string]any, now time.Time) (any, error) {
-	encoded, err := json.Marshal(object)
+func (r *Renderer) RunScript(ctx context.Context, source string, given script.Input) (any, error) {
+	encoded, err := json.Marshal(given.Object)
 	if err != nil {
 		return nil, err
 	}
@@ -31,7 +31,7 @@ func (r *Renderer) RunScript(ctx context.Context, source string, object map[stri
 	defer r.scriptSlots.Release(settings)
 	var running *scriptTask
 	_, err = r.attempt(ctx, func() task {
-		running = &scriptTask{script: job.Script{Source: source, Object: encoded, Now: now}}
+		running = &scriptTask{script: job.Script{Source: source, Object: encoded, Parameters: given.Parameters, Now: given.Now}}
 		return running
 	})
 	if problem, ok := errors.AsType[*Error](err); ok {
@@ -104,11 +104,11 @@ func (c *call) runScript() error {
 	if err != nil {
 		return err
 	}
-	var object map[string]any
-	if err := utiljson.Unmarshal(c.job.Script.Object, &object); err != nil {
+	given := script.Input{Parameters: c.job.Script.Parameters, Now: c.job.Script.Now}
+	if err := utiljson.Unmarshal(c.job.Script.Object, &given.Object); err != nil {
 		return err
 	}
-	result, err := compiled.Run(object, c.job.Script.Now)
+	result, err := compiled.Run(given)
 	if err != nil {
 		return err
 	}

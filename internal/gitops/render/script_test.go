@@ -17,12 +17,14 @@ func TestScript(t *testing.T) {
 	renderer := newRenderer(t, render.Options{Workers: 1})
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	run := func(source string) (any, error) {
-		return renderer.RunScript(t.Context(), source, map[string]any{"spec": map[string]any{"replicas": int64(3)}}, now)
+		return renderer.RunScript(t.Context(), source, script.Input{
+			Object: map[string]any{"spec": map[string]any{"replicas": int64(3)}}, Parameters: map[string]string{"to": "5"}, Now: now,
+		})
 	}
 	good := func() {
 		t.Helper()
-		got := must.Get(run(`return {status = "Healthy", count = obj.spec.replicas, at = os.time()}`))(t)
-		if want := map[string]any{"status": "Healthy", "count": int64(3), "at": now.Unix()}; !reflect.DeepEqual(got, want) {
+		got := must.Get(run(`return {status = "Healthy", count = obj.spec.replicas, to = actionParams.to, at = os.time()}`))(t)
+		if want := map[string]any{"status": "Healthy", "count": int64(3), "to": "5", "at": now.Unix()}; !reflect.DeepEqual(got, want) {
 			t.Errorf("the result is %#v", got)
 		}
 	}

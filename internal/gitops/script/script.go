@@ -48,16 +48,30 @@ func Compile(name, source string) (*Script, error) {
 	return &Script{code: code}, nil
 }
 
-// Run runs the script on an object, which it cannot change, and returns its
-// result as JSON types. The time is what the script reads as the current one.
-func (s *Script) Run(object map[string]any, now time.Time) (any, error) {
+// Input is what a script reads.
+type Input struct {
+	// Object is obj. The script cannot change it.
+	Object map[string]any
+	// Parameters are actionParams, which actions have.
+	Parameters map[string]string
+	// Now is the current time.
+	Now time.Time
+}
+
+// Run runs the script, and returns its result as JSON types.
+func (s *Script) Run(given Input) (any, error) {
 	state := lua.NewState(lua.Options{
 		SkipOpenLibs: true, MinimizeStackMemory: true,
 		CallStackSize: maxCalls, RegistrySize: 1 << 10, RegistryMaxSize: maxRegisters,
 	})
 	defer state.Close()
-	openLibraries(state, now)
-	state.SetGlobal("obj", toLua(state, object))
+	openLibraries(state, given.Now)
+	state.SetGlobal("obj", toLua(state, given.Object))
+	parameters := state.NewTable()
+	for name, value := range given.Parameters {
+		parameters.RawSetString(name, lua.LString(value))
+	}
+	state.SetGlobal("actionParams", parameters)
 	state.SetContext(&budget{Context: context.Background(), left: maxInstructions})
 	state.Push(state.NewFunctionFromProto(s.code))
 	if err := state.PCall(0, 1, nil); err != nil {

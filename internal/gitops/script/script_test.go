@@ -18,7 +18,7 @@ func run(t *testing.T, source string, object map[string]any) (any, error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return compiled.Run(object, noon)
+	return compiled.Run(script.Input{Object: object, Parameters: map[string]string{"replicas": "3"}, Now: noon})
 }
 
 // TestResults: values become JSON types, whole numbers stay whole, and fields
@@ -44,6 +44,7 @@ func TestResults(t *testing.T) {
 		`print("x") return string.format("%s-%d", "a", 3)`:  "a-3",
 		`return ("a,b"):gsub(",", ";")`:                     "a;b",
 		`return table.concat({"a", "b"}, "-")`:              "a-b",
+		`return actionParams["replicas"]`:                   "3",
 	} {
 		got, err := run(t, source, object)
 		if err != nil || !reflect.DeepEqual(got, want) {

@@ -79,7 +79,12 @@ func (q *request) authoriseChange(ctx context.Context, event identity.Event, app
 	if rule.Verb == "" || application == nil {
 		return nil
 	}
-	verbs := []permission.Verb{rule.Verb}
+	var verbs []permission.Verb
+	// The right to an action is one to a single action of a kind: the runtime
+	// decides, which knows the object.
+	if rule.Verb != permission.Action {
+		verbs = append(verbs, rule.Verb)
+	}
 	if rule.Verb == permission.Sync && revision != "" && revision != application.GetTargetRevision() {
 		verbs = append(verbs, permission.Override)
 	}

@@ -48,7 +48,8 @@ func (w *world) reportsPolicy(t *testing.T, policy *platformv1.RightsPolicy) {
 // application of the project shop.
 func rightsWorld(t *testing.T) *world {
 	t.Helper()
-	policy, refused := rights.Parse("p, oncall, applications, sync, shop/*, allow\np, oncall, applications, get, shop/*, allow\np, night, applications, sync, shop/web, deny", "rights.policy")
+	policy, refused := rights.Parse("p, oncall, applications, sync, shop/*, allow\np, oncall, applications, get, shop/*, allow\np, night, applications, sync, shop/web, deny\n"+
+		"p, restarters, applications, get, shop/*, allow\np, restarters, applications, action/apps/Deployment/restart, shop/*, allow", "rights.policy")
 	if len(refused) > 0 {
 		t.Fatal(refused)
 	}
@@ -82,6 +83,8 @@ func TestRights(t *testing.T) {
 		{"a deny wins", "operator", "night", "Sync", `{"ref":{"name":"web"}}`, 403, "p, night, applications, sync, shop/web, deny"},
 		{"a deny wins over the role of the project", "restricted", "team,night", "Sync", `{"ref":{"name":"web"}}`, 403, "you lack the right sync on shop/web"},
 		{"not reported yet", "restricted", "oncall", "Sync", `{"ref":{"name":"new"}}`, 200, ""},
+		{"an action", "restricted", "restarters", "RunAction", `{"ref":{"name":"web"},"action":"restart"}`, 200, ""},
+		{"no action", "restricted", "oncall", "RunAction", `{"ref":{"name":"web"},"action":"restart"}`, 403, "the right action on Applications"},
 		{"viewer", "viewer", "", "Rollback", `{"ref":{"name":"web"}}`, 403, "the role operator"},
 	} {
 		key := w.key(t, store.Role(tt.role), identity.ScopeAll)

@@ -161,6 +161,9 @@ func runtimeServices() []service {
 			// automated sync may follow.
 			"Refresh":           Sync.Rule(),
 			"DeleteApplication": Delete.Rule(),
+			"ListActions":       Get.Rule(),
+			// The service requires the right of the single action.
+			"RunAction": Action.Rule(),
 		}},
 		{v1 + "RuntimeService", map[string]Rule{
 			"GetInfo":                read(View),

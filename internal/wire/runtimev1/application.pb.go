@@ -1729,6 +1729,295 @@ func (*DeleteApplicationResponse) Descriptor() ([]byte, []int) {
 	return file_slipway_runtime_v1_application_proto_rawDescGZIP(), []int{29}
 }
 
+type ResourceAction struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// For people; may be empty.
+	DisplayName string `protobuf:"bytes,2,opt,name=display_name,json=displayName,proto3" json:"display_name,omitempty"`
+	// It would have no effect now.
+	Disabled bool `protobuf:"varint,3,opt,name=disabled,proto3" json:"disabled,omitempty"`
+	// Names of what RunAction has to give, such as replicas.
+	Parameters []string `protobuf:"bytes,4,rep,name=parameters,proto3" json:"parameters,omitempty"`
+	// The caller may run it.
+	Allowed       bool `protobuf:"varint,5,opt,name=allowed,proto3" json:"allowed,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ResourceAction) Reset() {
+	*x = ResourceAction{}
+	mi := &file_slipway_runtime_v1_application_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ResourceAction) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ResourceAction) ProtoMessage() {}
+
+func (x *ResourceAction) ProtoReflect() protoreflect.Message {
+	mi := &file_slipway_runtime_v1_application_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ResourceAction.ProtoReflect.Descriptor instead.
+func (*ResourceAction) Descriptor() ([]byte, []int) {
+	return file_slipway_runtime_v1_application_proto_rawDescGZIP(), []int{30}
+}
+
+func (x *ResourceAction) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *ResourceAction) GetDisplayName() string {
+	if x != nil {
+		return x.DisplayName
+	}
+	return ""
+}
+
+func (x *ResourceAction) GetDisabled() bool {
+	if x != nil {
+		return x.Disabled
+	}
+	return false
+}
+
+func (x *ResourceAction) GetParameters() []string {
+	if x != nil {
+		return x.Parameters
+	}
+	return nil
+}
+
+func (x *ResourceAction) GetAllowed() bool {
+	if x != nil {
+		return x.Allowed
+	}
+	return false
+}
+
+type ListActionsRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Ref           *ApplicationRef        `protobuf:"bytes,1,opt,name=ref,proto3" json:"ref,omitempty"`
+	Object        *ObjectRef             `protobuf:"bytes,2,opt,name=object,proto3" json:"object,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListActionsRequest) Reset() {
+	*x = ListActionsRequest{}
+	mi := &file_slipway_runtime_v1_application_proto_msgTypes[31]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListActionsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListActionsRequest) ProtoMessage() {}
+
+func (x *ListActionsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_slipway_runtime_v1_application_proto_msgTypes[31]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListActionsRequest.ProtoReflect.Descriptor instead.
+func (*ListActionsRequest) Descriptor() ([]byte, []int) {
+	return file_slipway_runtime_v1_application_proto_rawDescGZIP(), []int{31}
+}
+
+func (x *ListActionsRequest) GetRef() *ApplicationRef {
+	if x != nil {
+		return x.Ref
+	}
+	return nil
+}
+
+func (x *ListActionsRequest) GetObject() *ObjectRef {
+	if x != nil {
+		return x.Object
+	}
+	return nil
+}
+
+type ListActionsResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Actions       []*ResourceAction      `protobuf:"bytes,1,rep,name=actions,proto3" json:"actions,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListActionsResponse) Reset() {
+	*x = ListActionsResponse{}
+	mi := &file_slipway_runtime_v1_application_proto_msgTypes[32]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListActionsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListActionsResponse) ProtoMessage() {}
+
+func (x *ListActionsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_slipway_runtime_v1_application_proto_msgTypes[32]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListActionsResponse.ProtoReflect.Descriptor instead.
+func (*ListActionsResponse) Descriptor() ([]byte, []int) {
+	return file_slipway_runtime_v1_application_proto_rawDescGZIP(), []int{32}
+}
+
+func (x *ListActionsResponse) GetActions() []*ResourceAction {
+	if x != nil {
+		return x.Actions
+	}
+	return nil
+}
+
+type RunActionRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Ref           *ApplicationRef        `protobuf:"bytes,1,opt,name=ref,proto3" json:"ref,omitempty"`
+	Object        *ObjectRef             `protobuf:"bytes,2,opt,name=object,proto3" json:"object,omitempty"`
+	Action        string                 `protobuf:"bytes,3,opt,name=action,proto3" json:"action,omitempty"`
+	Parameters    map[string]string      `protobuf:"bytes,4,rep,name=parameters,proto3" json:"parameters,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RunActionRequest) Reset() {
+	*x = RunActionRequest{}
+	mi := &file_slipway_runtime_v1_application_proto_msgTypes[33]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RunActionRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RunActionRequest) ProtoMessage() {}
+
+func (x *RunActionRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_slipway_runtime_v1_application_proto_msgTypes[33]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RunActionRequest.ProtoReflect.Descriptor instead.
+func (*RunActionRequest) Descriptor() ([]byte, []int) {
+	return file_slipway_runtime_v1_application_proto_rawDescGZIP(), []int{33}
+}
+
+func (x *RunActionRequest) GetRef() *ApplicationRef {
+	if x != nil {
+		return x.Ref
+	}
+	return nil
+}
+
+func (x *RunActionRequest) GetObject() *ObjectRef {
+	if x != nil {
+		return x.Object
+	}
+	return nil
+}
+
+func (x *RunActionRequest) GetAction() string {
+	if x != nil {
+		return x.Action
+	}
+	return ""
+}
+
+func (x *RunActionRequest) GetParameters() map[string]string {
+	if x != nil {
+		return x.Parameters
+	}
+	return nil
+}
+
+type RunActionResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What it changed or created.
+	Objects       []*ObjectRef `protobuf:"bytes,1,rep,name=objects,proto3" json:"objects,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RunActionResponse) Reset() {
+	*x = RunActionResponse{}
+	mi := &file_slipway_runtime_v1_application_proto_msgTypes[34]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RunActionResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RunActionResponse) ProtoMessage() {}
+
+func (x *RunActionResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_slipway_runtime_v1_application_proto_msgTypes[34]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RunActionResponse.ProtoReflect.Descriptor instead.
+func (*RunActionResponse) Descriptor() ([]byte, []int) {
+	return file_slipway_runtime_v1_application_proto_rawDescGZIP(), []int{34}
+}
+
+func (x *RunActionResponse) GetObjects() []*ObjectRef {
+	if x != nil {
+		return x.Objects
+	}
+	return nil
+}
+
 type GetHistoryRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Ref           *ApplicationRef        `protobuf:"bytes,1,opt,name=ref,proto3" json:"ref,omitempty"`
@@ -1738,7 +2027,7 @@ type GetHistoryRequest struct {
 
 func (x *GetHistoryRequest) Reset() {
 	*x = GetHistoryRequest{}
-	mi := &file_slipway_runtime_v1_application_proto_msgTypes[30]
+	mi := &file_slipway_runtime_v1_application_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1750,7 +2039,7 @@ func (x *GetHistoryRequest) String() string {
 func (*GetHistoryRequest) ProtoMessage() {}
 
 func (x *GetHistoryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_runtime_v1_application_proto_msgTypes[30]
+	mi := &file_slipway_runtime_v1_application_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1763,7 +2052,7 @@ func (x *GetHistoryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetHistoryRequest.ProtoReflect.Descriptor instead.
 func (*GetHistoryRequest) Descriptor() ([]byte, []int) {
-	return file_slipway_runtime_v1_application_proto_rawDescGZIP(), []int{30}
+	return file_slipway_runtime_v1_application_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *GetHistoryRequest) GetRef() *ApplicationRef {
@@ -1789,7 +2078,7 @@ type HistoryEntry struct {
 
 func (x *HistoryEntry) Reset() {
 	*x = HistoryEntry{}
-	mi := &file_slipway_runtime_v1_application_proto_msgTypes[31]
+	mi := &file_slipway_runtime_v1_application_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1801,7 +2090,7 @@ func (x *HistoryEntry) String() string {
 func (*HistoryEntry) ProtoMessage() {}
 
 func (x *HistoryEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_runtime_v1_application_proto_msgTypes[31]
+	mi := &file_slipway_runtime_v1_application_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1814,7 +2103,7 @@ func (x *HistoryEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryEntry.ProtoReflect.Descriptor instead.
 func (*HistoryEntry) Descriptor() ([]byte, []int) {
-	return file_slipway_runtime_v1_application_proto_rawDescGZIP(), []int{31}
+	return file_slipway_runtime_v1_application_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *HistoryEntry) GetId() int64 {
@@ -1882,7 +2171,7 @@ type GetHistoryResponse struct {
 
 func (x *GetHistoryResponse) Reset() {
 	*x = GetHistoryResponse{}
-	mi := &file_slipway_runtime_v1_application_proto_msgTypes[32]
+	mi := &file_slipway_runtime_v1_application_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1894,7 +2183,7 @@ func (x *GetHistoryResponse) String() string {
 func (*GetHistoryResponse) ProtoMessage() {}
 
 func (x *GetHistoryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_runtime_v1_application_proto_msgTypes[32]
+	mi := &file_slipway_runtime_v1_application_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1907,7 +2196,7 @@ func (x *GetHistoryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetHistoryResponse.ProtoReflect.Descriptor instead.
 func (*GetHistoryResponse) Descriptor() ([]byte, []int) {
-	return file_slipway_runtime_v1_application_proto_rawDescGZIP(), []int{32}
+	return file_slipway_runtime_v1_application_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *GetHistoryResponse) GetEntries() []*HistoryEntry {
@@ -1928,7 +2217,7 @@ type ListEventsRequest struct {
 
 func (x *ListEventsRequest) Reset() {
 	*x = ListEventsRequest{}
-	mi := &file_slipway_runtime_v1_application_proto_msgTypes[33]
+	mi := &file_slipway_runtime_v1_application_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1940,7 +2229,7 @@ func (x *ListEventsRequest) String() string {
 func (*ListEventsRequest) ProtoMessage() {}
 
 func (x *ListEventsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_runtime_v1_application_proto_msgTypes[33]
+	mi := &file_slipway_runtime_v1_application_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1953,7 +2242,7 @@ func (x *ListEventsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListEventsRequest.ProtoReflect.Descriptor instead.
 func (*ListEventsRequest) Descriptor() ([]byte, []int) {
-	return file_slipway_runtime_v1_application_proto_rawDescGZIP(), []int{33}
+	return file_slipway_runtime_v1_application_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ListEventsRequest) GetRef() *ApplicationRef {
@@ -1985,7 +2274,7 @@ type ObjectEvent struct {
 
 func (x *ObjectEvent) Reset() {
 	*x = ObjectEvent{}
-	mi := &file_slipway_runtime_v1_application_proto_msgTypes[34]
+	mi := &file_slipway_runtime_v1_application_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1997,7 +2286,7 @@ func (x *ObjectEvent) String() string {
 func (*ObjectEvent) ProtoMessage() {}
 
 func (x *ObjectEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_runtime_v1_application_proto_msgTypes[34]
+	mi := &file_slipway_runtime_v1_application_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2010,7 +2299,7 @@ func (x *ObjectEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ObjectEvent.ProtoReflect.Descriptor instead.
 func (*ObjectEvent) Descriptor() ([]byte, []int) {
-	return file_slipway_runtime_v1_application_proto_rawDescGZIP(), []int{34}
+	return file_slipway_runtime_v1_application_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *ObjectEvent) GetObject() *ObjectRef {
@@ -2071,7 +2360,7 @@ type ListEventsResponse struct {
 
 func (x *ListEventsResponse) Reset() {
 	*x = ListEventsResponse{}
-	mi := &file_slipway_runtime_v1_application_proto_msgTypes[35]
+	mi := &file_slipway_runtime_v1_application_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2083,7 +2372,7 @@ func (x *ListEventsResponse) String() string {
 func (*ListEventsResponse) ProtoMessage() {}
 
 func (x *ListEventsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_runtime_v1_application_proto_msgTypes[35]
+	mi := &file_slipway_runtime_v1_application_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2096,7 +2385,7 @@ func (x *ListEventsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListEventsResponse.ProtoReflect.Descriptor instead.
 func (*ListEventsResponse) Descriptor() ([]byte, []int) {
-	return file_slipway_runtime_v1_application_proto_rawDescGZIP(), []int{35}
+	return file_slipway_runtime_v1_application_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *ListEventsResponse) GetEvents() []*ObjectEvent {
@@ -2117,7 +2406,7 @@ type WatchEventsRequest struct {
 
 func (x *WatchEventsRequest) Reset() {
 	*x = WatchEventsRequest{}
-	mi := &file_slipway_runtime_v1_application_proto_msgTypes[36]
+	mi := &file_slipway_runtime_v1_application_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2129,7 +2418,7 @@ func (x *WatchEventsRequest) String() string {
 func (*WatchEventsRequest) ProtoMessage() {}
 
 func (x *WatchEventsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_runtime_v1_application_proto_msgTypes[36]
+	mi := &file_slipway_runtime_v1_application_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2142,7 +2431,7 @@ func (x *WatchEventsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchEventsRequest.ProtoReflect.Descriptor instead.
 func (*WatchEventsRequest) Descriptor() ([]byte, []int) {
-	return file_slipway_runtime_v1_application_proto_rawDescGZIP(), []int{36}
+	return file_slipway_runtime_v1_application_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *WatchEventsRequest) GetRef() *ApplicationRef {
@@ -2169,7 +2458,7 @@ type WatchEventsResponse struct {
 
 func (x *WatchEventsResponse) Reset() {
 	*x = WatchEventsResponse{}
-	mi := &file_slipway_runtime_v1_application_proto_msgTypes[37]
+	mi := &file_slipway_runtime_v1_application_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2181,7 +2470,7 @@ func (x *WatchEventsResponse) String() string {
 func (*WatchEventsResponse) ProtoMessage() {}
 
 func (x *WatchEventsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_runtime_v1_application_proto_msgTypes[37]
+	mi := &file_slipway_runtime_v1_application_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2194,7 +2483,7 @@ func (x *WatchEventsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchEventsResponse.ProtoReflect.Descriptor instead.
 func (*WatchEventsResponse) Descriptor() ([]byte, []int) {
-	return file_slipway_runtime_v1_application_proto_rawDescGZIP(), []int{37}
+	return file_slipway_runtime_v1_application_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *WatchEventsResponse) GetList() *ListEventsResponse {
@@ -2224,7 +2513,7 @@ type LogsRequest struct {
 
 func (x *LogsRequest) Reset() {
 	*x = LogsRequest{}
-	mi := &file_slipway_runtime_v1_application_proto_msgTypes[38]
+	mi := &file_slipway_runtime_v1_application_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2236,7 +2525,7 @@ func (x *LogsRequest) String() string {
 func (*LogsRequest) ProtoMessage() {}
 
 func (x *LogsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_runtime_v1_application_proto_msgTypes[38]
+	mi := &file_slipway_runtime_v1_application_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2249,7 +2538,7 @@ func (x *LogsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogsRequest.ProtoReflect.Descriptor instead.
 func (*LogsRequest) Descriptor() ([]byte, []int) {
-	return file_slipway_runtime_v1_application_proto_rawDescGZIP(), []int{38}
+	return file_slipway_runtime_v1_application_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *LogsRequest) GetRef() *ApplicationRef {
@@ -2327,7 +2616,7 @@ type LogsResponse struct {
 
 func (x *LogsResponse) Reset() {
 	*x = LogsResponse{}
-	mi := &file_slipway_runtime_v1_application_proto_msgTypes[39]
+	mi := &file_slipway_runtime_v1_application_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2339,7 +2628,7 @@ func (x *LogsResponse) String() string {
 func (*LogsResponse) ProtoMessage() {}
 
 func (x *LogsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_runtime_v1_application_proto_msgTypes[39]
+	mi := &file_slipway_runtime_v1_application_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2352,7 +2641,7 @@ func (x *LogsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogsResponse.ProtoReflect.Descriptor instead.
 func (*LogsResponse) Descriptor() ([]byte, []int) {
-	return file_slipway_runtime_v1_application_proto_rawDescGZIP(), []int{39}
+	return file_slipway_runtime_v1_application_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *LogsResponse) GetPod() string {
@@ -2503,7 +2792,32 @@ const file_slipway_runtime_v1_application_proto_rawDesc = "" +
 	"\x18DeleteApplicationRequest\x124\n" +
 	"\x03ref\x18\x01 \x01(\v2\".slipway.runtime.v1.ApplicationRefR\x03ref\x12\x18\n" +
 	"\acascade\x18\x02 \x01(\bR\acascade\"\x1b\n" +
-	"\x19DeleteApplicationResponse\"I\n" +
+	"\x19DeleteApplicationResponse\"\x9d\x01\n" +
+	"\x0eResourceAction\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12!\n" +
+	"\fdisplay_name\x18\x02 \x01(\tR\vdisplayName\x12\x1a\n" +
+	"\bdisabled\x18\x03 \x01(\bR\bdisabled\x12\x1e\n" +
+	"\n" +
+	"parameters\x18\x04 \x03(\tR\n" +
+	"parameters\x12\x18\n" +
+	"\aallowed\x18\x05 \x01(\bR\aallowed\"\x81\x01\n" +
+	"\x12ListActionsRequest\x124\n" +
+	"\x03ref\x18\x01 \x01(\v2\".slipway.runtime.v1.ApplicationRefR\x03ref\x125\n" +
+	"\x06object\x18\x02 \x01(\v2\x1d.slipway.runtime.v1.ObjectRefR\x06object\"S\n" +
+	"\x13ListActionsResponse\x12<\n" +
+	"\aactions\x18\x01 \x03(\v2\".slipway.runtime.v1.ResourceActionR\aactions\"\xac\x02\n" +
+	"\x10RunActionRequest\x124\n" +
+	"\x03ref\x18\x01 \x01(\v2\".slipway.runtime.v1.ApplicationRefR\x03ref\x125\n" +
+	"\x06object\x18\x02 \x01(\v2\x1d.slipway.runtime.v1.ObjectRefR\x06object\x12\x16\n" +
+	"\x06action\x18\x03 \x01(\tR\x06action\x12T\n" +
+	"\n" +
+	"parameters\x18\x04 \x03(\v24.slipway.runtime.v1.RunActionRequest.ParametersEntryR\n" +
+	"parameters\x1a=\n" +
+	"\x0fParametersEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"L\n" +
+	"\x11RunActionResponse\x127\n" +
+	"\aobjects\x18\x01 \x03(\v2\x1d.slipway.runtime.v1.ObjectRefR\aobjects\"I\n" +
 	"\x11GetHistoryRequest\x124\n" +
 	"\x03ref\x18\x01 \x01(\v2\".slipway.runtime.v1.ApplicationRefR\x03ref\"\xbd\x02\n" +
 	"\fHistoryEntry\x12\x0e\n" +
@@ -2552,7 +2866,7 @@ const file_slipway_runtime_v1_application_proto_rawDesc = "" +
 	"\x03pod\x18\x01 \x01(\tR\x03pod\x12\x1c\n" +
 	"\tcontainer\x18\x02 \x01(\tR\tcontainer\x12*\n" +
 	"\x02at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12\x12\n" +
-	"\x04line\x18\x04 \x01(\tR\x04line2\x83\f\n" +
+	"\x04line\x18\x04 \x01(\tR\x04line2\xc1\r\n" +
 	"\x12ApplicationService\x12o\n" +
 	"\x10ListApplications\x12+.slipway.runtime.v1.ListApplicationsRequest\x1a,.slipway.runtime.v1.ListApplicationsResponse\"\x00\x12i\n" +
 	"\x0eGetApplication\x12).slipway.runtime.v1.GetApplicationRequest\x1a*.slipway.runtime.v1.GetApplicationResponse\"\x00\x12q\n" +
@@ -2570,7 +2884,9 @@ const file_slipway_runtime_v1_application_proto_rawDesc = "" +
 	"\n" +
 	"ListEvents\x12%.slipway.runtime.v1.ListEventsRequest\x1a&.slipway.runtime.v1.ListEventsResponse\"\x00\x12b\n" +
 	"\vWatchEvents\x12&.slipway.runtime.v1.WatchEventsRequest\x1a'.slipway.runtime.v1.WatchEventsResponse\"\x000\x01\x12M\n" +
-	"\x04Logs\x12\x1f.slipway.runtime.v1.LogsRequest\x1a .slipway.runtime.v1.LogsResponse\"\x000\x01\x12r\n" +
+	"\x04Logs\x12\x1f.slipway.runtime.v1.LogsRequest\x1a .slipway.runtime.v1.LogsResponse\"\x000\x01\x12`\n" +
+	"\vListActions\x12&.slipway.runtime.v1.ListActionsRequest\x1a'.slipway.runtime.v1.ListActionsResponse\"\x00\x12Z\n" +
+	"\tRunAction\x12$.slipway.runtime.v1.RunActionRequest\x1a%.slipway.runtime.v1.RunActionResponse\"\x00\x12r\n" +
 	"\x11DeleteApplication\x12,.slipway.runtime.v1.DeleteApplicationRequest\x1a-.slipway.runtime.v1.DeleteApplicationResponse\"\x00B-Z+slipway.dev/slipway/internal/wire/runtimev1b\x06proto3"
 
 var (
@@ -2585,7 +2901,7 @@ func file_slipway_runtime_v1_application_proto_rawDescGZIP() []byte {
 	return file_slipway_runtime_v1_application_proto_rawDescData
 }
 
-var file_slipway_runtime_v1_application_proto_msgTypes = make([]protoimpl.MessageInfo, 41)
+var file_slipway_runtime_v1_application_proto_msgTypes = make([]protoimpl.MessageInfo, 47)
 var file_slipway_runtime_v1_application_proto_goTypes = []any{
 	(*ApplicationRef)(nil),            // 0: slipway.runtime.v1.ApplicationRef
 	(*ObjectRef)(nil),                 // 1: slipway.runtime.v1.ObjectRef
@@ -2617,19 +2933,25 @@ var file_slipway_runtime_v1_application_proto_goTypes = []any{
 	(*RefreshResponse)(nil),           // 27: slipway.runtime.v1.RefreshResponse
 	(*DeleteApplicationRequest)(nil),  // 28: slipway.runtime.v1.DeleteApplicationRequest
 	(*DeleteApplicationResponse)(nil), // 29: slipway.runtime.v1.DeleteApplicationResponse
-	(*GetHistoryRequest)(nil),         // 30: slipway.runtime.v1.GetHistoryRequest
-	(*HistoryEntry)(nil),              // 31: slipway.runtime.v1.HistoryEntry
-	(*GetHistoryResponse)(nil),        // 32: slipway.runtime.v1.GetHistoryResponse
-	(*ListEventsRequest)(nil),         // 33: slipway.runtime.v1.ListEventsRequest
-	(*ObjectEvent)(nil),               // 34: slipway.runtime.v1.ObjectEvent
-	(*ListEventsResponse)(nil),        // 35: slipway.runtime.v1.ListEventsResponse
-	(*WatchEventsRequest)(nil),        // 36: slipway.runtime.v1.WatchEventsRequest
-	(*WatchEventsResponse)(nil),       // 37: slipway.runtime.v1.WatchEventsResponse
-	(*LogsRequest)(nil),               // 38: slipway.runtime.v1.LogsRequest
-	(*LogsResponse)(nil),              // 39: slipway.runtime.v1.LogsResponse
-	nil,                               // 40: slipway.runtime.v1.Node.InfoEntry
-	(*timestamppb.Timestamp)(nil),     // 41: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),       // 42: google.protobuf.Duration
+	(*ResourceAction)(nil),            // 30: slipway.runtime.v1.ResourceAction
+	(*ListActionsRequest)(nil),        // 31: slipway.runtime.v1.ListActionsRequest
+	(*ListActionsResponse)(nil),       // 32: slipway.runtime.v1.ListActionsResponse
+	(*RunActionRequest)(nil),          // 33: slipway.runtime.v1.RunActionRequest
+	(*RunActionResponse)(nil),         // 34: slipway.runtime.v1.RunActionResponse
+	(*GetHistoryRequest)(nil),         // 35: slipway.runtime.v1.GetHistoryRequest
+	(*HistoryEntry)(nil),              // 36: slipway.runtime.v1.HistoryEntry
+	(*GetHistoryResponse)(nil),        // 37: slipway.runtime.v1.GetHistoryResponse
+	(*ListEventsRequest)(nil),         // 38: slipway.runtime.v1.ListEventsRequest
+	(*ObjectEvent)(nil),               // 39: slipway.runtime.v1.ObjectEvent
+	(*ListEventsResponse)(nil),        // 40: slipway.runtime.v1.ListEventsResponse
+	(*WatchEventsRequest)(nil),        // 41: slipway.runtime.v1.WatchEventsRequest
+	(*WatchEventsResponse)(nil),       // 42: slipway.runtime.v1.WatchEventsResponse
+	(*LogsRequest)(nil),               // 43: slipway.runtime.v1.LogsRequest
+	(*LogsResponse)(nil),              // 44: slipway.runtime.v1.LogsResponse
+	nil,                               // 45: slipway.runtime.v1.Node.InfoEntry
+	nil,                               // 46: slipway.runtime.v1.RunActionRequest.ParametersEntry
+	(*timestamppb.Timestamp)(nil),     // 47: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),       // 48: google.protobuf.Duration
 }
 var file_slipway_runtime_v1_application_proto_depIdxs = []int32{
 	4,  // 0: slipway.runtime.v1.ListApplicationsResponse.applications:type_name -> slipway.runtime.v1.ApplicationDetail
@@ -2639,8 +2961,8 @@ var file_slipway_runtime_v1_application_proto_depIdxs = []int32{
 	0,  // 4: slipway.runtime.v1.WatchApplicationRequest.ref:type_name -> slipway.runtime.v1.ApplicationRef
 	4,  // 5: slipway.runtime.v1.WatchApplicationResponse.application:type_name -> slipway.runtime.v1.ApplicationDetail
 	1,  // 6: slipway.runtime.v1.Node.ref:type_name -> slipway.runtime.v1.ObjectRef
-	41, // 7: slipway.runtime.v1.Node.created_at:type_name -> google.protobuf.Timestamp
-	40, // 8: slipway.runtime.v1.Node.info:type_name -> slipway.runtime.v1.Node.InfoEntry
+	47, // 7: slipway.runtime.v1.Node.created_at:type_name -> google.protobuf.Timestamp
+	45, // 8: slipway.runtime.v1.Node.info:type_name -> slipway.runtime.v1.Node.InfoEntry
 	0,  // 9: slipway.runtime.v1.GetTreeRequest.ref:type_name -> slipway.runtime.v1.ApplicationRef
 	9,  // 10: slipway.runtime.v1.GetTreeResponse.nodes:type_name -> slipway.runtime.v1.Node
 	0,  // 11: slipway.runtime.v1.WatchTreeRequest.ref:type_name -> slipway.runtime.v1.ApplicationRef
@@ -2653,65 +2975,76 @@ var file_slipway_runtime_v1_application_proto_depIdxs = []int32{
 	18, // 18: slipway.runtime.v1.DiffResponse.objects:type_name -> slipway.runtime.v1.ObjectDiff
 	0,  // 19: slipway.runtime.v1.SyncRequest.ref:type_name -> slipway.runtime.v1.ApplicationRef
 	1,  // 20: slipway.runtime.v1.SyncRequest.resources:type_name -> slipway.runtime.v1.ObjectRef
-	41, // 21: slipway.runtime.v1.SyncResponse.requested_at:type_name -> google.protobuf.Timestamp
+	47, // 21: slipway.runtime.v1.SyncResponse.requested_at:type_name -> google.protobuf.Timestamp
 	0,  // 22: slipway.runtime.v1.RollbackRequest.ref:type_name -> slipway.runtime.v1.ApplicationRef
 	0,  // 23: slipway.runtime.v1.TerminateRequest.ref:type_name -> slipway.runtime.v1.ApplicationRef
 	0,  // 24: slipway.runtime.v1.RefreshRequest.ref:type_name -> slipway.runtime.v1.ApplicationRef
 	0,  // 25: slipway.runtime.v1.DeleteApplicationRequest.ref:type_name -> slipway.runtime.v1.ApplicationRef
-	0,  // 26: slipway.runtime.v1.GetHistoryRequest.ref:type_name -> slipway.runtime.v1.ApplicationRef
-	41, // 27: slipway.runtime.v1.HistoryEntry.deployed_at:type_name -> google.protobuf.Timestamp
-	41, // 28: slipway.runtime.v1.HistoryEntry.commit_at:type_name -> google.protobuf.Timestamp
-	31, // 29: slipway.runtime.v1.GetHistoryResponse.entries:type_name -> slipway.runtime.v1.HistoryEntry
-	0,  // 30: slipway.runtime.v1.ListEventsRequest.ref:type_name -> slipway.runtime.v1.ApplicationRef
-	1,  // 31: slipway.runtime.v1.ListEventsRequest.object:type_name -> slipway.runtime.v1.ObjectRef
-	1,  // 32: slipway.runtime.v1.ObjectEvent.object:type_name -> slipway.runtime.v1.ObjectRef
-	41, // 33: slipway.runtime.v1.ObjectEvent.last_seen_at:type_name -> google.protobuf.Timestamp
-	34, // 34: slipway.runtime.v1.ListEventsResponse.events:type_name -> slipway.runtime.v1.ObjectEvent
-	0,  // 35: slipway.runtime.v1.WatchEventsRequest.ref:type_name -> slipway.runtime.v1.ApplicationRef
-	1,  // 36: slipway.runtime.v1.WatchEventsRequest.object:type_name -> slipway.runtime.v1.ObjectRef
-	35, // 37: slipway.runtime.v1.WatchEventsResponse.list:type_name -> slipway.runtime.v1.ListEventsResponse
-	0,  // 38: slipway.runtime.v1.LogsRequest.ref:type_name -> slipway.runtime.v1.ApplicationRef
-	1,  // 39: slipway.runtime.v1.LogsRequest.object:type_name -> slipway.runtime.v1.ObjectRef
-	42, // 40: slipway.runtime.v1.LogsRequest.since:type_name -> google.protobuf.Duration
-	1,  // 41: slipway.runtime.v1.LogsRequest.objects:type_name -> slipway.runtime.v1.ObjectRef
-	41, // 42: slipway.runtime.v1.LogsResponse.at:type_name -> google.protobuf.Timestamp
-	2,  // 43: slipway.runtime.v1.ApplicationService.ListApplications:input_type -> slipway.runtime.v1.ListApplicationsRequest
-	5,  // 44: slipway.runtime.v1.ApplicationService.GetApplication:input_type -> slipway.runtime.v1.GetApplicationRequest
-	7,  // 45: slipway.runtime.v1.ApplicationService.WatchApplication:input_type -> slipway.runtime.v1.WatchApplicationRequest
-	10, // 46: slipway.runtime.v1.ApplicationService.GetTree:input_type -> slipway.runtime.v1.GetTreeRequest
-	12, // 47: slipway.runtime.v1.ApplicationService.WatchTree:input_type -> slipway.runtime.v1.WatchTreeRequest
-	15, // 48: slipway.runtime.v1.ApplicationService.GetResource:input_type -> slipway.runtime.v1.GetResourceRequest
-	17, // 49: slipway.runtime.v1.ApplicationService.Diff:input_type -> slipway.runtime.v1.DiffRequest
-	20, // 50: slipway.runtime.v1.ApplicationService.Sync:input_type -> slipway.runtime.v1.SyncRequest
-	22, // 51: slipway.runtime.v1.ApplicationService.Rollback:input_type -> slipway.runtime.v1.RollbackRequest
-	24, // 52: slipway.runtime.v1.ApplicationService.Terminate:input_type -> slipway.runtime.v1.TerminateRequest
-	26, // 53: slipway.runtime.v1.ApplicationService.Refresh:input_type -> slipway.runtime.v1.RefreshRequest
-	30, // 54: slipway.runtime.v1.ApplicationService.GetHistory:input_type -> slipway.runtime.v1.GetHistoryRequest
-	33, // 55: slipway.runtime.v1.ApplicationService.ListEvents:input_type -> slipway.runtime.v1.ListEventsRequest
-	36, // 56: slipway.runtime.v1.ApplicationService.WatchEvents:input_type -> slipway.runtime.v1.WatchEventsRequest
-	38, // 57: slipway.runtime.v1.ApplicationService.Logs:input_type -> slipway.runtime.v1.LogsRequest
-	28, // 58: slipway.runtime.v1.ApplicationService.DeleteApplication:input_type -> slipway.runtime.v1.DeleteApplicationRequest
-	3,  // 59: slipway.runtime.v1.ApplicationService.ListApplications:output_type -> slipway.runtime.v1.ListApplicationsResponse
-	6,  // 60: slipway.runtime.v1.ApplicationService.GetApplication:output_type -> slipway.runtime.v1.GetApplicationResponse
-	8,  // 61: slipway.runtime.v1.ApplicationService.WatchApplication:output_type -> slipway.runtime.v1.WatchApplicationResponse
-	11, // 62: slipway.runtime.v1.ApplicationService.GetTree:output_type -> slipway.runtime.v1.GetTreeResponse
-	14, // 63: slipway.runtime.v1.ApplicationService.WatchTree:output_type -> slipway.runtime.v1.WatchTreeResponse
-	16, // 64: slipway.runtime.v1.ApplicationService.GetResource:output_type -> slipway.runtime.v1.GetResourceResponse
-	19, // 65: slipway.runtime.v1.ApplicationService.Diff:output_type -> slipway.runtime.v1.DiffResponse
-	21, // 66: slipway.runtime.v1.ApplicationService.Sync:output_type -> slipway.runtime.v1.SyncResponse
-	23, // 67: slipway.runtime.v1.ApplicationService.Rollback:output_type -> slipway.runtime.v1.RollbackResponse
-	25, // 68: slipway.runtime.v1.ApplicationService.Terminate:output_type -> slipway.runtime.v1.TerminateResponse
-	27, // 69: slipway.runtime.v1.ApplicationService.Refresh:output_type -> slipway.runtime.v1.RefreshResponse
-	32, // 70: slipway.runtime.v1.ApplicationService.GetHistory:output_type -> slipway.runtime.v1.GetHistoryResponse
-	35, // 71: slipway.runtime.v1.ApplicationService.ListEvents:output_type -> slipway.runtime.v1.ListEventsResponse
-	37, // 72: slipway.runtime.v1.ApplicationService.WatchEvents:output_type -> slipway.runtime.v1.WatchEventsResponse
-	39, // 73: slipway.runtime.v1.ApplicationService.Logs:output_type -> slipway.runtime.v1.LogsResponse
-	29, // 74: slipway.runtime.v1.ApplicationService.DeleteApplication:output_type -> slipway.runtime.v1.DeleteApplicationResponse
-	59, // [59:75] is the sub-list for method output_type
-	43, // [43:59] is the sub-list for method input_type
-	43, // [43:43] is the sub-list for extension type_name
-	43, // [43:43] is the sub-list for extension extendee
-	0,  // [0:43] is the sub-list for field type_name
+	0,  // 26: slipway.runtime.v1.ListActionsRequest.ref:type_name -> slipway.runtime.v1.ApplicationRef
+	1,  // 27: slipway.runtime.v1.ListActionsRequest.object:type_name -> slipway.runtime.v1.ObjectRef
+	30, // 28: slipway.runtime.v1.ListActionsResponse.actions:type_name -> slipway.runtime.v1.ResourceAction
+	0,  // 29: slipway.runtime.v1.RunActionRequest.ref:type_name -> slipway.runtime.v1.ApplicationRef
+	1,  // 30: slipway.runtime.v1.RunActionRequest.object:type_name -> slipway.runtime.v1.ObjectRef
+	46, // 31: slipway.runtime.v1.RunActionRequest.parameters:type_name -> slipway.runtime.v1.RunActionRequest.ParametersEntry
+	1,  // 32: slipway.runtime.v1.RunActionResponse.objects:type_name -> slipway.runtime.v1.ObjectRef
+	0,  // 33: slipway.runtime.v1.GetHistoryRequest.ref:type_name -> slipway.runtime.v1.ApplicationRef
+	47, // 34: slipway.runtime.v1.HistoryEntry.deployed_at:type_name -> google.protobuf.Timestamp
+	47, // 35: slipway.runtime.v1.HistoryEntry.commit_at:type_name -> google.protobuf.Timestamp
+	36, // 36: slipway.runtime.v1.GetHistoryResponse.entries:type_name -> slipway.runtime.v1.HistoryEntry
+	0,  // 37: slipway.runtime.v1.ListEventsRequest.ref:type_name -> slipway.runtime.v1.ApplicationRef
+	1,  // 38: slipway.runtime.v1.ListEventsRequest.object:type_name -> slipway.runtime.v1.ObjectRef
+	1,  // 39: slipway.runtime.v1.ObjectEvent.object:type_name -> slipway.runtime.v1.ObjectRef
+	47, // 40: slipway.runtime.v1.ObjectEvent.last_seen_at:type_name -> google.protobuf.Timestamp
+	39, // 41: slipway.runtime.v1.ListEventsResponse.events:type_name -> slipway.runtime.v1.ObjectEvent
+	0,  // 42: slipway.runtime.v1.WatchEventsRequest.ref:type_name -> slipway.runtime.v1.ApplicationRef
+	1,  // 43: slipway.runtime.v1.WatchEventsRequest.object:type_name -> slipway.runtime.v1.ObjectRef
+	40, // 44: slipway.runtime.v1.WatchEventsResponse.list:type_name -> slipway.runtime.v1.ListEventsResponse
+	0,  // 45: slipway.runtime.v1.LogsRequest.ref:type_name -> slipway.runtime.v1.ApplicationRef
+	1,  // 46: slipway.runtime.v1.LogsRequest.object:type_name -> slipway.runtime.v1.ObjectRef
+	48, // 47: slipway.runtime.v1.LogsRequest.since:type_name -> google.protobuf.Duration
+	1,  // 48: slipway.runtime.v1.LogsRequest.objects:type_name -> slipway.runtime.v1.ObjectRef
+	47, // 49: slipway.runtime.v1.LogsResponse.at:type_name -> google.protobuf.Timestamp
+	2,  // 50: slipway.runtime.v1.ApplicationService.ListApplications:input_type -> slipway.runtime.v1.ListApplicationsRequest
+	5,  // 51: slipway.runtime.v1.ApplicationService.GetApplication:input_type -> slipway.runtime.v1.GetApplicationRequest
+	7,  // 52: slipway.runtime.v1.ApplicationService.WatchApplication:input_type -> slipway.runtime.v1.WatchApplicationRequest
+	10, // 53: slipway.runtime.v1.ApplicationService.GetTree:input_type -> slipway.runtime.v1.GetTreeRequest
+	12, // 54: slipway.runtime.v1.ApplicationService.WatchTree:input_type -> slipway.runtime.v1.WatchTreeRequest
+	15, // 55: slipway.runtime.v1.ApplicationService.GetResource:input_type -> slipway.runtime.v1.GetResourceRequest
+	17, // 56: slipway.runtime.v1.ApplicationService.Diff:input_type -> slipway.runtime.v1.DiffRequest
+	20, // 57: slipway.runtime.v1.ApplicationService.Sync:input_type -> slipway.runtime.v1.SyncRequest
+	22, // 58: slipway.runtime.v1.ApplicationService.Rollback:input_type -> slipway.runtime.v1.RollbackRequest
+	24, // 59: slipway.runtime.v1.ApplicationService.Terminate:input_type -> slipway.runtime.v1.TerminateRequest
+	26, // 60: slipway.runtime.v1.ApplicationService.Refresh:input_type -> slipway.runtime.v1.RefreshRequest
+	35, // 61: slipway.runtime.v1.ApplicationService.GetHistory:input_type -> slipway.runtime.v1.GetHistoryRequest
+	38, // 62: slipway.runtime.v1.ApplicationService.ListEvents:input_type -> slipway.runtime.v1.ListEventsRequest
+	41, // 63: slipway.runtime.v1.ApplicationService.WatchEvents:input_type -> slipway.runtime.v1.WatchEventsRequest
+	43, // 64: slipway.runtime.v1.ApplicationService.Logs:input_type -> slipway.runtime.v1.LogsRequest
+	31, // 65: slipway.runtime.v1.ApplicationService.ListActions:input_type -> slipway.runtime.v1.ListActionsRequest
+	33, // 66: slipway.runtime.v1.ApplicationService.RunAction:input_type -> slipway.runtime.v1.RunActionRequest
+	28, // 67: slipway.runtime.v1.ApplicationService.DeleteApplication:input_type -> slipway.runtime.v1.DeleteApplicationRequest
+	3,  // 68: slipway.runtime.v1.ApplicationService.ListApplications:output_type -> slipway.runtime.v1.ListApplicationsResponse
+	6,  // 69: slipway.runtime.v1.ApplicationService.GetApplication:output_type -> slipway.runtime.v1.GetApplicationResponse
+	8,  // 70: slipway.runtime.v1.ApplicationService.WatchApplication:output_type -> slipway.runtime.v1.WatchApplicationResponse
+	11, // 71: slipway.runtime.v1.ApplicationService.GetTree:output_type -> slipway.runtime.v1.GetTreeResponse
+	14, // 72: slipway.runtime.v1.ApplicationService.WatchTree:output_type -> slipway.runtime.v1.WatchTreeResponse
+	16, // 73: slipway.runtime.v1.ApplicationService.GetResource:output_type -> slipway.runtime.v1.GetResourceResponse
+	19, // 74: slipway.runtime.v1.ApplicationService.Diff:output_type -> slipway.runtime.v1.DiffResponse
+	21, // 75: slipway.runtime.v1.ApplicationService.Sync:output_type -> slipway.runtime.v1.SyncResponse
+	23, // 76: slipway.runtime.v1.ApplicationService.Rollback:output_type -> slipway.runtime.v1.RollbackResponse
+	25, // 77: slipway.runtime.v1.ApplicationService.Terminate:output_type -> slipway.runtime.v1.TerminateResponse
+	27, // 78: slipway.runtime.v1.ApplicationService.Refresh:output_type -> slipway.runtime.v1.RefreshResponse
+	37, // 79: slipway.runtime.v1.ApplicationService.GetHistory:output_type -> slipway.runtime.v1.GetHistoryResponse
+	40, // 80: slipway.runtime.v1.ApplicationService.ListEvents:output_type -> slipway.runtime.v1.ListEventsResponse
+	42, // 81: slipway.runtime.v1.ApplicationService.WatchEvents:output_type -> slipway.runtime.v1.WatchEventsResponse
+	44, // 82: slipway.runtime.v1.ApplicationService.Logs:output_type -> slipway.runtime.v1.LogsResponse
+	32, // 83: slipway.runtime.v1.ApplicationService.ListActions:output_type -> slipway.runtime.v1.ListActionsResponse
+	34, // 84: slipway.runtime.v1.ApplicationService.RunAction:output_type -> slipway.runtime.v1.RunActionResponse
+	29, // 85: slipway.runtime.v1.ApplicationService.DeleteApplication:output_type -> slipway.runtime.v1.DeleteApplicationResponse
+	68, // [68:86] is the sub-list for method output_type
+	50, // [50:68] is the sub-list for method input_type
+	50, // [50:50] is the sub-list for extension type_name
+	50, // [50:50] is the sub-list for extension extendee
+	0,  // [0:50] is the sub-list for field type_name
 }
 
 func init() { file_slipway_runtime_v1_application_proto_init() }
@@ -2725,7 +3058,7 @@ func file_slipway_runtime_v1_application_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_slipway_runtime_v1_application_proto_rawDesc), len(file_slipway_runtime_v1_application_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   41,
+			NumMessages:   47,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

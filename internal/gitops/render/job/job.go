@@ -36,9 +36,10 @@ type Job struct {
 
 // Script is a script of the settings and the object that it is about.
 type Script struct {
-	Source string          `json:"source"`
-	Object json.RawMessage `json:"object"`
-	Now    time.Time       `json:"now"`
+	Source     string            `json:"source"`
+	Object     json.RawMessage   `json:"object"`
+	Parameters map[string]string `json:"parameters,omitempty"`
+	Now        time.Time         `json:"now"`
 }
 
 // Source is one source of a Job. Its files are requested by its index.

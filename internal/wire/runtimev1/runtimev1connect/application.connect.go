@@ -75,6 +75,12 @@ const (
 	ApplicationServiceWatchEventsProcedure = "/slipway.runtime.v1.ApplicationService/WatchEvents"
 	// ApplicationServiceLogsProcedure is the fully-qualified name of the ApplicationService's Logs RPC.
 	ApplicationServiceLogsProcedure = "/slipway.runtime.v1.ApplicationService/Logs"
+	// ApplicationServiceListActionsProcedure is the fully-qualified name of the ApplicationService's
+	// ListActions RPC.
+	ApplicationServiceListActionsProcedure = "/slipway.runtime.v1.ApplicationService/ListActions"
+	// ApplicationServiceRunActionProcedure is the fully-qualified name of the ApplicationService's
+	// RunAction RPC.
+	ApplicationServiceRunActionProcedure = "/slipway.runtime.v1.ApplicationService/RunAction"
 	// ApplicationServiceDeleteApplicationProcedure is the fully-qualified name of the
 	// ApplicationService's DeleteApplication RPC.
 	ApplicationServiceDeleteApplicationProcedure = "/slipway.runtime.v1.ApplicationService/DeleteApplication"
@@ -104,6 +110,10 @@ type ApplicationServiceClient interface {
 	// WatchEvents sends the events of ListEvents, now and whenever one is added.
 	WatchEvents(context.Context, *connect.Request[runtimev1.WatchEventsRequest]) (*connect.ServerStreamForClient[runtimev1.WatchEventsResponse], error)
 	Logs(context.Context, *connect.Request[runtimev1.LogsRequest]) (*connect.ServerStreamForClient[runtimev1.LogsResponse], error)
+	// ListActions is what can be done with an object, such as a restart.
+	ListActions(context.Context, *connect.Request[runtimev1.ListActionsRequest]) (*connect.Response[runtimev1.ListActionsResponse], error)
+	// RunAction runs an action, which needs the right action/GROUP/KIND/ACTION.
+	RunAction(context.Context, *connect.Request[runtimev1.RunActionRequest]) (*connect.Response[runtimev1.RunActionResponse], error)
 	// DeleteApplication deletes the Application; its resources too, if cascade.
 	DeleteApplication(context.Context, *connect.Request[runtimev1.DeleteApplicationRequest]) (*connect.Response[runtimev1.DeleteApplicationResponse], error)
 }
@@ -209,6 +219,18 @@ func NewApplicationServiceClient(httpClient connect.HTTPClient, baseURL string, 
 			connect.WithSchema(applicationServiceMethods.ByName("Logs")),
 			connect.WithClientOptions(opts...),
 		),
+		listActions: connect.NewClient[runtimev1.ListActionsRequest, runtimev1.ListActionsResponse](
+			httpClient,
+			baseURL+ApplicationServiceListActionsProcedure,
+			connect.WithSchema(applicationServiceMethods.ByName("ListActions")),
+			connect.WithClientOptions(opts...),
+		),
+		runAction: connect.NewClient[runtimev1.RunActionRequest, runtimev1.RunActionResponse](
+			httpClient,
+			baseURL+ApplicationServiceRunActionProcedure,
+			connect.WithSchema(applicationServiceMethods.ByName("RunAction")),
+			connect.WithClientOptions(opts...),
+		),
 		deleteApplication: connect.NewClient[runtimev1.DeleteApplicationRequest, runtimev1.DeleteApplicationResponse](
 			httpClient,
 			baseURL+ApplicationServiceDeleteApplicationProcedure,
@@ -235,6 +257,8 @@ type applicationServiceClient struct {
 	listEvents        *connect.Client[runtimev1.ListEventsRequest, runtimev1.ListEventsResponse]
 	watchEvents       *connect.Client[runtimev1.WatchEventsRequest, runtimev1.WatchEventsResponse]
 	logs              *connect.Client[runtimev1.LogsRequest, runtimev1.LogsResponse]
+	listActions       *connect.Client[runtimev1.ListActionsRequest, runtimev1.ListActionsResponse]
+	runAction         *connect.Client[runtimev1.RunActionRequest, runtimev1.RunActionResponse]
 	deleteApplication *connect.Client[runtimev1.DeleteApplicationRequest, runtimev1.DeleteApplicationResponse]
 }
 
@@ -313,6 +337,16 @@ func (c *applicationServiceClient) Logs(ctx context.Context, req *connect.Reques
 	return c.logs.CallServerStream(ctx, req)
 }
 
+// ListActions calls slipway.runtime.v1.ApplicationService.ListActions.
+func (c *applicationServiceClient) ListActions(ctx context.Context, req *connect.Request[runtimev1.ListActionsRequest]) (*connect.Response[runtimev1.ListActionsResponse], error) {
+	return c.listActions.CallUnary(ctx, req)
+}
+
+// RunAction calls slipway.runtime.v1.ApplicationService.RunAction.
+func (c *applicationServiceClient) RunAction(ctx context.Context, req *connect.Request[runtimev1.RunActionRequest]) (*connect.Response[runtimev1.RunActionResponse], error) {
+	return c.runAction.CallUnary(ctx, req)
+}
+
 // DeleteApplication calls slipway.runtime.v1.ApplicationService.DeleteApplication.
 func (c *applicationServiceClient) DeleteApplication(ctx context.Context, req *connect.Request[runtimev1.DeleteApplicationRequest]) (*connect.Response[runtimev1.DeleteApplicationResponse], error) {
 	return c.deleteApplication.CallUnary(ctx, req)
@@ -343,6 +377,10 @@ type ApplicationServiceHandler interface {
 	// WatchEvents sends the events of ListEvents, now and whenever one is added.
 	WatchEvents(context.Context, *connect.Request[runtimev1.WatchEventsRequest], *connect.ServerStream[runtimev1.WatchEventsResponse]) error
 	Logs(context.Context, *connect.Request[runtimev1.LogsRequest], *connect.ServerStream[runtimev1.LogsResponse]) error
+	// ListActions is what can be done with an object, such as a restart.
+	ListActions(context.Context, *connect.Request[runtimev1.ListActionsRequest]) (*connect.Response[runtimev1.ListActionsResponse], error)
+	// RunAction runs an action, which needs the right action/GROUP/KIND/ACTION.
+	RunAction(context.Context, *connect.Request[runtimev1.RunActionRequest]) (*connect.Response[runtimev1.RunActionResponse], error)
 	// DeleteApplication deletes the Application; its resources too, if cascade.
 	DeleteApplication(context.Context, *connect.Request[runtimev1.DeleteApplicationRequest]) (*connect.Response[runtimev1.DeleteApplicationResponse], error)
 }
@@ -444,6 +482,18 @@ func NewApplicationServiceHandler(svc ApplicationServiceHandler, opts ...connect
 		connect.WithSchema(applicationServiceMethods.ByName("Logs")),
 		connect.WithHandlerOptions(opts...),
 	)
+	applicationServiceListActionsHandler := connect.NewUnaryHandler(
+		ApplicationServiceListActionsProcedure,
+		svc.ListActions,
+		connect.WithSchema(applicationServiceMethods.ByName("ListActions")),
+		connect.WithHandlerOptions(opts...),
+	)
+	applicationServiceRunActionHandler := connect.NewUnaryHandler(
+		ApplicationServiceRunActionProcedure,
+		svc.RunAction,
+		connect.WithSchema(applicationServiceMethods.ByName("RunAction")),
+		connect.WithHandlerOptions(opts...),
+	)
 	applicationServiceDeleteApplicationHandler := connect.NewUnaryHandler(
 		ApplicationServiceDeleteApplicationProcedure,
 		svc.DeleteApplication,
@@ -482,6 +532,10 @@ func NewApplicationServiceHandler(svc ApplicationServiceHandler, opts ...connect
 			applicationServiceWatchEventsHandler.ServeHTTP(w, r)
 		case ApplicationServiceLogsProcedure:
 			applicationServiceLogsHandler.ServeHTTP(w, r)
+		case ApplicationServiceListActionsProcedure:
+			applicationServiceListActionsHandler.ServeHTTP(w, r)
+		case ApplicationServiceRunActionProcedure:
+			applicationServiceRunActionHandler.ServeHTTP(w, r)
 		case ApplicationServiceDeleteApplicationProcedure:
 			applicationServiceDeleteApplicationHandler.ServeHTTP(w, r)
 		default:
@@ -551,6 +605,14 @@ func (UnimplementedApplicationServiceHandler) WatchEvents(context.Context, *conn
 
 func (UnimplementedApplicationServiceHandler) Logs(context.Context, *connect.Request[runtimev1.LogsRequest], *connect.ServerStream[runtimev1.LogsResponse]) error {
 	return connect.NewError(connect.CodeUnimplemented, errors.New("slipway.runtime.v1.ApplicationService.Logs is not implemented"))
+}
+
+func (UnimplementedApplicationServiceHandler) ListActions(context.Context, *connect.Request[runtimev1.ListActionsRequest]) (*connect.Response[runtimev1.ListActionsResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("slipway.runtime.v1.ApplicationService.ListActions is not implemented"))
+}
+
+func (UnimplementedApplicationServiceHandler) RunAction(context.Context, *connect.Request[runtimev1.RunActionRequest]) (*connect.Response[runtimev1.RunActionResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("slipway.runtime.v1.ApplicationService.RunAction is not implemented"))
 }
 
 func (UnimplementedApplicationServiceHandler) DeleteApplication(context.Context, *connect.Request[runtimev1.DeleteApplicationRequest]) (*connect.Response[runtimev1.DeleteApplicationResponse], error) {

@@ -12,7 +12,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file slipway/runtime/v1/application.proto.
  */
 export const file_slipway_runtime_v1_application: GenFile = /*@__PURE__*/
-  fileDesc("CiRzbGlwd2F5L3J1bnRpbWUvdjEvYXBwbGljYXRpb24ucHJvdG8SEnNsaXB3YXkucnVudGltZS52MSIxCg5BcHBsaWNhdGlvblJlZhIRCgluYW1lc3BhY2UYASABKAkSDAoEbmFtZRgCIAEoCSJnCglPYmplY3RSZWYSDQoFZ3JvdXAYASABKAkSDwoHdmVyc2lvbhgCIAEoCRIMCgRraW5kGAMgASgJEhEKCW5hbWVzcGFjZRgEIAEoCRIMCgRuYW1lGAUgASgJEgsKA3VpZBgGIAEoCSI8ChdMaXN0QXBwbGljYXRpb25zUmVxdWVzdBIQCghzZWxlY3RvchgBIAEoCRIPCgdwcm9qZWN0GAIgASgJIlcKGExpc3RBcHBsaWNhdGlvbnNSZXNwb25zZRI7CgxhcHBsaWNhdGlvbnMYASADKAsyJS5zbGlwd2F5LnJ1bnRpbWUudjEuQXBwbGljYXRpb25EZXRhaWwiZgoRQXBwbGljYXRpb25EZXRhaWwSLwoDcmVmGAEgASgLMiIuc2xpcHdheS5ydW50aW1lLnYxLkFwcGxpY2F0aW9uUmVmEhAKCG1hbmlmZXN0GAIgASgMEg4KBnJpZ2h0cxgDIAMoCSJIChVHZXRBcHBsaWNhdGlvblJlcXVlc3QSLwoDcmVmGAEgASgLMiIuc2xpcHdheS5ydW50aW1lLnYxLkFwcGxpY2F0aW9uUmVmIlQKFkdldEFwcGxpY2F0aW9uUmVzcG9uc2USOgoLYXBwbGljYXRpb24YASABKAsyJS5zbGlwd2F5LnJ1bnRpbWUudjEuQXBwbGljYXRpb25EZXRhaWwiSgoXV2F0Y2hBcHBsaWNhdGlvblJlcXVlc3QSLwoDcmVmGAEgASgLMiIuc2xpcHdheS5ydW50aW1lLnYxLkFwcGxpY2F0aW9uUmVmImcKGFdhdGNoQXBwbGljYXRpb25SZXNwb25zZRI6CgthcHBsaWNhdGlvbhgBIAEoCzIlLnNsaXB3YXkucnVudGltZS52MS5BcHBsaWNhdGlvbkRldGFpbBIPCgdkZWxldGVkGAIgASgIIsoCCgROb2RlEioKA3JlZhgBIAEoCzIdLnNsaXB3YXkucnVudGltZS52MS5PYmplY3RSZWYSDwoHcGFyZW50cxgCIAMoCRIMCgRzeW5jGAMgASgJEg4KBmhlYWx0aBgEIAEoCRIWCg5oZWFsdGhfbWVzc2FnZRgFIAEoCRIuCgpjcmVhdGVkX2F0GAYgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIwCgRpbmZvGAcgAygLMiIuc2xpcHdheS5ydW50aW1lLnYxLk5vZGUuSW5mb0VudHJ5EgwKBGhvb2sYCCABKAgSGAoQcmVxdWlyZXNfcHJ1bmluZxgJIAEoCBIYChByZXNvdXJjZV92ZXJzaW9uGAogASgJGisKCUluZm9FbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBIkEKDkdldFRyZWVSZXF1ZXN0Ei8KA3JlZhgBIAEoCzIiLnNsaXB3YXkucnVudGltZS52MS5BcHBsaWNhdGlvblJlZiI6Cg9HZXRUcmVlUmVzcG9uc2USJwoFbm9kZXMYASADKAsyGC5zbGlwd2F5LnJ1bnRpbWUudjEuTm9kZSJDChBXYXRjaFRyZWVSZXF1ZXN0Ei8KA3JlZhgBIAEoCzIiLnNsaXB3YXkucnVudGltZS52MS5BcHBsaWNhdGlvblJlZiI3CgxSZXNvdXJjZVRyZWUSJwoFbm9kZXMYASADKAsyGC5zbGlwd2F5LnJ1bnRpbWUudjEuTm9kZSJUChFXYXRjaFRyZWVSZXNwb25zZRIuCgR0cmVlGAEgASgLMiAuc2xpcHdheS5ydW50aW1lLnYxLlJlc291cmNlVHJlZRIPCgdkZWxldGVkGAIgASgIInQKEkdldFJlc291cmNlUmVxdWVzdBIvCgNyZWYYASABKAsyIi5zbGlwd2F5LnJ1bnRpbWUudjEuQXBwbGljYXRpb25SZWYSLQoGb2JqZWN0GAIgASgLMh0uc2xpcHdheS5ydW50aW1lLnYxLk9iamVjdFJlZiJNChNHZXRSZXNvdXJjZVJlc3BvbnNlEgwKBGxpdmUYASABKAwSDwoHZGVzaXJlZBgCIAEoDBIXCg9kZXNpcmVkX3Byb2JsZW0YAyABKAkiUAoLRGlmZlJlcXVlc3QSLwoDcmVmGAEgASgLMiIuc2xpcHdheS5ydW50aW1lLnYxLkFwcGxpY2F0aW9uUmVmEhAKCHJldmlzaW9uGAIgASgJIncKCk9iamVjdERpZmYSKgoDcmVmGAEgASgLMh0uc2xpcHdheS5ydW50aW1lLnYxLk9iamVjdFJlZhIOCgZhY3Rpb24YAiABKAkSDAoEbGl2ZRgDIAEoDBIRCglwcmVkaWN0ZWQYBCABKAwSDAoEdGV4dBgFIAEoCSJjCgxEaWZmUmVzcG9uc2USLwoHb2JqZWN0cxgBIAMoCzIeLnNsaXB3YXkucnVudGltZS52MS5PYmplY3REaWZmEhAKCHJldmlzaW9uGAIgASgJEhAKCHdhcm5pbmdzGAMgAygJIooCCgtTeW5jUmVxdWVzdBIvCgNyZWYYASABKAsyIi5zbGlwd2F5LnJ1bnRpbWUudjEuQXBwbGljYXRpb25SZWYSEAoIcmV2aXNpb24YAiABKAkSDQoFcHJ1bmUYAyABKAgSDwoHZHJ5X3J1bhgEIAEoCBINCgVmb3JjZRgFIAEoCBIeChZhcHBseV9vdXRfb2Zfc3luY19vbmx5GAYgASgIEg8KB3JlcGxhY2UYByABKAgSMAoJcmVzb3VyY2VzGAggAygLMh0uc2xpcHdheS5ydW50aW1lLnYxLk9iamVjdFJlZhIUCgxzeW5jX29wdGlvbnMYCSADKAkSEAoIc3RyYXRlZ3kYCiABKAkiVAoMU3luY1Jlc3BvbnNlEjAKDHJlcXVlc3RlZF9hdBgBIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEgoKcmVxdWVzdF9pZBgCIAEoCSKFAQoPUm9sbGJhY2tSZXF1ZXN0Ei8KA3JlZhgBIAEoCzIiLnNsaXB3YXkucnVudGltZS52MS5BcHBsaWNhdGlvblJlZhISCgpoaXN0b3J5X2lkGAIgASgDEg0KBXBydW5lGAMgASgIEg8KB2RyeV9ydW4YBCABKAgSDQoFZXhhY3QYBSABKAgiTAoQUm9sbGJhY2tSZXNwb25zZRISCgpoaXN0b3J5X2lkGAEgASgDEhAKCHJldmlzaW9uGAIgASgJEhIKCnJlcXVlc3RfaWQYAyABKAkiQwoQVGVybWluYXRlUmVxdWVzdBIvCgNyZWYYASABKAsyIi5zbGlwd2F5LnJ1bnRpbWUudjEuQXBwbGljYXRpb25SZWYiEwoRVGVybWluYXRlUmVzcG9uc2UiTwoOUmVmcmVzaFJlcXVlc3QSLwoDcmVmGAEgASgLMiIuc2xpcHdheS5ydW50aW1lLnYxLkFwcGxpY2F0aW9uUmVmEgwKBGhhcmQYAiABKAgiEQoPUmVmcmVzaFJlc3BvbnNlIlwKGERlbGV0ZUFwcGxpY2F0aW9uUmVxdWVzdBIvCgNyZWYYASABKAsyIi5zbGlwd2F5LnJ1bnRpbWUudjEuQXBwbGljYXRpb25SZWYSDwoHY2FzY2FkZRgCIAEoCCIbChlEZWxldGVBcHBsaWNhdGlvblJlc3BvbnNlIkQKEUdldEhpc3RvcnlSZXF1ZXN0Ei8KA3JlZhgBIAEoCzIiLnNsaXB3YXkucnVudGltZS52MS5BcHBsaWNhdGlvblJlZiLkAQoMSGlzdG9yeUVudHJ5EgoKAmlkGAEgASgDEhAKCHJldmlzaW9uGAIgASgJEi8KC2RlcGxveWVkX2F0GAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIUCgxpbml0aWF0ZWRfYnkYBCABKAkSEQoJYXV0b21hdGVkGAUgASgIEhUKDWNvbW1pdF9hdXRob3IYBiABKAkSFgoOY29tbWl0X21lc3NhZ2UYByABKAkSLQoJY29tbWl0X2F0GAggASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCJHChJHZXRIaXN0b3J5UmVzcG9uc2USMQoHZW50cmllcxgBIAMoCzIgLnNsaXB3YXkucnVudGltZS52MS5IaXN0b3J5RW50cnkicwoRTGlzdEV2ZW50c1JlcXVlc3QSLwoDcmVmGAEgASgLMiIuc2xpcHdheS5ydW50aW1lLnYxLkFwcGxpY2F0aW9uUmVmEi0KBm9iamVjdBgCIAEoCzIdLnNsaXB3YXkucnVudGltZS52MS5PYmplY3RSZWYivAEKC09iamVjdEV2ZW50Ei0KBm9iamVjdBgBIAEoCzIdLnNsaXB3YXkucnVudGltZS52MS5PYmplY3RSZWYSDAoEdHlwZRgCIAEoCRIOCgZyZWFzb24YAyABKAkSDwoHbWVzc2FnZRgEIAEoCRINCgVjb3VudBgFIAEoBRIwCgxsYXN0X3NlZW5fYXQYBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEg4KBnNvdXJjZRgHIAEoCSJFChJMaXN0RXZlbnRzUmVzcG9uc2USLwoGZXZlbnRzGAEgAygLMh8uc2xpcHdheS5ydW50aW1lLnYxLk9iamVjdEV2ZW50InQKEldhdGNoRXZlbnRzUmVxdWVzdBIvCgNyZWYYASABKAsyIi5zbGlwd2F5LnJ1bnRpbWUudjEuQXBwbGljYXRpb25SZWYSLQoGb2JqZWN0GAIgASgLMh0uc2xpcHdheS5ydW50aW1lLnYxLk9iamVjdFJlZiJLChNXYXRjaEV2ZW50c1Jlc3BvbnNlEjQKBGxpc3QYASABKAsyJi5zbGlwd2F5LnJ1bnRpbWUudjEuTGlzdEV2ZW50c1Jlc3BvbnNlIqACCgtMb2dzUmVxdWVzdBIvCgNyZWYYASABKAsyIi5zbGlwd2F5LnJ1bnRpbWUudjEuQXBwbGljYXRpb25SZWYSLQoGb2JqZWN0GAIgASgLMh0uc2xpcHdheS5ydW50aW1lLnYxLk9iamVjdFJlZhIRCgljb250YWluZXIYAyABKAkSDgoGZm9sbG93GAQgASgIEhIKCnRhaWxfbGluZXMYBSABKAMSKAoFc2luY2UYBiABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SEAoIcHJldmlvdXMYByABKAgSDgoGZmlsdGVyGAggASgJEi4KB29iamVjdHMYCSADKAsyHS5zbGlwd2F5LnJ1bnRpbWUudjEuT2JqZWN0UmVmImQKDExvZ3NSZXNwb25zZRILCgNwb2QYASABKAkSEQoJY29udGFpbmVyGAIgASgJEiYKAmF0GAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIMCgRsaW5lGAQgASgJMoMMChJBcHBsaWNhdGlvblNlcnZpY2USbwoQTGlzdEFwcGxpY2F0aW9ucxIrLnNsaXB3YXkucnVudGltZS52MS5MaXN0QXBwbGljYXRpb25zUmVxdWVzdBosLnNsaXB3YXkucnVudGltZS52MS5MaXN0QXBwbGljYXRpb25zUmVzcG9uc2UiABJpCg5HZXRBcHBsaWNhdGlvbhIpLnNsaXB3YXkucnVudGltZS52MS5HZXRBcHBsaWNhdGlvblJlcXVlc3QaKi5zbGlwd2F5LnJ1bnRpbWUudjEuR2V0QXBwbGljYXRpb25SZXNwb25zZSIAEnEKEFdhdGNoQXBwbGljYXRpb24SKy5zbGlwd2F5LnJ1bnRpbWUudjEuV2F0Y2hBcHBsaWNhdGlvblJlcXVlc3QaLC5zbGlwd2F5LnJ1bnRpbWUudjEuV2F0Y2hBcHBsaWNhdGlvblJlc3BvbnNlIgAwARJUCgdHZXRUcmVlEiIuc2xpcHdheS5ydW50aW1lLnYxLkdldFRyZWVSZXF1ZXN0GiMuc2xpcHdheS5ydW50aW1lLnYxLkdldFRyZWVSZXNwb25zZSIAElwKCVdhdGNoVHJlZRIkLnNsaXB3YXkucnVudGltZS52MS5XYXRjaFRyZWVSZXF1ZXN0GiUuc2xpcHdheS5ydW50aW1lLnYxLldhdGNoVHJlZVJlc3BvbnNlIgAwARJgCgtHZXRSZXNvdXJjZRImLnNsaXB3YXkucnVudGltZS52MS5HZXRSZXNvdXJjZVJlcXVlc3QaJy5zbGlwd2F5LnJ1bnRpbWUudjEuR2V0UmVzb3VyY2VSZXNwb25zZSIAEksKBERpZmYSHy5zbGlwd2F5LnJ1bnRpbWUudjEuRGlmZlJlcXVlc3QaIC5zbGlwd2F5LnJ1bnRpbWUudjEuRGlmZlJlc3BvbnNlIgASSwoEU3luYxIfLnNsaXB3YXkucnVudGltZS52MS5TeW5jUmVxdWVzdBogLnNsaXB3YXkucnVudGltZS52MS5TeW5jUmVzcG9uc2UiABJXCghSb2xsYmFjaxIjLnNsaXB3YXkucnVudGltZS52MS5Sb2xsYmFja1JlcXVlc3QaJC5zbGlwd2F5LnJ1bnRpbWUudjEuUm9sbGJhY2tSZXNwb25zZSIAEloKCVRlcm1pbmF0ZRIkLnNsaXB3YXkucnVudGltZS52MS5UZXJtaW5hdGVSZXF1ZXN0GiUuc2xpcHdheS5ydW50aW1lLnYxLlRlcm1pbmF0ZVJlc3BvbnNlIgASVAoHUmVmcmVzaBIiLnNsaXB3YXkucnVudGltZS52MS5SZWZyZXNoUmVxdWVzdBojLnNsaXB3YXkucnVudGltZS52MS5SZWZyZXNoUmVzcG9uc2UiABJdCgpHZXRIaXN0b3J5EiUuc2xpcHdheS5ydW50aW1lLnYxLkdldEhpc3RvcnlSZXF1ZXN0GiYuc2xpcHdheS5ydW50aW1lLnYxLkdldEhpc3RvcnlSZXNwb25zZSIAEl0KCkxpc3RFdmVudHMSJS5zbGlwd2F5LnJ1bnRpbWUudjEuTGlzdEV2ZW50c1JlcXVlc3QaJi5zbGlwd2F5LnJ1bnRpbWUudjEuTGlzdEV2ZW50c1Jlc3BvbnNlIgASYgoLV2F0Y2hFdmVudHMSJi5zbGlwd2F5LnJ1bnRpbWUudjEuV2F0Y2hFdmVudHNSZXF1ZXN0Gicuc2xpcHdheS5ydW50aW1lLnYxLldhdGNoRXZlbnRzUmVzcG9uc2UiADABEk0KBExvZ3MSHy5zbGlwd2F5LnJ1bnRpbWUudjEuTG9nc1JlcXVlc3QaIC5zbGlwd2F5LnJ1bnRpbWUudjEuTG9nc1Jlc3BvbnNlIgAwARJyChFEZWxldGVBcHBsaWNhdGlvbhIsLnNsaXB3YXkucnVudGltZS52MS5EZWxldGVBcHBsaWNhdGlvblJlcXVlc3QaLS5zbGlwd2F5LnJ1bnRpbWUudjEuRGVsZXRlQXBwbGljYXRpb25SZXNwb25zZSIAQi1aK3NsaXB3YXkuZGV2L3NsaXB3YXkvaW50ZXJuYWwvd2lyZS9ydW50aW1ldjFiBnByb3RvMw", [file_google_protobuf_duration, file_google_protobuf_timestamp]);
+  fileDesc("CiRzbGlwd2F5L3J1bnRpbWUvdjEvYXBwbGljYXRpb24ucHJvdG8SEnNsaXB3YXkucnVudGltZS52MSIxCg5BcHBsaWNhdGlvblJlZhIRCgluYW1lc3BhY2UYASABKAkSDAoEbmFtZRgCIAEoCSJnCglPYmplY3RSZWYSDQoFZ3JvdXAYASABKAkSDwoHdmVyc2lvbhgCIAEoCRIMCgRraW5kGAMgASgJEhEKCW5hbWVzcGFjZRgEIAEoCRIMCgRuYW1lGAUgASgJEgsKA3VpZBgGIAEoCSI8ChdMaXN0QXBwbGljYXRpb25zUmVxdWVzdBIQCghzZWxlY3RvchgBIAEoCRIPCgdwcm9qZWN0GAIgASgJIlcKGExpc3RBcHBsaWNhdGlvbnNSZXNwb25zZRI7CgxhcHBsaWNhdGlvbnMYASADKAsyJS5zbGlwd2F5LnJ1bnRpbWUudjEuQXBwbGljYXRpb25EZXRhaWwiZgoRQXBwbGljYXRpb25EZXRhaWwSLwoDcmVmGAEgASgLMiIuc2xpcHdheS5ydW50aW1lLnYxLkFwcGxpY2F0aW9uUmVmEhAKCG1hbmlmZXN0GAIgASgMEg4KBnJpZ2h0cxgDIAMoCSJIChVHZXRBcHBsaWNhdGlvblJlcXVlc3QSLwoDcmVmGAEgASgLMiIuc2xpcHdheS5ydW50aW1lLnYxLkFwcGxpY2F0aW9uUmVmIlQKFkdldEFwcGxpY2F0aW9uUmVzcG9uc2USOgoLYXBwbGljYXRpb24YASABKAsyJS5zbGlwd2F5LnJ1bnRpbWUudjEuQXBwbGljYXRpb25EZXRhaWwiSgoXV2F0Y2hBcHBsaWNhdGlvblJlcXVlc3QSLwoDcmVmGAEgASgLMiIuc2xpcHdheS5ydW50aW1lLnYxLkFwcGxpY2F0aW9uUmVmImcKGFdhdGNoQXBwbGljYXRpb25SZXNwb25zZRI6CgthcHBsaWNhdGlvbhgBIAEoCzIlLnNsaXB3YXkucnVudGltZS52MS5BcHBsaWNhdGlvbkRldGFpbBIPCgdkZWxldGVkGAIgASgIIsoCCgROb2RlEioKA3JlZhgBIAEoCzIdLnNsaXB3YXkucnVudGltZS52MS5PYmplY3RSZWYSDwoHcGFyZW50cxgCIAMoCRIMCgRzeW5jGAMgASgJEg4KBmhlYWx0aBgEIAEoCRIWCg5oZWFsdGhfbWVzc2FnZRgFIAEoCRIuCgpjcmVhdGVkX2F0GAYgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIwCgRpbmZvGAcgAygLMiIuc2xpcHdheS5ydW50aW1lLnYxLk5vZGUuSW5mb0VudHJ5EgwKBGhvb2sYCCABKAgSGAoQcmVxdWlyZXNfcHJ1bmluZxgJIAEoCBIYChByZXNvdXJjZV92ZXJzaW9uGAogASgJGisKCUluZm9FbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBIkEKDkdldFRyZWVSZXF1ZXN0Ei8KA3JlZhgBIAEoCzIiLnNsaXB3YXkucnVudGltZS52MS5BcHBsaWNhdGlvblJlZiI6Cg9HZXRUcmVlUmVzcG9uc2USJwoFbm9kZXMYASADKAsyGC5zbGlwd2F5LnJ1bnRpbWUudjEuTm9kZSJDChBXYXRjaFRyZWVSZXF1ZXN0Ei8KA3JlZhgBIAEoCzIiLnNsaXB3YXkucnVudGltZS52MS5BcHBsaWNhdGlvblJlZiI3CgxSZXNvdXJjZVRyZWUSJwoFbm9kZXMYASADKAsyGC5zbGlwd2F5LnJ1bnRpbWUudjEuTm9kZSJUChFXYXRjaFRyZWVSZXNwb25zZRIuCgR0cmVlGAEgASgLMiAuc2xpcHdheS5ydW50aW1lLnYxLlJlc291cmNlVHJlZRIPCgdkZWxldGVkGAIgASgIInQKEkdldFJlc291cmNlUmVxdWVzdBIvCgNyZWYYASABKAsyIi5zbGlwd2F5LnJ1bnRpbWUudjEuQXBwbGljYXRpb25SZWYSLQoGb2JqZWN0GAIgASgLMh0uc2xpcHdheS5ydW50aW1lLnYxLk9iamVjdFJlZiJNChNHZXRSZXNvdXJjZVJlc3BvbnNlEgwKBGxpdmUYASABKAwSDwoHZGVzaXJlZBgCIAEoDBIXCg9kZXNpcmVkX3Byb2JsZW0YAyABKAkiUAoLRGlmZlJlcXVlc3QSLwoDcmVmGAEgASgLMiIuc2xpcHdheS5ydW50aW1lLnYxLkFwcGxpY2F0aW9uUmVmEhAKCHJldmlzaW9uGAIgASgJIncKCk9iamVjdERpZmYSKgoDcmVmGAEgASgLMh0uc2xpcHdheS5ydW50aW1lLnYxLk9iamVjdFJlZhIOCgZhY3Rpb24YAiABKAkSDAoEbGl2ZRgDIAEoDBIRCglwcmVkaWN0ZWQYBCABKAwSDAoEdGV4dBgFIAEoCSJjCgxEaWZmUmVzcG9uc2USLwoHb2JqZWN0cxgBIAMoCzIeLnNsaXB3YXkucnVudGltZS52MS5PYmplY3REaWZmEhAKCHJldmlzaW9uGAIgASgJEhAKCHdhcm5pbmdzGAMgAygJIooCCgtTeW5jUmVxdWVzdBIvCgNyZWYYASABKAsyIi5zbGlwd2F5LnJ1bnRpbWUudjEuQXBwbGljYXRpb25SZWYSEAoIcmV2aXNpb24YAiABKAkSDQoFcHJ1bmUYAyABKAgSDwoHZHJ5X3J1bhgEIAEoCBINCgVmb3JjZRgFIAEoCBIeChZhcHBseV9vdXRfb2Zfc3luY19vbmx5GAYgASgIEg8KB3JlcGxhY2UYByABKAgSMAoJcmVzb3VyY2VzGAggAygLMh0uc2xpcHdheS5ydW50aW1lLnYxLk9iamVjdFJlZhIUCgxzeW5jX29wdGlvbnMYCSADKAkSEAoIc3RyYXRlZ3kYCiABKAkiVAoMU3luY1Jlc3BvbnNlEjAKDHJlcXVlc3RlZF9hdBgBIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEgoKcmVxdWVzdF9pZBgCIAEoCSKFAQoPUm9sbGJhY2tSZXF1ZXN0Ei8KA3JlZhgBIAEoCzIiLnNsaXB3YXkucnVudGltZS52MS5BcHBsaWNhdGlvblJlZhISCgpoaXN0b3J5X2lkGAIgASgDEg0KBXBydW5lGAMgASgIEg8KB2RyeV9ydW4YBCABKAgSDQoFZXhhY3QYBSABKAgiTAoQUm9sbGJhY2tSZXNwb25zZRISCgpoaXN0b3J5X2lkGAEgASgDEhAKCHJldmlzaW9uGAIgASgJEhIKCnJlcXVlc3RfaWQYAyABKAkiQwoQVGVybWluYXRlUmVxdWVzdBIvCgNyZWYYASABKAsyIi5zbGlwd2F5LnJ1bnRpbWUudjEuQXBwbGljYXRpb25SZWYiEwoRVGVybWluYXRlUmVzcG9uc2UiTwoOUmVmcmVzaFJlcXVlc3QSLwoDcmVmGAEgASgLMiIuc2xpcHdheS5ydW50aW1lLnYxLkFwcGxpY2F0aW9uUmVmEgwKBGhhcmQYAiABKAgiEQoPUmVmcmVzaFJlc3BvbnNlIlwKGERlbGV0ZUFwcGxpY2F0aW9uUmVxdWVzdBIvCgNyZWYYASABKAsyIi5zbGlwd2F5LnJ1bnRpbWUudjEuQXBwbGljYXRpb25SZWYSDwoHY2FzY2FkZRgCIAEoCCIbChlEZWxldGVBcHBsaWNhdGlvblJlc3BvbnNlImsKDlJlc291cmNlQWN0aW9uEgwKBG5hbWUYASABKAkSFAoMZGlzcGxheV9uYW1lGAIgASgJEhAKCGRpc2FibGVkGAMgASgIEhIKCnBhcmFtZXRlcnMYBCADKAkSDwoHYWxsb3dlZBgFIAEoCCJ0ChJMaXN0QWN0aW9uc1JlcXVlc3QSLwoDcmVmGAEgASgLMiIuc2xpcHdheS5ydW50aW1lLnYxLkFwcGxpY2F0aW9uUmVmEi0KBm9iamVjdBgCIAEoCzIdLnNsaXB3YXkucnVudGltZS52MS5PYmplY3RSZWYiSgoTTGlzdEFjdGlvbnNSZXNwb25zZRIzCgdhY3Rpb25zGAEgAygLMiIuc2xpcHdheS5ydW50aW1lLnYxLlJlc291cmNlQWN0aW9uIv8BChBSdW5BY3Rpb25SZXF1ZXN0Ei8KA3JlZhgBIAEoCzIiLnNsaXB3YXkucnVudGltZS52MS5BcHBsaWNhdGlvblJlZhItCgZvYmplY3QYAiABKAsyHS5zbGlwd2F5LnJ1bnRpbWUudjEuT2JqZWN0UmVmEg4KBmFjdGlvbhgDIAEoCRJICgpwYXJhbWV0ZXJzGAQgAygLMjQuc2xpcHdheS5ydW50aW1lLnYxLlJ1bkFjdGlvblJlcXVlc3QuUGFyYW1ldGVyc0VudHJ5GjEKD1BhcmFtZXRlcnNFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBIkMKEVJ1bkFjdGlvblJlc3BvbnNlEi4KB29iamVjdHMYASADKAsyHS5zbGlwd2F5LnJ1bnRpbWUudjEuT2JqZWN0UmVmIkQKEUdldEhpc3RvcnlSZXF1ZXN0Ei8KA3JlZhgBIAEoCzIiLnNsaXB3YXkucnVudGltZS52MS5BcHBsaWNhdGlvblJlZiLkAQoMSGlzdG9yeUVudHJ5EgoKAmlkGAEgASgDEhAKCHJldmlzaW9uGAIgASgJEi8KC2RlcGxveWVkX2F0GAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIUCgxpbml0aWF0ZWRfYnkYBCABKAkSEQoJYXV0b21hdGVkGAUgASgIEhUKDWNvbW1pdF9hdXRob3IYBiABKAkSFgoOY29tbWl0X21lc3NhZ2UYByABKAkSLQoJY29tbWl0X2F0GAggASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCJHChJHZXRIaXN0b3J5UmVzcG9uc2USMQoHZW50cmllcxgBIAMoCzIgLnNsaXB3YXkucnVudGltZS52MS5IaXN0b3J5RW50cnkicwoRTGlzdEV2ZW50c1JlcXVlc3QSLwoDcmVmGAEgASgLMiIuc2xpcHdheS5ydW50aW1lLnYxLkFwcGxpY2F0aW9uUmVmEi0KBm9iamVjdBgCIAEoCzIdLnNsaXB3YXkucnVudGltZS52MS5PYmplY3RSZWYivAEKC09iamVjdEV2ZW50Ei0KBm9iamVjdBgBIAEoCzIdLnNsaXB3YXkucnVudGltZS52MS5PYmplY3RSZWYSDAoEdHlwZRgCIAEoCRIOCgZyZWFzb24YAyABKAkSDwoHbWVzc2FnZRgEIAEoCRINCgVjb3VudBgFIAEoBRIwCgxsYXN0X3NlZW5fYXQYBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEg4KBnNvdXJjZRgHIAEoCSJFChJMaXN0RXZlbnRzUmVzcG9uc2USLwoGZXZlbnRzGAEgAygLMh8uc2xpcHdheS5ydW50aW1lLnYxLk9iamVjdEV2ZW50InQKEldhdGNoRXZlbnRzUmVxdWVzdBIvCgNyZWYYASABKAsyIi5zbGlwd2F5LnJ1bnRpbWUudjEuQXBwbGljYXRpb25SZWYSLQoGb2JqZWN0GAIgASgLMh0uc2xpcHdheS5ydW50aW1lLnYxLk9iamVjdFJlZiJLChNXYXRjaEV2ZW50c1Jlc3BvbnNlEjQKBGxpc3QYASABKAsyJi5zbGlwd2F5LnJ1bnRpbWUudjEuTGlzdEV2ZW50c1Jlc3BvbnNlIqACCgtMb2dzUmVxdWVzdBIvCgNyZWYYASABKAsyIi5zbGlwd2F5LnJ1bnRpbWUudjEuQXBwbGljYXRpb25SZWYSLQoGb2JqZWN0GAIgASgLMh0uc2xpcHdheS5ydW50aW1lLnYxLk9iamVjdFJlZhIRCgljb250YWluZXIYAyABKAkSDgoGZm9sbG93GAQgASgIEhIKCnRhaWxfbGluZXMYBSABKAMSKAoFc2luY2UYBiABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SEAoIcHJldmlvdXMYByABKAgSDgoGZmlsdGVyGAggASgJEi4KB29iamVjdHMYCSADKAsyHS5zbGlwd2F5LnJ1bnRpbWUudjEuT2JqZWN0UmVmImQKDExvZ3NSZXNwb25zZRILCgNwb2QYASABKAkSEQoJY29udGFpbmVyGAIgASgJEiYKAmF0GAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIMCgRsaW5lGAQgASgJMsENChJBcHBsaWNhdGlvblNlcnZpY2USbwoQTGlzdEFwcGxpY2F0aW9ucxIrLnNsaXB3YXkucnVudGltZS52MS5MaXN0QXBwbGljYXRpb25zUmVxdWVzdBosLnNsaXB3YXkucnVudGltZS52MS5MaXN0QXBwbGljYXRpb25zUmVzcG9uc2UiABJpCg5HZXRBcHBsaWNhdGlvbhIpLnNsaXB3YXkucnVudGltZS52MS5HZXRBcHBsaWNhdGlvblJlcXVlc3QaKi5zbGlwd2F5LnJ1bnRpbWUudjEuR2V0QXBwbGljYXRpb25SZXNwb25zZSIAEnEKEFdhdGNoQXBwbGljYXRpb24SKy5zbGlwd2F5LnJ1bnRpbWUudjEuV2F0Y2hBcHBsaWNhdGlvblJlcXVlc3QaLC5zbGlwd2F5LnJ1bnRpbWUudjEuV2F0Y2hBcHBsaWNhdGlvblJlc3BvbnNlIgAwARJUCgdHZXRUcmVlEiIuc2xpcHdheS5ydW50aW1lLnYxLkdldFRyZWVSZXF1ZXN0GiMuc2xpcHdheS5ydW50aW1lLnYxLkdldFRyZWVSZXNwb25zZSIAElwKCVdhdGNoVHJlZRIkLnNsaXB3YXkucnVudGltZS52MS5XYXRjaFRyZWVSZXF1ZXN0GiUuc2xpcHdheS5ydW50aW1lLnYxLldhdGNoVHJlZVJlc3BvbnNlIgAwARJgCgtHZXRSZXNvdXJjZRImLnNsaXB3YXkucnVudGltZS52MS5HZXRSZXNvdXJjZVJlcXVlc3QaJy5zbGlwd2F5LnJ1bnRpbWUudjEuR2V0UmVzb3VyY2VSZXNwb25zZSIAEksKBERpZmYSHy5zbGlwd2F5LnJ1bnRpbWUudjEuRGlmZlJlcXVlc3QaIC5zbGlwd2F5LnJ1bnRpbWUudjEuRGlmZlJlc3BvbnNlIgASSwoEU3luYxIfLnNsaXB3YXkucnVudGltZS52MS5TeW5jUmVxdWVzdBogLnNsaXB3YXkucnVudGltZS52MS5TeW5jUmVzcG9uc2UiABJXCghSb2xsYmFjaxIjLnNsaXB3YXkucnVudGltZS52MS5Sb2xsYmFja1JlcXVlc3QaJC5zbGlwd2F5LnJ1bnRpbWUudjEuUm9sbGJhY2tSZXNwb25zZSIAEloKCVRlcm1pbmF0ZRIkLnNsaXB3YXkucnVudGltZS52MS5UZXJtaW5hdGVSZXF1ZXN0GiUuc2xpcHdheS5ydW50aW1lLnYxLlRlcm1pbmF0ZVJlc3BvbnNlIgASVAoHUmVmcmVzaBIiLnNsaXB3YXkucnVudGltZS52MS5SZWZyZXNoUmVxdWVzdBojLnNsaXB3YXkucnVudGltZS52MS5SZWZyZXNoUmVzcG9uc2UiABJdCgpHZXRIaXN0b3J5EiUuc2xpcHdheS5ydW50aW1lLnYxLkdldEhpc3RvcnlSZXF1ZXN0GiYuc2xpcHdheS5ydW50aW1lLnYxLkdldEhpc3RvcnlSZXNwb25zZSIAEl0KCkxpc3RFdmVudHMSJS5zbGlwd2F5LnJ1bnRpbWUudjEuTGlzdEV2ZW50c1JlcXVlc3QaJi5zbGlwd2F5LnJ1bnRpbWUudjEuTGlzdEV2ZW50c1Jlc3BvbnNlIgASYgoLV2F0Y2hFdmVudHMSJi5zbGlwd2F5LnJ1bnRpbWUudjEuV2F0Y2hFdmVudHNSZXF1ZXN0Gicuc2xpcHdheS5ydW50aW1lLnYxLldhdGNoRXZlbnRzUmVzcG9uc2UiADABEk0KBExvZ3MSHy5zbGlwd2F5LnJ1bnRpbWUudjEuTG9nc1JlcXVlc3QaIC5zbGlwd2F5LnJ1bnRpbWUudjEuTG9nc1Jlc3BvbnNlIgAwARJgCgtMaXN0QWN0aW9ucxImLnNsaXB3YXkucnVudGltZS52MS5MaXN0QWN0aW9uc1JlcXVlc3QaJy5zbGlwd2F5LnJ1bnRpbWUudjEuTGlzdEFjdGlvbnNSZXNwb25zZSIAEloKCVJ1bkFjdGlvbhIkLnNsaXB3YXkucnVudGltZS52MS5SdW5BY3Rpb25SZXF1ZXN0GiUuc2xpcHdheS5ydW50aW1lLnYxLlJ1bkFjdGlvblJlc3BvbnNlIgAScgoRRGVsZXRlQXBwbGljYXRpb24SLC5zbGlwd2F5LnJ1bnRpbWUudjEuRGVsZXRlQXBwbGljYXRpb25SZXF1ZXN0Gi0uc2xpcHdheS5ydW50aW1lLnYxLkRlbGV0ZUFwcGxpY2F0aW9uUmVzcG9uc2UiAEItWitzbGlwd2F5LmRldi9zbGlwd2F5L2ludGVybmFsL3dpcmUvcnVudGltZXYxYgZwcm90bzM", [file_google_protobuf_duration, file_google_protobuf_timestamp]);
 
 /**
  * @generated from message slipway.runtime.v1.ApplicationRef
@@ -804,6 +804,141 @@ export const DeleteApplicationResponseSchema: GenMessage<DeleteApplicationRespon
   messageDesc(file_slipway_runtime_v1_application, 29);
 
 /**
+ * @generated from message slipway.runtime.v1.ResourceAction
+ */
+export type ResourceAction = Message<"slipway.runtime.v1.ResourceAction"> & {
+  /**
+   * @generated from field: string name = 1;
+   */
+  name: string;
+
+  /**
+   * For people; may be empty.
+   *
+   * @generated from field: string display_name = 2;
+   */
+  displayName: string;
+
+  /**
+   * It would have no effect now.
+   *
+   * @generated from field: bool disabled = 3;
+   */
+  disabled: boolean;
+
+  /**
+   * Names of what RunAction has to give, such as replicas.
+   *
+   * @generated from field: repeated string parameters = 4;
+   */
+  parameters: string[];
+
+  /**
+   * The caller may run it.
+   *
+   * @generated from field: bool allowed = 5;
+   */
+  allowed: boolean;
+};
+
+/**
+ * Describes the message slipway.runtime.v1.ResourceAction.
+ * Use `create(ResourceActionSchema)` to create a new message.
+ */
+export const ResourceActionSchema: GenMessage<ResourceAction> = /*@__PURE__*/
+  messageDesc(file_slipway_runtime_v1_application, 30);
+
+/**
+ * @generated from message slipway.runtime.v1.ListActionsRequest
+ */
+export type ListActionsRequest = Message<"slipway.runtime.v1.ListActionsRequest"> & {
+  /**
+   * @generated from field: slipway.runtime.v1.ApplicationRef ref = 1;
+   */
+  ref?: ApplicationRef | undefined;
+
+  /**
+   * @generated from field: slipway.runtime.v1.ObjectRef object = 2;
+   */
+  object?: ObjectRef | undefined;
+};
+
+/**
+ * Describes the message slipway.runtime.v1.ListActionsRequest.
+ * Use `create(ListActionsRequestSchema)` to create a new message.
+ */
+export const ListActionsRequestSchema: GenMessage<ListActionsRequest> = /*@__PURE__*/
+  messageDesc(file_slipway_runtime_v1_application, 31);
+
+/**
+ * @generated from message slipway.runtime.v1.ListActionsResponse
+ */
+export type ListActionsResponse = Message<"slipway.runtime.v1.ListActionsResponse"> & {
+  /**
+   * @generated from field: repeated slipway.runtime.v1.ResourceAction actions = 1;
+   */
+  actions: ResourceAction[];
+};
+
+/**
+ * Describes the message slipway.runtime.v1.ListActionsResponse.
+ * Use `create(ListActionsResponseSchema)` to create a new message.
+ */
+export const ListActionsResponseSchema: GenMessage<ListActionsResponse> = /*@__PURE__*/
+  messageDesc(file_slipway_runtime_v1_application, 32);
+
+/**
+ * @generated from message slipway.runtime.v1.RunActionRequest
+ */
+export type RunActionRequest = Message<"slipway.runtime.v1.RunActionRequest"> & {
+  /**
+   * @generated from field: slipway.runtime.v1.ApplicationRef ref = 1;
+   */
+  ref?: ApplicationRef | undefined;
+
+  /**
+   * @generated from field: slipway.runtime.v1.ObjectRef object = 2;
+   */
+  object?: ObjectRef | undefined;
+
+  /**
+   * @generated from field: string action = 3;
+   */
+  action: string;
+
+  /**
+   * @generated from field: map<string, string> parameters = 4;
+   */
+  parameters: { [key: string]: string };
+};
+
+/**
+ * Describes the message slipway.runtime.v1.RunActionRequest.
+ * Use `create(RunActionRequestSchema)` to create a new message.
+ */
+export const RunActionRequestSchema: GenMessage<RunActionRequest> = /*@__PURE__*/
+  messageDesc(file_slipway_runtime_v1_application, 33);
+
+/**
+ * @generated from message slipway.runtime.v1.RunActionResponse
+ */
+export type RunActionResponse = Message<"slipway.runtime.v1.RunActionResponse"> & {
+  /**
+   * What it changed or created.
+   *
+   * @generated from field: repeated slipway.runtime.v1.ObjectRef objects = 1;
+   */
+  objects: ObjectRef[];
+};
+
+/**
+ * Describes the message slipway.runtime.v1.RunActionResponse.
+ * Use `create(RunActionResponseSchema)` to create a new message.
+ */
+export const RunActionResponseSchema: GenMessage<RunActionResponse> = /*@__PURE__*/
+  messageDesc(file_slipway_runtime_v1_application, 34);
+
+/**
  * @generated from message slipway.runtime.v1.GetHistoryRequest
  */
 export type GetHistoryRequest = Message<"slipway.runtime.v1.GetHistoryRequest"> & {
@@ -818,7 +953,7 @@ export type GetHistoryRequest = Message<"slipway.runtime.v1.GetHistoryRequest"> 
  * Use `create(GetHistoryRequestSchema)` to create a new message.
  */
 export const GetHistoryRequestSchema: GenMessage<GetHistoryRequest> = /*@__PURE__*/
-  messageDesc(file_slipway_runtime_v1_application, 30);
+  messageDesc(file_slipway_runtime_v1_application, 35);
 
 /**
  * @generated from message slipway.runtime.v1.HistoryEntry
@@ -870,7 +1005,7 @@ export type HistoryEntry = Message<"slipway.runtime.v1.HistoryEntry"> & {
  * Use `create(HistoryEntrySchema)` to create a new message.
  */
 export const HistoryEntrySchema: GenMessage<HistoryEntry> = /*@__PURE__*/
-  messageDesc(file_slipway_runtime_v1_application, 31);
+  messageDesc(file_slipway_runtime_v1_application, 36);
 
 /**
  * @generated from message slipway.runtime.v1.GetHistoryResponse
@@ -887,7 +1022,7 @@ export type GetHistoryResponse = Message<"slipway.runtime.v1.GetHistoryResponse"
  * Use `create(GetHistoryResponseSchema)` to create a new message.
  */
 export const GetHistoryResponseSchema: GenMessage<GetHistoryResponse> = /*@__PURE__*/
-  messageDesc(file_slipway_runtime_v1_application, 32);
+  messageDesc(file_slipway_runtime_v1_application, 37);
 
 /**
  * @generated from message slipway.runtime.v1.ListEventsRequest
@@ -911,7 +1046,7 @@ export type ListEventsRequest = Message<"slipway.runtime.v1.ListEventsRequest"> 
  * Use `create(ListEventsRequestSchema)` to create a new message.
  */
 export const ListEventsRequestSchema: GenMessage<ListEventsRequest> = /*@__PURE__*/
-  messageDesc(file_slipway_runtime_v1_application, 33);
+  messageDesc(file_slipway_runtime_v1_application, 38);
 
 /**
  * @generated from message slipway.runtime.v1.ObjectEvent
@@ -958,7 +1093,7 @@ export type ObjectEvent = Message<"slipway.runtime.v1.ObjectEvent"> & {
  * Use `create(ObjectEventSchema)` to create a new message.
  */
 export const ObjectEventSchema: GenMessage<ObjectEvent> = /*@__PURE__*/
-  messageDesc(file_slipway_runtime_v1_application, 34);
+  messageDesc(file_slipway_runtime_v1_application, 39);
 
 /**
  * @generated from message slipway.runtime.v1.ListEventsResponse
@@ -975,7 +1110,7 @@ export type ListEventsResponse = Message<"slipway.runtime.v1.ListEventsResponse"
  * Use `create(ListEventsResponseSchema)` to create a new message.
  */
 export const ListEventsResponseSchema: GenMessage<ListEventsResponse> = /*@__PURE__*/
-  messageDesc(file_slipway_runtime_v1_application, 35);
+  messageDesc(file_slipway_runtime_v1_application, 40);
 
 /**
  * @generated from message slipway.runtime.v1.WatchEventsRequest
@@ -999,7 +1134,7 @@ export type WatchEventsRequest = Message<"slipway.runtime.v1.WatchEventsRequest"
  * Use `create(WatchEventsRequestSchema)` to create a new message.
  */
 export const WatchEventsRequestSchema: GenMessage<WatchEventsRequest> = /*@__PURE__*/
-  messageDesc(file_slipway_runtime_v1_application, 36);
+  messageDesc(file_slipway_runtime_v1_application, 41);
 
 /**
  * WatchEventsResponse without a list in it is a sign of life.
@@ -1018,7 +1153,7 @@ export type WatchEventsResponse = Message<"slipway.runtime.v1.WatchEventsRespons
  * Use `create(WatchEventsResponseSchema)` to create a new message.
  */
 export const WatchEventsResponseSchema: GenMessage<WatchEventsResponse> = /*@__PURE__*/
-  messageDesc(file_slipway_runtime_v1_application, 37);
+  messageDesc(file_slipway_runtime_v1_application, 42);
 
 /**
  * @generated from message slipway.runtime.v1.LogsRequest
@@ -1081,7 +1216,7 @@ export type LogsRequest = Message<"slipway.runtime.v1.LogsRequest"> & {
  * Use `create(LogsRequestSchema)` to create a new message.
  */
 export const LogsRequestSchema: GenMessage<LogsRequest> = /*@__PURE__*/
-  messageDesc(file_slipway_runtime_v1_application, 38);
+  messageDesc(file_slipway_runtime_v1_application, 43);
 
 /**
  * @generated from message slipway.runtime.v1.LogsResponse
@@ -1113,7 +1248,7 @@ export type LogsResponse = Message<"slipway.runtime.v1.LogsResponse"> & {
  * Use `create(LogsResponseSchema)` to create a new message.
  */
 export const LogsResponseSchema: GenMessage<LogsResponse> = /*@__PURE__*/
-  messageDesc(file_slipway_runtime_v1_application, 39);
+  messageDesc(file_slipway_runtime_v1_application, 44);
 
 /**
  * ApplicationService reads, watches and operates the applications of a runtime.
@@ -1255,6 +1390,26 @@ export const ApplicationService: GenService<{
     methodKind: "server_streaming";
     input: typeof LogsRequestSchema;
     output: typeof LogsResponseSchema;
+  },
+  /**
+   * ListActions is what can be done with an object, such as a restart.
+   *
+   * @generated from rpc slipway.runtime.v1.ApplicationService.ListActions
+   */
+  listActions: {
+    methodKind: "unary";
+    input: typeof ListActionsRequestSchema;
+    output: typeof ListActionsResponseSchema;
+  },
+  /**
+   * RunAction runs an action, which needs the right action/GROUP/KIND/ACTION.
+   *
+   * @generated from rpc slipway.runtime.v1.ApplicationService.RunAction
+   */
+  runAction: {
+    methodKind: "unary";
+    input: typeof RunActionRequestSchema;
+    output: typeof RunActionResponseSchema;
   },
   /**
    * DeleteApplication deletes the Application; its resources too, if cascade.
