@@ -2,6 +2,7 @@ package v1alpha1
 
 import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"slipway.dev/slipway/api/refusal"
 )
@@ -28,7 +29,7 @@ type ApplicationSetSpec struct {
 	SyncPolicy                   *ApplicationSetSyncPolicy   `json:"syncPolicy,omitzero" description:"How the generated Applications are created, updated and deleted."`
 	PreservedFields              *ApplicationPreservedFields `json:"preservedFields,omitzero" description:"Metadata of the Applications that the controller does not overwrite."`
 	ApplyNestedSelectors         bool                        `json:"applyNestedSelectors,omitzero" description:"Has no effect: selectors of nested generators always apply."`
-	Strategy                     Unsupported                 `json:"strategy,omitzero" refused:"Applications are all changed at once: remove it, or use sync waves of an Application that has the others" description:"Not supported."`
+	Strategy                     *ApplicationSetStrategy     `json:"strategy,omitzero" description:"Order in which the Applications are synced and deleted."`
 	TemplatePatch                string                      `json:"templatePatch,omitzero" description:"Merge patch of each Application, as a template of YAML or JSON. It does not change the project."`
 	IgnoreApplicationDifferences []ApplicationSetIgnore      `json:"ignoreApplicationDifferences,omitzero" description:"Fields of the Applications that the controller does not overwrite."`
 }
@@ -39,6 +40,43 @@ type ApplicationSetIgnore struct {
 	Name              string   `json:"name,omitzero" description:"Name of the Application. Defaults to all."`
 	JSONPointers      []string `json:"jsonPointers,omitzero" description:"Fields as JSON pointers, such as /spec/source/targetRevision."`
 	JQPathExpressions []string `json:"jqPathExpressions,omitzero" description:"Fields as jq paths, such as .spec.source.helm.values."`
+}
+
+// ApplicationSetStrategy is the order in which Applications are synced and
+// deleted.
+type ApplicationSetStrategy struct {
+	Type          string           `json:"type,omitzero" enum:",AllAtOnce,RollingSync" description:"AllAtOnce or RollingSync. Defaults to AllAtOnce."`
+	RollingSync   *RolloutStrategy `json:"rollingSync,omitzero" description:"Steps of the type RollingSync."`
+	DeletionOrder string           `json:"deletionOrder,omitzero" enum:",AllAtOnce,Reverse" description:"Reverse deletes the Applications of a deleted set from the last step to the first."`
+}
+
+// RolloutStrategy has the steps of a rollout.
+type RolloutStrategy struct {
+	Steps []RolloutStep `json:"steps,omitzero" description:"Steps. All Applications of one are Healthy before the next begins."`
+}
+
+// RolloutStep selects Applications that are synced together.
+type RolloutStep struct {
+	MatchExpressions []RolloutExpression `json:"matchExpressions,omitzero" description:"Labels of the Applications. All expressions must match."`
+	MaxUpdate        *intstr.IntOrString `json:"maxUpdate,omitzero" description:"Number or percentage of Applications that are synced at once. Defaults to all."`
+}
+
+// RolloutExpression is a condition on a label.
+type RolloutExpression struct {
+	Key      string   `json:"key,omitzero" description:"Name of the label."`
+	Operator string   `json:"operator,omitzero" enum:"In,NotIn" description:"In or NotIn."`
+	Values   []string `json:"values,omitzero" description:"Values of the label."`
+}
+
+// IsRolling reports whether syncs start step by step.
+func (s *ApplicationSetStrategy) IsRolling() bool {
+	return s != nil && s.Type == "RollingSync" && s.RollingSync != nil && len(s.RollingSync.Steps) > 0
+}
+
+// IsReverse reports whether Applications are deleted from the last step to the
+// first.
+func (s *ApplicationSetStrategy) IsReverse() bool {
+	return s.IsRolling() && s.DeletionOrder == "Reverse"
 }
 
 // ApplicationSetSyncPolicy controls creation, update and deletion of the
@@ -188,6 +226,7 @@ const (
 	SetConditionErrorOccurred       = "ErrorOccurred"
 	SetConditionParametersGenerated = "ParametersGenerated"
 	SetConditionResourcesUpToDate   = "ResourcesUpToDate"
+	SetConditionRolloutProgressing  = "RolloutProgressing"
 	// SetConditionIgnoredFieldWarning is not one of Argo CD's. It is there only
 	// while some field of the spec has no effect.
 	SetConditionIgnoredFieldWarning = "IgnoredFieldWarning"

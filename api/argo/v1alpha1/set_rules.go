@@ -5,6 +5,9 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"slipway.dev/slipway/api/declare"
 	"slipway.dev/slipway/api/refusal"
 )
 
@@ -12,6 +15,17 @@ import (
 func (d *decoder) setRules(spec *ApplicationSetSpec) {
 	for i := range spec.Generators {
 		d.generatorRules(spec.Generators[i].At(fmt.Sprintf("spec.generators[%d]", i)))
+	}
+	if spec.Strategy == nil || spec.Strategy.RollingSync == nil {
+		return
+	}
+	for i, step := range spec.Strategy.RollingSync.Steps {
+		if step.MaxUpdate == nil {
+			continue
+		}
+		if count, err := intstr.GetScaledValueFromIntOrPercent(step.MaxUpdate, 100, false); err != nil || count < 0 {
+			d.Invalid(fmt.Sprintf("spec.strategy.rollingSync.steps[%d].maxUpdate", i), "it is %s: write a number, or a percentage such as 10%%", declare.Quoted(step.MaxUpdate.String()))
+		}
 	}
 }
 

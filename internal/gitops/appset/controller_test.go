@@ -319,8 +319,8 @@ func TestRefusedSet(t *testing.T) {
 	s.listSet(s.control, "b,Not_A_Name", "")
 	s.told(s.control, "ErrorOccurred", "True", "Not_A_Name")
 	s.awaits(s.control, "a,b")
-	s.patch(s.sets(s.control), "set", `{"spec": {"strategy": {"type": "RollingSync"}}}`)
-	s.told(s.control, "ErrorOccurred", "True", "spec.strategy")
+	s.patch(s.sets(s.control), "set", `{"spec": {"strategy": {"rollingSync": {"steps": [{"maxUpdate": "many"}]}}}}`)
+	s.told(s.control, "ErrorOccurred", "True", "spec.strategy.rollingSync.steps[0].maxUpdate")
 	s.awaits(s.control, "a,b")
 	events := kubetest.WaitFor(t, s.cluster.Dynamic.Resource(eventResource()).Namespace(s.control), metav1.ListOptions{}, patience, func(found []*unstructured.Unstructured) error {
 		if len(found) < 2 {

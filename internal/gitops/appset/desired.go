@@ -20,6 +20,8 @@ type desired struct {
 	// annotations, finalizers and spec.
 	name, project string
 	body          []byte
+	// prune is whether the syncs of a rollout prune.
+	prune bool
 }
 
 // contentOf returns the part of an Application that a set controls. Other
@@ -37,8 +39,13 @@ func contentOf(object map[string]any) map[string]any {
 
 // newDesired encodes a generated Application. Encoding sorts the fields, so
 // that equal Applications have equal bodies and most comparisons need no
-// decoding.
-func newDesired(application *v1alpha1.Application) (*desired, error) {
+// decoding. In a rollout no sync is automated, as in Argo CD: the set starts them.
+func newDesired(application *v1alpha1.Application, rolling bool) (*desired, error) {
+	policy, prune := application.Spec.SyncPolicy, false
+	if rolling && policy != nil && policy.Automated != nil {
+		prune = policy.IsAutomated() && policy.Automated.Prune
+		policy.Automated.Enabled = new(false)
+	}
 	object, err := application.Unstructured()
 	if err != nil {
 		return nil, fmt.Errorf("application %s: %w", application.Name, err)
@@ -47,7 +54,7 @@ func newDesired(application *v1alpha1.Application) (*desired, error) {
 	if err != nil {
 		return nil, fmt.Errorf("application %s: %w", application.Name, err)
 	}
-	return &desired{name: application.Name, project: application.Spec.ProjectName(), body: body}, nil
+	return &desired{name: application.Name, project: application.Spec.ProjectName(), body: body, prune: prune}, nil
 }
 
 // projectIn returns the project of a live Application.

@@ -41,10 +41,11 @@ func (c *Controller) setGone(name types.NamespacedName, _ types.UID) { c.store.d
 func (c *Controller) applicationChanged(object *unstructured.Unstructured) {
 	names, what := c.store.putApplication(object, fromWatch)
 	for _, name := range names {
-		switch what {
-		case contentNew:
+		switch {
+		// A rollout continues at once.
+		case what == contentNew, what != nothingNew && c.store.isRolling(name):
 			c.queue.Add(name)
-		case healthNew:
+		case what == healthNew:
 			c.queue.AddAfter(name, statusDelay)
 		}
 	}
@@ -94,6 +95,9 @@ func (c *Controller) pass(ctx context.Context, name types.NamespacedName) (time.
 		problem := c.writeStatus(ctx, set, passResult{reason: reasonInvalid, err: err})
 		return 0, errors.Join(problem, c.removeRefreshAnnotation(ctx, taken.object))
 	}
+	if err := c.ensureFinalizer(ctx, set); err != nil {
+		return 0, err
+	}
 	interval := c.recordInputs(name, set)
 	if taken.due || taken.desired == nil {
 		if taken.desired, err = c.generate(ctx, taken.object, set); err != nil {
@@ -108,11 +112,15 @@ func (c *Controller) pass(ctx context.Context, name types.NamespacedName) (time.
 		taken.next = c.schedule(name, interval)
 	}
 	reason, err := c.synchronize(ctx, set, taken.desired)
-	problem := c.writeStatus(ctx, set, passResult{reason: reason, err: err, generated: true})
+	rolling := c.rollOut(set, taken.desired)
+	problem := c.writeStatus(ctx, set, passResult{reason: reason, err: err, generated: true, rollout: rolling})
+	if problem == nil {
+		problem = c.startSyncs(ctx, set, taken.desired, rolling)
+	}
 	if errors.Is(err, errKept) {
 		err = nil
 	}
-	return untilNext(taken.next), errors.Join(err, problem, c.removeRefreshAnnotation(ctx, taken.object))
+	return rolling.until(taken.next), errors.Join(err, problem, c.removeRefreshAnnotation(ctx, taken.object))
 }
 
 // invalid returns why a set generates nothing until it is changed; nil for none.
@@ -158,7 +166,7 @@ func (c *Controller) generate(ctx context.Context, object *unstructured.Unstruct
 	err = c.options.Generator.Generate(ctx, wanted, facts, func(text []byte) error {
 		application, err := c.decodeGenerated(set, text)
 		if err == nil {
-			result[application.Name], err = newDesired(application)
+			result[application.Name], err = newDesired(application, set.Spec.Strategy.IsRolling())
 		}
 		return err
 	})

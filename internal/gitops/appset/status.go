@@ -54,6 +54,9 @@ type passResult struct {
 	// generated means that the Applications were generated, even if writing
 	// them failed.
 	generated bool
+	// rollout is nil without the strategy RollingSync, and if the Applications
+	// were not generated.
+	rollout *rollout
 }
 
 // conditions converts the result. Types, reasons and messages are those of Argo
@@ -108,10 +111,12 @@ func (c *Controller) writeStatus(ctx context.Context, set *v1alpha1.ApplicationS
 	}
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	conditions, news := since(set.Status.Conditions, append(how.conditions(), ignoredFields(set.Warnings)...), time.Now())
+	now := slices.Concat(how.conditions(), rolloutConditions(set, how.rollout), ignoredFields(set.Warnings))
+	conditions, news := since(set.Status.Conditions, now, time.Now())
 	resources, count := c.listed(set)
+	states, statesChanged := rolloutStates(set, how.rollout)
 	// An equal status is not written: every write is an event for all watchers.
-	if !news && count == set.Status.ResourcesCount && sameResources(resources, set.Status.Resources) {
+	if !news && !statesChanged && count == set.Status.ResourcesCount && sameResources(resources, set.Status.Resources) {
 		return nil
 	}
 	if news && how.err != nil {
@@ -121,6 +126,9 @@ func (c *Controller) writeStatus(ctx context.Context, set *v1alpha1.ApplicationS
 	// Other fields of the status belong to Argo CD's own controller and are
 	// left alone.
 	status := map[string]any{"conditions": conditions, "resources": resources, "resourcesCount": count}
+	if statesChanged {
+		status["applicationStatus"] = states
+	}
 	// The UID makes the API server refuse the patch for a set that was created
 	// again under the name.
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": string(set.UID)}, "status": status})
@@ -162,9 +170,7 @@ func since(before, now []v1alpha1.ApplicationSetCondition, at time.Time) ([]v1al
 // cut at maxListed, so that a set with thousands of Applications does not exceed
 // the size limit of an object; the number is exact.
 func (c *Controller) listed(set *v1alpha1.ApplicationSet) ([]v1alpha1.ResourceStatus, int64) {
-	owned := c.store.owned(&unstructured.Unstructured{Object: map[string]any{
-		"metadata": map[string]any{"namespace": set.Namespace, "uid": string(set.UID)},
-	}})
+	owned := c.ownedBy(set)
 	names := slices.Sorted(maps.Keys(owned))
 	resources := make([]v1alpha1.ResourceStatus, 0, min(len(names), maxListed))
 	for _, name := range names[:min(len(names), maxListed)] {
@@ -178,6 +184,33 @@ func (c *Controller) listed(set *v1alpha1.ApplicationSet) ([]v1alpha1.ResourceSt
 		resources = append(resources, one)
 	}
 	return resources, int64(len(names))
+}
+
+// rolloutConditions is the condition of a rollout. It stays as it is while the
+// Applications cannot be generated.
+func rolloutConditions(set *v1alpha1.ApplicationSet, r *rollout) (kept []v1alpha1.ApplicationSetCondition) {
+	if r != nil {
+		return []v1alpha1.ApplicationSetCondition{r.condition()}
+	}
+	for _, condition := range set.Status.Conditions {
+		if condition.Type == v1alpha1.SetConditionRolloutProgressing && set.Spec.Strategy.IsRolling() {
+			kept = append(kept, condition)
+		}
+	}
+	return kept
+}
+
+// rolloutStates returns the states of a rollout, and whether the status has
+// others. A set without a rollout has none.
+func rolloutStates(set *v1alpha1.ApplicationSet, r *rollout) ([]v1alpha1.ApplicationSetApplicationStatus, bool) {
+	if r == nil {
+		return nil, !set.Spec.Strategy.IsRolling() && len(set.Status.ApplicationStatus) > 0
+	}
+	states := r.list()
+	return states, !slices.EqualFunc(states, set.Status.ApplicationStatus, func(a, b v1alpha1.ApplicationSetApplicationStatus) bool {
+		return a.Application == b.Application && a.Status == b.Status && a.Message == b.Message && a.Step == b.Step &&
+			slices.Equal(a.TargetRevisions, b.TargetRevisions) && a.LastTransitionTime.Equal(b.LastTransitionTime)
+	})
 }
 
 // sameResources compares the shown fields of resources.

@@ -53,9 +53,8 @@ type record struct {
 	set      types.UID
 	deleting bool
 	// body is the compared part as canonical JSON.
-	body   []byte
-	sync   v1alpha1.SyncStatusCode
-	health v1alpha1.HealthCode
+	body []byte
+	appState
 }
 
 // newStore returns an empty store.
@@ -123,6 +122,18 @@ func (b *store) dropSet(name types.NamespacedName) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	delete(b.sets, name)
+}
+
+// isRolling reports whether the syncs of a set start step by step.
+func (b *store) isRolling(name types.NamespacedName) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	entry := b.sets[name]
+	if entry == nil {
+		return false
+	}
+	kind, _, _ := unstructured.NestedString(entry.object.Object, "spec", "strategy", "type")
+	return kind == "RollingSync"
 }
 
 // due requests a generation.
@@ -225,7 +236,9 @@ type change int
 
 const (
 	nothingNew change = iota
-	// healthNew means that only its status changed.
+	// stateNew means that only that of its status changed which a rollout reads.
+	stateNew
+	// healthNew means that the health or the sync status changed.
 	healthNew
 	// contentNew means that the compared part changed.
 	contentNew
@@ -258,6 +271,8 @@ func (b *store) putApplication(object *unstructured.Unstructured, from origin) (
 		what = nothingNew
 		if before.sync != made.sync || before.health != made.health {
 			what = healthNew
+		} else if before.appState != made.appState {
+			what = stateNew
 		}
 	}
 	return b.setsOf(name.Namespace, before, made), what
@@ -344,12 +359,11 @@ func newRecord(object *unstructured.Unstructured) *record {
 	if owner == nil || owner.Kind != v1alpha1.KindApplicationSet {
 		return nil
 	}
-	made := &record{uid: object.GetUID(), version: object.GetResourceVersion(), set: owner.UID, deleting: isDeleting(object)}
+	made := &record{
+		uid: object.GetUID(), version: object.GetResourceVersion(), set: owner.UID, deleting: isDeleting(object), appState: newAppState(object.Object),
+	}
 	// The content comes from the API server, so that it can always be encoded.
 	made.body, _ = json.Marshal(contentOf(object.Object))
-	sync, _, _ := unstructured.NestedString(object.Object, "status", "sync", "status")
-	health, _, _ := unstructured.NestedString(object.Object, "status", "health", "status")
-	made.sync, made.health = v1alpha1.SyncStatusCode(sync), v1alpha1.HealthCode(health)
 	return made
 }
 

@@ -57,9 +57,7 @@ const maxErrors = 10
 // Creations and updates come before deletions, and all go in the order of
 // names, so that logs of two runs can be compared.
 func (c *Controller) synchronize(ctx context.Context, set *v1alpha1.ApplicationSet, wanted map[string]*desired) (string, error) {
-	allowed, live := policyOf(set), c.store.owned(&unstructured.Unstructured{Object: map[string]any{
-		"metadata": map[string]any{"namespace": set.Namespace, "uid": string(set.UID)},
-	}})
+	allowed, live := policyOf(set), c.ownedBy(set)
 	reason, failures := "", []error{}
 	note := func(because string, err error) {
 		if err != nil && len(failures) < maxErrors {
@@ -87,6 +85,13 @@ func (c *Controller) synchronize(ctx context.Context, set *v1alpha1.ApplicationS
 		}
 	}
 	return reason, errors.Join(failures...)
+}
+
+// ownedBy returns the Applications of a set by name.
+func (c *Controller) ownedBy(set *v1alpha1.ApplicationSet) map[string]record {
+	return c.store.owned(&unstructured.Unstructured{Object: map[string]any{
+		"metadata": map[string]any{"namespace": set.Namespace, "uid": string(set.UID)},
+	}})
 }
 
 // allowEmptyAnnotation lets generators without a result delete all Applications
@@ -280,27 +285,44 @@ func (c *Controller) release(ctx context.Context, set *v1alpha1.ApplicationSet) 
 	if !slices.Contains(set.Finalizers, generate.Finalizer) {
 		return nil
 	}
-	if !policyOf(set).remove {
+	switch {
+	case !policyOf(set).remove:
 		if err := c.disown(ctx, set); err != nil {
 			return err
 		}
+	case set.Spec.Strategy.IsReverse():
+		if left, err := c.deleteReverse(ctx, set); left || err != nil {
+			return err
+		}
 	}
-	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
-	defer cancel()
 	// The finalizer goes last: until then a failure is retried.
 	kept := slices.DeleteFunc(slices.Clone(set.Finalizers), func(one string) bool { return one == generate.Finalizer })
+	if err := c.patchFinalizers(ctx, set, kept); err != nil {
+		return fmt.Errorf("the finalizer of %s/%s cannot be removed: %w", set.Namespace, set.Name, err)
+	}
+	return nil
+}
+
+// patchFinalizers replaces the finalizers of a set.
+func (c *Controller) patchFinalizers(ctx context.Context, set *v1alpha1.ApplicationSet, finalizers []string) error {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
-		"finalizers": kept, "uid": string(set.UID), "resourceVersion": set.ResourceVersion,
+		"finalizers": finalizers, "uid": string(set.UID), "resourceVersion": set.ResourceVersion,
 	}})
 	if err != nil {
 		return err
 	}
-	_, err = c.options.Cluster.Dynamic.Resource(v1alpha1.SetResource()).Namespace(set.Namespace).
+	written, err := c.options.Cluster.Dynamic.Resource(v1alpha1.SetResource()).Namespace(set.Namespace).
 		Patch(ctx, set.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: fieldManager})
-	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("the finalizer of %s/%s cannot be removed: %w", set.Namespace, set.Name, err)
+	if apierrors.IsNotFound(err) {
+		return nil
 	}
-	return nil
+	if err == nil {
+		unstructured.RemoveNestedField(written.Object, "metadata", "managedFields")
+		c.noteSet(written, fromWrite)
+	}
+	return err
 }
 
 // disown removes the set from the owners of its Applications. It lists from the

@@ -169,7 +169,7 @@ func (p *reconcileRun) rejection(operation *v1alpha1.Operation, lastErr error) s
 		}
 	}
 	if decision := p.windows(); !decision.CanManual {
-		return "a sync window is in the way: " + decision.Why
+		return window.InTheWay + decision.Why
 	}
 	return ""
 }
@@ -224,7 +224,7 @@ func (p *reconcileRun) resumeOperation(ctx context.Context, state *v1alpha1.Oper
 		}
 	}
 	if may, why := p.mayContinue(state); !may && !isTerminating(p.app) {
-		if text := "a sync window is in the way: " + why; text != state.Message {
+		if text := window.InTheWay + why; text != state.Message {
 			state.Message = text
 			p.log.Warn("sync waits", "revision", revisionText(state), "by", initiator(state), "message", text)
 		}

@@ -22,6 +22,9 @@ type Decision struct {
 	Why string
 }
 
+// InTheWay is the beginning of the message of a sync that windows refuse.
+const InTheWay = "a sync window is in the way: "
+
 // Decide applies the windows that select an Application.
 func Decide(windows []Window, app App, now time.Time) Decision {
 	selected := selecting(windows, app)
