@@ -195,6 +195,7 @@ func (a *agent) newLeadershipTerm() (*leadershipTerm, error) {
 		Generator: a.renderer,
 		Facts: &appset.ClusterFacts{
 			Cluster: cluster, Namespace: a.options.ControlNamespace, Sources: a.sources, MaxAge: a.options.Interval,
+			Outbound: a.options.Outbound, Pauses: &appset.Pauses{},
 		},
 		Interval: a.options.Interval, Reporter: reporter, Log: a.log,
 	})

@@ -102,7 +102,7 @@ func HouseTable() Table {
 			{Packages: "./internal/controller/...", MayUse: []string{finding, refusal, "./internal/config", edge, ingress, kube, observe, route, secret}, Foreign: anything},
 
 			// The delivery plane.
-			{Packages: gitops, MayUse: []string{kube, api, observe, outbound, secret, backoff, cache, must}, Foreign: anything, Never: []Ban{
+			{Packages: gitops, MayUse: []string{kube, api, gitprovider, observe, outbound, secret, backoff, cache, must}, Foreign: anything, Never: []Ban{
 				{Package: edge, Reason: "delivery and traffic are separate planes"},
 				{Package: ingress, Reason: "delivery and traffic are separate planes"},
 				{Package: platform, Reason: "a runtime delivers without the platform"},

@@ -38,6 +38,7 @@ type client struct {
 	api       string // without trailing slash
 	token     secret.Text
 	username  string
+	password  bool     // of the user, and no token: it is sent with Basic authentication
 	repo      *Address // Options.Repository, if it is on this server
 	otherHost string   // host of Options.Repository, if it is another server
 	timeout   time.Duration
@@ -47,14 +48,7 @@ type client struct {
 
 // newClient validates the options.
 func newClient(options Options) (*client, error) {
-	if _, err := ParseKind(string(options.Kind)); err != nil {
-		return nil, err
-	}
-	api, err := DefaultAPI(options.Kind, options.APIURL)
-	if options.Kind == Bitbucket && options.APIURL != "" {
-		// A proxy or gateway in front of Bitbucket Cloud keeps its paths.
-		api, err = strings.TrimRight(options.APIURL, "/"), nil
-	}
+	api, err := apiOf(options)
 	if err != nil {
 		return nil, err
 	}
@@ -64,7 +58,7 @@ func newClient(options Options) (*client, error) {
 	// Tokens are often pasted with a trailing newline. Other whitespace would
 	// break the header.
 	token := strings.TrimSpace(options.Token.Reveal())
-	if token == "" || strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
+	if token == "" && !options.anonymous || strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
 		return nil, invalid(options.Kind, "the token is empty or has characters that no token of %s has", options.Kind.Title())
 	}
 	// A colon separates user and password in Basic authentication.
@@ -93,6 +87,21 @@ func newClient(options Options) (*client, error) {
 	}
 	c.http, err = newHTTP(options.Kind, options.CAs, options.Proxy, options.Outbound)
 	return c, err
+}
+
+// apiOf returns the URL of the API of a known kind.
+func apiOf(options Options) (string, error) {
+	if options.Kind == Gitea && options.anonymous {
+		return options.APIURL, nil
+	}
+	if _, err := ParseKind(string(options.Kind)); err != nil {
+		return "", err
+	}
+	if options.Kind == Bitbucket && options.APIURL != "" {
+		// A proxy or gateway in front of Bitbucket Cloud keeps its paths.
+		return strings.TrimRight(options.APIURL, "/"), nil
+	}
+	return DefaultAPI(options.Kind, options.APIURL)
 }
 
 // checkOrigin rejects URLs to which the token would be sent unencrypted.
@@ -303,9 +312,13 @@ func (c *client) request(ctx context.Context, call call) (*http.Request, error) 
 		request.Header.Set("Accept", "application/vnd.github+json")
 		request.Header.Set("X-GitHub-Api-Version", "2022-11-28")
 	}
-	if c.basic() {
+	switch {
+	case c.token.Reveal() == "":
+	case c.basic():
 		request.SetBasicAuth(c.username, c.token.Reveal())
-	} else {
+	case c.kind == Gitea:
+		request.Header.Set("Authorization", "token "+c.token.Reveal())
+	default:
 		request.Header.Set("Authorization", "Bearer "+c.token.Reveal())
 	}
 	return request, nil
@@ -315,7 +328,7 @@ func (c *client) request(ctx context.Context, call call) (*http.Request, error) 
 // APIs only Bitbucket Cloud's has such tokens; x-token-auth is the user name
 // that Git uses with its access tokens.
 func (c *client) basic() bool {
-	return c.kind == PlainGit || c.kind == Bitbucket && c.username != "" && c.username != "x-token-auth"
+	return c.password || c.kind == PlainGit || c.kind == Bitbucket && c.username != "" && c.username != "x-token-auth"
 }
 
 // sameOrigin reports whether two URLs have the same scheme and host.
@@ -367,6 +380,9 @@ func networkError(kind Kind, host string, err error) *Error {
 // proxy's error page may contain the request.
 func (c *client) scrub(text string) string {
 	token := c.token.Reveal()
+	if token == "" {
+		return text
+	}
 	text = strings.ReplaceAll(text, token, secret.Redacted)
 	return strings.ReplaceAll(text, base64.StdEncoding.EncodeToString([]byte(c.username+":"+token)), secret.Redacted)
 }

@@ -2,7 +2,8 @@
 // and GitHub Enterprise, GitLab (cloud and self-managed), Bitbucket Cloud,
 // and Bitbucket Server or Data Center. It infers the provider of a repository
 // URL, checks the permissions of a token, and creates repositories and
-// webhooks.
+// webhooks. A [Listing] lists pull requests and repositories, of Gitea
+// too, also without a token.
 //
 // It guarantees:
 //

@@ -54,6 +54,8 @@ func (k Kind) Title() string {
 		return "Bitbucket Cloud"
 	case BitbucketServer:
 		return "Bitbucket Server"
+	case Gitea:
+		return "Gitea"
 	case PlainGit:
 		return "the Git server"
 	}
@@ -102,6 +104,9 @@ type Options struct {
 
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
+
+	// anonymous allows an empty token, for a Listing.
+	anonymous bool
 }
 
 // Purpose is what a token is used for. It determines the required

@@ -62,6 +62,9 @@ func controlAttempts() []attempt {
 		// What a set of evil in the control namespace reads, and what it takes over.
 		{name: "set-reads-bank", git: set("NAME", "evil-apps", `generators: [{git: {repoURL: "http://localhost/corp/NAME", revision: main, files: [{path: "secrets/*.yaml"}]}}]`),
 			applies: root("evil-apps"), readOn: "ApplicationSet slipway/set-reads-bank", reason: "spec.sourceRepos does not have it", proof: unrequested("corp/set-reads-bank")},
+		// A token of bank, to be sent to the API of evil's own repository.
+		{name: "set-token", git: set("NAME", "evil-apps", `generators: [{pullRequest: {gitea: {owner: evil, repo: apps, api: "http://localhost", tokenRef: {secretName: private, key: bearerToken}}}}]`),
+			applies: root("evil-apps"), readOn: "ApplicationSet slipway/set-token", reason: "is not for project evil-apps", proof: unrequested("api/v1/repos/evil/apps/pulls")},
 		// A patch leaves the project as it is, and cannot lead to another namespace.
 		{name: "set-by-patch", git: set("NAME", "evil-apps", list+"\n  templatePatch: '{\"metadata\": {\"namespace\": \"bank\"}, \"spec\": {\"project\": \"default\"}}'"),
 			applies: root("evil-apps"), readOn: "ApplicationSet slipway/set-by-patch", reason: "would be in namespace bank", proof: absent("Application bank/set-by-patch-made")},
@@ -98,6 +101,12 @@ spec:
 		set("set-repository", evil, `{git: {repoURL: "http://localhost/corp/NAME", revision: main, directories: [{path: "*"}]}}`, "spec.sourceRepos does not have it", all(made("set-repository"), unrequested("corp/set-repository"))),
 		set("set-matrix", evil, `{matrix: {generators: [{list: {elements: [{r: "http://localhost/corp/NAME"}]}}, {git: {repoURL: "{{.r}}", revision: main, directories: [{path: "*"}]}}]}}`,
 			"spec.sourceRepos does not have it", all(made("set-matrix"), unrequested("corp/set-matrix"))),
+		set("set-pulls", evil, `{pullRequest: {gitea: {owner: corp, repo: NAME, api: "http://localhost"}}}`, "spec.sourceRepos does not have it", all(made("set-pulls"), unrequested("repos/corp/set-pulls"))),
+		set("set-repositories", evil, `{scmProvider: {gitea: {owner: corp, api: "http://localhost"}}}`, "spec.sourceRepos does not have it", all(made("set-repositories"), unrequested("orgs/corp/repos"))),
+		set("set-pulls-inside", "forbidding", `{pullRequest: {gitea: {owner: evil, repo: apps, api: "http://169.254.169.254"}}}`, "which is not connected to", made("set-pulls-inside")),
+		set("set-pulls-secret", evil, `{pullRequest: {gitea: {owner: evil, repo: apps, api: "http://localhost", tokenRef: {secretName: ../slipway/argocd-secret, key: k}}}}`,
+			"is no name of a Secret", all(made("set-pulls-secret"), unrequested("repos/evil/apps"))),
+		set("set-plugin", evil, "{plugin: {configMapRef: {name: argocd-cm}}}", "the ConfigMap argocd-cm", made("set-plugin")),
 		set("set-project", bank, list, "project bank does not allow Applications in namespace evil", made("set-project")),
 		set("set-default", "default", list, "project default does not allow Applications in namespace evil", made("set-default")),
 		set("set-parameter", `"{{.p}}"`, list, "names its project without parameters", made("set-parameter")),

@@ -111,27 +111,24 @@ type ApplicationSetTemplateMeta struct {
 // ApplicationSetGenerator is where parameters come from. Exactly one of its
 // fields is set, beside selector.
 type ApplicationSetGenerator struct {
-	InputGenerators       `json:",inline"`
-	Matrix                *MatrixGenerator      `json:"matrix,omitzero" description:"Combines every set of one generator with every set of another."`
-	Merge                 *MergeGenerator       `json:"merge,omitzero" description:"Merges sets of several generators that have the same keys."`
-	Selector              *metav1.LabelSelector `json:"selector,omitzero" free:"true" description:"Keeps the sets whose parameters match."`
-	UnsupportedGenerators `json:",inline"`
+	InputGenerators `json:",inline"`
+	Matrix          *MatrixGenerator      `json:"matrix,omitzero" description:"Combines every set of one generator with every set of another."`
+	Merge           *MergeGenerator       `json:"merge,omitzero" description:"Merges sets of several generators that have the same keys."`
+	Selector        *metav1.LabelSelector `json:"selector,omitzero" free:"true" description:"Keeps the sets whose parameters match."`
 }
 
 // NestedGenerator is a generator in a matrix or merge generator.
 type NestedGenerator struct {
-	InputGenerators       `json:",inline"`
-	Matrix                *NestedMatrixGenerator `json:"matrix,omitzero" free:"true" description:"Combines every set of one generator with every set of another."`
-	Merge                 *NestedMergeGenerator  `json:"merge,omitzero" free:"true" description:"Merges sets of several generators that have the same keys."`
-	Selector              *metav1.LabelSelector  `json:"selector,omitzero" free:"true" description:"Keeps the sets whose parameters match."`
-	UnsupportedGenerators `json:",inline"`
+	InputGenerators `json:",inline"`
+	Matrix          *NestedMatrixGenerator `json:"matrix,omitzero" free:"true" description:"Combines every set of one generator with every set of another."`
+	Merge           *NestedMergeGenerator  `json:"merge,omitzero" free:"true" description:"Merges sets of several generators that have the same keys."`
+	Selector        *metav1.LabelSelector  `json:"selector,omitzero" free:"true" description:"Keeps the sets whose parameters match."`
 }
 
 // TerminalGenerator is a generator in a nested one, where the nesting ends.
 type TerminalGenerator struct {
-	InputGenerators       `json:",inline"`
-	Selector              *metav1.LabelSelector `json:"selector,omitzero" free:"true" description:"Keeps the sets whose parameters match."`
-	UnsupportedGenerators `json:",inline"`
+	InputGenerators `json:",inline"`
+	Selector        *metav1.LabelSelector `json:"selector,omitzero" free:"true" description:"Keeps the sets whose parameters match."`
 }
 
 // InputGenerators are the generators that do not combine others.
@@ -139,14 +136,11 @@ type InputGenerators struct {
 	List     *ListGenerator    `json:"list,omitzero" description:"A fixed list of parameter sets."`
 	Clusters *ClusterGenerator `json:"clusters,omitzero" description:"Generates one set for each cluster."`
 	Git      *GitGenerator     `json:"git,omitzero" description:"Generates one set for each directory or file in Git."`
-}
 
-// UnsupportedGenerators are the generators that Argo CD has and we do not.
-type UnsupportedGenerators struct {
-	SCMProvider             Unsupported `json:"scmProvider,omitzero" refused:"parameters do not come from the API of a Git host: list them, or read files with the git generator" description:"Not supported."`
-	PullRequest             Unsupported `json:"pullRequest,omitzero" refused:"parameters do not come from pull requests: list them, or read files with the git generator" description:"Not supported."`
-	ClusterDecisionResource Unsupported `json:"clusterDecisionResource,omitzero" refused:"parameters do not come from other objects: use the clusters generator with a selector" description:"Not supported."`
-	Plugin                  Unsupported `json:"plugin,omitzero" refused:"parameters do not come from other programs: list them, or read files with the git generator" description:"Not supported."`
+	SCMProvider             *SCMProviderGenerator `json:"scmProvider,omitzero" free:"true" description:"Generates one set for each repository of an owner."`
+	PullRequest             *PullRequestGenerator `json:"pullRequest,omitzero" free:"true" description:"Generates one set for each open pull request."`
+	Plugin                  *PluginGenerator      `json:"plugin,omitzero" free:"true" description:"Generates the sets that a program responds with."`
+	ClusterDecisionResource *DuckTypeGenerator    `json:"clusterDecisionResource,omitzero" free:"true" description:"Generates one set for each cluster that an object lists."`
 }
 
 // ListGenerator has parameters that are written out.

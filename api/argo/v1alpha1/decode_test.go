@@ -126,8 +126,10 @@ func TestEveryFieldIsInAnExample(t *testing.T) {
 		must.Do(t, err)
 		note(reflect.ValueOf(read), seen)
 	}
-	// These mean nothing, or are written by Argo CD only.
-	exempt := map[string]bool{"SyncStrategy.Apply": true,
+	// These mean nothing, are written by Argo CD only, or must not be set.
+	exempt := map[string]bool{"PullRequestGitLab.Insecure": true, "PullRequestBitbucketServer.Insecure": true, "PullRequestGitea.Insecure": true,
+		"SCMProviderGitLab.Insecure": true, "SCMProviderBitbucketServer.Insecure": true, "SCMProviderGitea.Insecure": true,
+		"SyncStrategy.Apply":                      true,
 		"ApplicationSetSpec.ApplyNestedSelectors": true, "SyncOperation.Source": true, "SyncOperation.Sources": true,
 		"RevisionHistory.Sources": true, "SyncOperationResult.Sources": true, "SyncOperationResult.Revisions": true,
 		"ComparedTo.Sources": true, "ComparedTo.IgnoreDifferences": true, "SyncStatus.Revisions": true}

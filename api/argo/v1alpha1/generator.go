@@ -32,6 +32,14 @@ func (g *ApplicationSetGenerator) At(place string) *Generator {
 		made.Template = g.Clusters.Template
 	case g.Git != nil:
 		made.Template = g.Git.Template
+	case g.SCMProvider != nil:
+		made.Template = g.SCMProvider.Template
+	case g.PullRequest != nil:
+		made.Template = g.PullRequest.Template
+	case g.Plugin != nil:
+		made.Template = g.Plugin.Template
+	case g.ClusterDecisionResource != nil:
+		made.Template = g.ClusterDecisionResource.Template
 	case g.Matrix != nil:
 		made.Template = g.Matrix.Template
 	case g.Merge != nil:
@@ -72,7 +80,7 @@ func each[T any](given []T, place string, at func(*T, string) *Generator) []*Gen
 	return made
 }
 
-// Walk visits the generators with input: list, clusters and git.
+// Walk visits the generators with input: all but matrix and merge.
 func (g *Generator) Walk(visit func(*Generator)) {
 	for _, inner := range append(g.Matrix, g.Merge...) {
 		inner.Walk(visit)

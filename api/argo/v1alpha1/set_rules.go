@@ -32,13 +32,25 @@ func (d *decoder) setRules(spec *ApplicationSetSpec) {
 // generatorRules requires one kind of generator, with what the kind needs. An
 // element whose kind was refused already is not refused twice.
 func (d *decoder) generatorRules(g *Generator) {
-	kinds := present(g.List != nil, g.Clusters != nil, g.Git != nil, g.Matrix != nil, g.Merge != nil)
+	kinds := present(g.List != nil, g.Clusters != nil, g.Git != nil, g.Matrix != nil, g.Merge != nil,
+		g.SCMProvider != nil, g.PullRequest != nil, g.Plugin != nil, g.ClusterDecisionResource != nil)
 	if kinds > 1 || kinds == 0 && !d.refusedBelow(g.Place) {
 		d.Invalid(g.Place, "it has %d generators, and must have exactly one: make an element of each", kinds)
 	}
 	if g.Git != nil {
 		if count := present(len(g.Git.Directories) > 0, len(g.Git.Files) > 0); count != 1 {
 			d.Invalid(g.Place+".git", "it has %d of directories and files, and must have one", count)
+		}
+	}
+	if g.SCMProvider != nil {
+		d.scmProviderRules(g.SCMProvider, g.Place+".scmProvider")
+	}
+	if g.PullRequest != nil {
+		d.pullRequestRules(g.PullRequest, g.Place+".pullRequest")
+	}
+	if at := g.ClusterDecisionResource; at != nil {
+		if count := present(at.Name != "", at.LabelSelector != nil); count != 1 {
+			d.Invalid(g.Place+".clusterDecisionResource", "it has %d of name and labelSelector, and must have one", count)
 		}
 	}
 	if count := len(g.Matrix); g.Matrix != nil && count != 2 {
@@ -52,6 +64,35 @@ func (d *decoder) generatorRules(g *Generator) {
 	}
 	if g.Merge != nil && len(g.MergeKeys) == 0 {
 		d.Invalid(g.Place+".merge.mergeKeys", "it is empty: name the parameters that are the same")
+	}
+}
+
+// pullRequestRules requires one Git host, whose certificate is verified.
+func (d *decoder) pullRequestRules(p *PullRequestGenerator, place string) {
+	hosts := present(p.GitHub != nil, p.GitLab != nil, p.Gitea != nil, p.BitbucketServer != nil, p.Bitbucket != nil)
+	if hosts > 1 || hosts == 0 && !d.refusedBelow(place) {
+		d.Invalid(place, "it has %d Git hosts, and must have one of github, gitlab, gitea, bitbucketServer and bitbucket", hosts)
+	}
+	d.insecureRule(place+".gitlab", p.GitLab != nil && p.GitLab.Insecure, "use caRef")
+	d.insecureRule(place+".bitbucketServer", p.BitbucketServer != nil && p.BitbucketServer.Insecure, "use caRef")
+	d.insecureRule(place+".gitea", p.Gitea != nil && p.Gitea.Insecure, "give the server a certificate that the agent trusts")
+}
+
+// scmProviderRules requires one Git host, whose certificate is verified.
+func (d *decoder) scmProviderRules(p *SCMProviderGenerator, place string) {
+	hosts := present(p.GitHub != nil, p.GitLab != nil, p.Gitea != nil, p.BitbucketServer != nil, p.Bitbucket != nil)
+	if hosts > 1 || hosts == 0 && !d.refusedBelow(place) {
+		d.Invalid(place, "it has %d Git hosts, and must have one of github, gitlab, gitea, bitbucketServer and bitbucket", hosts)
+	}
+	d.insecureRule(place+".gitlab", p.GitLab != nil && p.GitLab.Insecure, "use caRef")
+	d.insecureRule(place+".bitbucketServer", p.BitbucketServer != nil && p.BitbucketServer.Insecure, "use caRef")
+	d.insecureRule(place+".gitea", p.Gitea != nil && p.Gitea.Insecure, "give the server a certificate that the agent trusts")
+}
+
+// insecureRule refuses a Git host whose certificate is not verified.
+func (d *decoder) insecureRule(place string, given bool, instead string) {
+	if given {
+		d.Refuse(place+".insecure", refusal.Unsupported, "it is not supported: the token would be sent to any server: %s", instead)
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"slipway.dev/slipway/internal/gitops/source"
 	"slipway.dev/slipway/internal/gitops/tree"
 	"slipway.dev/slipway/internal/kube"
+	"slipway.dev/slipway/internal/outbound"
 )
 
 // clusterSecrets selects Argo CD's cluster Secrets.
@@ -33,6 +34,14 @@ type ClusterFacts struct {
 	Sources   Resolver
 	// MaxAge is how old the cached refs of a repository may be.
 	MaxAge time.Duration
+
+	// Outbound decides which addresses of Git hosts and plugins are connected to;
+	// nil allows all.
+	Outbound *outbound.Policy
+	// Pauses may be nil.
+	Pauses *Pauses
+	// SetNamespace has the Secrets of a set: its own namespace.
+	SetNamespace string
 
 	// limits admits the repositories; without it none can be read.
 	limits *project.Project
@@ -78,10 +87,11 @@ func (f *ClusterFacts) Fresh() Facts {
 	return &fresh
 }
 
-// For returns Facts with the sources and credentials of a project.
-func (f *ClusterFacts) For(limits *project.Project) Facts {
+// For returns Facts with the sources and credentials of a project, for a set of
+// a namespace.
+func (f *ClusterFacts) For(limits *project.Project, namespace string) Facts {
 	limited := *f
-	limited.limits = limits
+	limited.limits, limited.SetNamespace = limits, namespace
 	return &limited
 }
 

@@ -24,5 +24,9 @@
 // namespace whose project has parameters reads everything. An Application of
 // another project is not taken over.
 //
+// Git hosts and plugins are requested within what the project allows too, and
+// tokens come from Secrets in the namespace of the set; see decision 0047 in
+// docs/decisions: input of generators passes the gate of sources.
+//
 // Unknown fields of a set have no effect, and a condition names them.
 package appset

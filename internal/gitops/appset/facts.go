@@ -10,6 +10,7 @@ type Facts interface {
 	generate.Facts
 	// Fresh returns the same facts without cached refs.
 	Fresh() Facts
-	// For returns the facts that a project may read, with its credentials.
-	For(limits *project.Project) Facts
+	// For returns the facts that a project may read, with its credentials, for a
+	// set of a namespace.
+	For(limits *project.Project, namespace string) Facts
 }

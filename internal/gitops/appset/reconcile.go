@@ -206,6 +206,34 @@ func (c *Controller) decodeGenerated(set *v1alpha1.ApplicationSet, text []byte) 
 	return application, nil
 }
 
+// hostInterval is how often Git hosts and plugins are polled by default, as in
+// Argo CD.
+const hostInterval = 30 * time.Minute
+
+// polled returns the interval of polling the input of a generator; zero for
+// none.
+func (c *Controller) polled(g *v1alpha1.Generator) time.Duration {
+	var wanted time.Duration
+	var seconds *int64
+	switch {
+	case g.Git != nil:
+		wanted, seconds = c.options.Interval, g.Git.RequeueAfterSeconds
+	case g.SCMProvider != nil:
+		wanted, seconds = hostInterval, g.SCMProvider.RequeueAfterSeconds
+	case g.PullRequest != nil:
+		wanted, seconds = hostInterval, g.PullRequest.RequeueAfterSeconds
+	case g.Plugin != nil:
+		wanted, seconds = hostInterval, g.Plugin.RequeueAfterSeconds
+	case g.ClusterDecisionResource != nil:
+		wanted, seconds = c.options.Interval, g.ClusterDecisionResource.RequeueAfterSeconds
+	}
+	if seconds != nil && *seconds > 0 {
+		// The limits avoid overflows and unreasonable intervals.
+		wanted = min(time.Duration(min(*seconds, 1<<30))*time.Second, 24*time.Hour)
+	}
+	return wanted
+}
+
 // recordInputs stores what a set reads, and returns the interval of polling
 // Git; zero for a set that does not read it. The shortest interval of all git
 // generators counts for the whole set, because a generation runs all of them.
@@ -215,7 +243,10 @@ func (c *Controller) recordInputs(name types.NamespacedName, set *v1alpha1.Appli
 	clusters := false
 	for i := range set.Spec.Generators {
 		set.Spec.Generators[i].At("").Walk(func(g *v1alpha1.Generator) {
-			clusters = clusters || g.Clusters != nil
+			clusters = clusters || g.Clusters != nil || g.ClusterDecisionResource != nil
+			if wanted := c.polled(g); wanted > 0 && (interval == 0 || wanted < interval) {
+				interval = wanted
+			}
 			if g.Git == nil {
 				return
 			}
@@ -226,14 +257,6 @@ func (c *Controller) recordInputs(name types.NamespacedName, set *v1alpha1.Appli
 				address = ""
 			}
 			repositories = append(repositories, address)
-			wanted := c.options.Interval
-			if seconds := g.Git.RequeueAfterSeconds; seconds != nil && *seconds > 0 {
-				// The limits avoid overflows and unreasonable intervals.
-				wanted = min(time.Duration(min(*seconds, 1<<30))*time.Second, 24*time.Hour)
-			}
-			if interval == 0 || wanted < interval {
-				interval = wanted
-			}
 		})
 	}
 	c.store.setInputs(name, repositories, clusters)

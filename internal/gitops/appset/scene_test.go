@@ -74,7 +74,7 @@ func (s *scene) start() {
 	options := appset.ControllerOptions{
 		Generator: renderer,
 		Cluster:   cluster, ControlNamespace: s.control, Namespaces: []string{s.control, s.tenant}, Interval: time.Hour,
-		Facts:    &appset.ClusterFacts{Cluster: cluster, Namespace: s.control, Sources: s.sources, MaxAge: time.Hour},
+		Facts:    &appset.ClusterFacts{Cluster: cluster, Namespace: s.control, Sources: s.sources, MaxAge: time.Hour, Pauses: &appset.Pauses{}},
 		Reporter: kube.Reporter{Controller: "slipway.dev/test", Instance: "one"},
 	}
 	if testing.Verbose() {

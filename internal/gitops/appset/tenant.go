@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -29,7 +30,7 @@ func (c *Controller) factsOf(ctx context.Context, set *v1alpha1.ApplicationSet) 
 	isControl := set.Namespace == c.options.ControlNamespace
 	name, err := projectOf(set)
 	if err != nil && isControl {
-		return facts.For(project.Unlimited("")), nil
+		return facts.For(project.Unlimited(""), set.Namespace), nil
 	}
 	if err != nil {
 		return nil, err
@@ -41,7 +42,7 @@ func (c *Controller) factsOf(ctx context.Context, set *v1alpha1.ApplicationSet) 
 	if !isControl && !limits.AllowsNamespace(set.Namespace) {
 		return nil, fmt.Errorf("project %s does not allow Applications in namespace %s: add it to spec.sourceNamespaces of the AppProject", name, set.Namespace)
 	}
-	return &tenantFacts{Facts: facts.For(limits), limits: limits}, nil
+	return &tenantFacts{Facts: facts.For(limits, set.Namespace), limits: limits}, nil
 }
 
 // limitsOf returns a project. It is read from the API server each time and not
@@ -111,9 +112,23 @@ func (f *tenantFacts) Clusters(ctx context.Context, selector labels.Selector) ([
 	}
 	var seen []generate.Cluster
 	for _, cluster := range all {
-		if f.limits.AllowsCluster(cluster.Server, cluster.Name) && (cluster.Project == "" || cluster.Project == f.limits.Name()) {
+		if f.sees(cluster.Server, cluster.Name, cluster.Project) {
 			seen = append(seen, cluster)
 		}
 	}
 	return seen, nil
+}
+
+// Decisions leaves out the same clusters.
+func (f *tenantFacts) Decisions(ctx context.Context, generator *v1alpha1.DuckTypeGenerator) ([]generate.Decision, error) {
+	all, err := f.Facts.Decisions(ctx, generator)
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(all, func(one generate.Decision) bool { return !f.sees(one.Server, one.Name, one.Project) }), nil
+}
+
+// sees reports whether a cluster is a destination of the project.
+func (f *tenantFacts) sees(server, name, project string) bool {
+	return f.limits.AllowsCluster(server, name) && (project == "" || project == f.limits.Name())
 }

@@ -118,6 +118,10 @@ func Unlimited(name string) *Project {
 	return unlimited
 }
 
+// IsUnlimited reports whether the project allows everything, so that it is one
+// of administrators.
+func (p *Project) IsUnlimited() bool { return p.unlimited }
+
 // sources are the rules of sourceRepos.
 type sources []sourceRule
 

@@ -82,6 +82,8 @@ func (t *setTask) message(s *session, kind frame.Type, payload []byte) *Error {
 		return t.clusters(s, payload)
 	case frame.Tree:
 		return t.open(s, payload)
+	case frame.Fetch:
+		return t.fetch(s, payload)
 	case frame.Stat, frame.Read, frame.List:
 		return serveFile(s, t.trees, kind, payload)
 	case frame.Object:
@@ -109,6 +111,29 @@ func (t *setTask) clusters(s *session, payload []byte) *Error {
 		return s.workerDied(err)
 	}
 	found, err := t.facts.Clusters(t.ctx, selector)
+	return t.respond(s, found, err)
+}
+
+// fetch responds with the input of a generator.
+func (t *setTask) fetch(s *session, payload []byte) *Error {
+	var wanted frame.FetchRequest
+	if err := json.Unmarshal(payload, &wanted); err != nil {
+		return s.workerDied(err)
+	}
+	var found any
+	var err error
+	switch {
+	case wanted.SCMProvider != nil:
+		found, err = t.facts.Repositories(t.ctx, wanted.SCMProvider)
+	case wanted.PullRequest != nil:
+		found, err = t.facts.PullRequests(t.ctx, wanted.PullRequest)
+	case wanted.Plugin != nil:
+		found, err = t.facts.Plugin(t.ctx, wanted.Set, wanted.Plugin)
+	case wanted.Decision != nil:
+		found, err = t.facts.Decisions(t.ctx, wanted.Decision)
+	default:
+		return s.workerDied(errors.New("a request for nothing"))
+	}
 	return t.respond(s, found, err)
 }
 
@@ -222,6 +247,26 @@ type remoteFacts struct{ call *call }
 // Clusters requests clusters.
 func (f *remoteFacts) Clusters(_ context.Context, selector labels.Selector) (found []generate.Cluster, err error) {
 	return found, f.request(frame.Fleet, frame.FleetRequest{Selector: selector.String()}, &found)
+}
+
+// Repositories requests repositories of an owner.
+func (f *remoteFacts) Repositories(_ context.Context, generator *v1alpha1.SCMProviderGenerator) (found []generate.Repository, err error) {
+	return found, f.request(frame.Fetch, frame.FetchRequest{SCMProvider: generator}, &found)
+}
+
+// PullRequests requests pull requests.
+func (f *remoteFacts) PullRequests(_ context.Context, generator *v1alpha1.PullRequestGenerator) (found []generate.PullRequest, err error) {
+	return found, f.request(frame.Fetch, frame.FetchRequest{PullRequest: generator}, &found)
+}
+
+// Plugin requests the sets of a plugin.
+func (f *remoteFacts) Plugin(_ context.Context, name string, generator *v1alpha1.PluginGenerator) (found []map[string]any, err error) {
+	return found, f.request(frame.Fetch, frame.FetchRequest{Set: name, Plugin: generator}, &found)
+}
+
+// Decisions requests clusters that objects have chosen.
+func (f *remoteFacts) Decisions(_ context.Context, generator *v1alpha1.DuckTypeGenerator) (found []generate.Decision, err error) {
+	return found, f.request(frame.Fetch, frame.FetchRequest{Decision: generator}, &found)
 }
 
 // Tree requests the files of a repository.

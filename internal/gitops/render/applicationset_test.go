@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/yaml"
 
+	"slipway.dev/slipway/api/argo/v1alpha1"
 	"slipway.dev/slipway/internal/gitops/appset/generate"
 	"slipway.dev/slipway/internal/gitops/render"
 	"slipway.dev/slipway/internal/gitops/tree"
@@ -43,6 +44,40 @@ func (f *setFacts) Tree(ctx context.Context, repoURL, revision string) (tree.Sto
 		return nil, "", fmt.Errorf("%s at %s is another repository", repoURL, revision)
 	}
 	return tree.NewMemory(f.files), "c0ffee", f.err
+}
+
+func (f *setFacts) Repositories(_ context.Context, g *v1alpha1.SCMProviderGenerator) ([]generate.Repository, error) {
+	return []generate.Repository{{Name: g.GitHub.Organization + "-a"}}, f.err
+}
+
+func (f *setFacts) PullRequests(_ context.Context, g *v1alpha1.PullRequestGenerator) ([]generate.PullRequest, error) {
+	return []generate.PullRequest{{Number: 1, Branch: g.GitHub.Owner + "/" + g.GitHub.Repo}}, f.err
+}
+
+func (f *setFacts) Plugin(_ context.Context, name string, g *v1alpha1.PluginGenerator) ([]map[string]any, error) {
+	return []map[string]any{{"name": name + "-" + g.ConfigMapRef.Name}}, f.err
+}
+
+func (f *setFacts) Decisions(_ context.Context, g *v1alpha1.DuckTypeGenerator) ([]generate.Decision, error) {
+	return []generate.Decision{{Name: g.ConfigMapRef, Server: "https://" + g.Name}}, f.err
+}
+
+// TestGenerateFetched: input of Git hosts, plugins and objects reaches the worker.
+func TestGenerateFetched(t *testing.T) {
+	renderer := newRenderer(t, render.Options{})
+	for spec, want := range map[string]string{
+		"generators: [{pullRequest: {github: {owner: a, repo: b}}}]" + strings.Replace(setTemplate, "{{.name}}", "{{.branch_slug}}-{{.number}}", 1): "argocd/a-b-1",
+		"generators: [{scmProvider: {github: {organization: o}}}]" + strings.Replace(setTemplate, "{{.name}}", "{{.repository}}", 1):                "argocd/o-a",
+		"generators: [{plugin: {configMapRef: {name: x}}}]" + setTemplate:                                                                           "argocd/set-x",
+		"generators: [{clusterDecisionResource: {configMapRef: c, name: d}}]" + setTemplate:                                                         "argocd/c",
+	} {
+		if got, err := generateIn(t, renderer, spec, &setFacts{}); err != nil || got != want {
+			t.Errorf("%.60s gives %q, %v, want %q", spec, got, err, want)
+		}
+		if _, err := generateIn(t, renderer, spec, &setFacts{err: errors.New("no such host")}); err == nil || !strings.Contains(err.Error(), "no such host") {
+			t.Errorf("%.60s: %v", spec, err)
+		}
+	}
 }
 
 const setTemplate = `

@@ -27,6 +27,13 @@ func Normalize(text string) string {
 	return strings.Trim(cut, "-.")
 }
 
+// Slug returns a text as the label of a domain, as Argo CD does with branches:
+// cut to 50 characters between words, with & and @ as words.
+func Slug(text string) string {
+	slug, _ := slugify(strings.NewReplacer("&", "and", "@", "at").Replace(text)) // a text is a valid argument
+	return slug
+}
+
 // errSlugify is returned for arguments of other types or in another order.
 var errSlugify = errors.New("slugify takes a text, and before it a length and whether words stay whole")
 

@@ -28,6 +28,33 @@ type world struct {
 	trees map[string]tree.Store
 	// asked are the repositories that were asked for.
 	asked []string
+	// pulls, plugin and decisions are the input of other generators, and fetched
+	// are the generators that read it.
+	pulls        []generate.PullRequest
+	repositories []generate.Repository
+	plugin       []map[string]any
+	decisions    []generate.Decision
+	fetched      []any
+}
+
+func (w *world) Repositories(_ context.Context, generator *v1alpha1.SCMProviderGenerator) ([]generate.Repository, error) {
+	w.fetched = append(w.fetched, generator)
+	return w.repositories, nil
+}
+
+func (w *world) PullRequests(_ context.Context, generator *v1alpha1.PullRequestGenerator) ([]generate.PullRequest, error) {
+	w.fetched = append(w.fetched, generator)
+	return w.pulls, nil
+}
+
+func (w *world) Plugin(_ context.Context, name string, generator *v1alpha1.PluginGenerator) ([]map[string]any, error) {
+	w.fetched = append(w.fetched, name, generator)
+	return w.plugin, nil
+}
+
+func (w *world) Decisions(_ context.Context, generator *v1alpha1.DuckTypeGenerator) ([]generate.Decision, error) {
+	w.fetched = append(w.fetched, generator)
+	return w.decisions, nil
 }
 
 func (w *world) Clusters(_ context.Context, selector labels.Selector) ([]generate.Cluster, error) {
@@ -101,6 +128,14 @@ func generateCase(t *testing.T, archive *txtar.Archive) {
 			set = content
 		case "clusters.yaml":
 			must.Do(t, yaml.Unmarshal(file.Data, &facts.clusters))
+		case "pulls.yaml":
+			must.Do(t, yaml.Unmarshal(file.Data, &facts.pulls))
+		case "repositories.yaml":
+			must.Do(t, yaml.Unmarshal(file.Data, &facts.repositories))
+		case "plugin.yaml":
+			must.Do(t, yaml.Unmarshal(file.Data, &facts.plugin))
+		case "decisions.yaml":
+			must.Do(t, yaml.Unmarshal(file.Data, &facts.decisions))
 		case "want":
 			want = content
 		case "error":

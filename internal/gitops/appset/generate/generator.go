@@ -15,6 +15,14 @@ func (r *runner) run(g *v1alpha1.Generator, outer map[string]any) ([]map[string]
 		sets, err = r.clusterSets(g.Clusters, outer)
 	case g.Git != nil:
 		sets, err = r.gitSets(g.Git, outer)
+	case g.SCMProvider != nil:
+		sets, err = r.repositorySets(g.SCMProvider, outer)
+	case g.PullRequest != nil:
+		sets, err = r.pullRequestSets(g.PullRequest, outer)
+	case g.Plugin != nil:
+		sets, err = r.pluginSets(g.Plugin, outer)
+	case g.ClusterDecisionResource != nil:
+		sets, err = r.decisionSets(g.ClusterDecisionResource, outer)
 	case g.Matrix != nil:
 		sets, err = r.matrixSets(g.Matrix, outer)
 	case g.Merge != nil:
@@ -35,7 +43,9 @@ func (r *runner) run(g *v1alpha1.Generator, outer map[string]any) ([]map[string]
 // refuseTemplate refuses a template where Argo CD ignores it. Silence would let
 // a user wait for an effect that never comes.
 func refuseTemplate(g *v1alpha1.Generator) error {
-	if g.List != nil && g.List.Template != nil || g.Clusters != nil && g.Clusters.Template != nil || g.Git != nil && g.Git.Template != nil {
+	if g.List != nil && g.List.Template != nil || g.Clusters != nil && g.Clusters.Template != nil || g.Git != nil && g.Git.Template != nil ||
+		g.SCMProvider != nil && g.SCMProvider.Template != nil || g.PullRequest != nil && g.PullRequest.Template != nil || g.Plugin != nil && g.Plugin.Template != nil ||
+		g.ClusterDecisionResource != nil && g.ClusterDecisionResource.Template != nil {
 		return located(g.Place, errNestedTemplate)
 	}
 	return nil

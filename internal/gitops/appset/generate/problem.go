@@ -6,7 +6,7 @@ import (
 )
 
 var (
-	errNothing        = errors.New("it has no generator that is known: use list, clusters, git, matrix or merge")
+	errNothing        = errors.New("it has no generator that is known: use list, clusters, git, scmProvider, pullRequest, plugin, clusterDecisionResource, matrix or merge")
 	errNestedTemplate = errors.New("a generator in another one cannot have a template: write it into the outer one")
 )
 

@@ -28,7 +28,7 @@ const (
 	Missing Type = 'M' // there is no such path
 	Refused Type = 'X' // a refusal.Refusal: why a path is not read
 	Module  Type = 'S' // a tree.InSubmodule: a path leads into a submodule
-	Facts   Type = 'F' // a Cluster list or an OpenedTree
+	Facts   Type = 'F' // an OpenedTree, or a list: clusters or other input of an ApplicationSet
 )
 
 // What a worker sends.
@@ -40,6 +40,7 @@ const (
 	Chunk  Type = 'k' // request for a part of the one file of a job
 	Tree   Type = 't' // request for the files of a repository, of an ApplicationSet
 	Fleet  Type = 'c' // request for clusters, of an ApplicationSet
+	Fetch  Type = 'f' // request for other input of an ApplicationSet
 	Object Type = 'o' // one rendered object as JSON, or a part of another result
 	Done   Type = 'd' // the job is done
 	Failed Type = 'e' // the job is not done, and why

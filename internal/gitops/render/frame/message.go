@@ -49,6 +49,17 @@ type FleetRequest struct {
 	Selector string `json:"selector"`
 }
 
+// FetchRequest is a generator whose input comes from elsewhere; one of them is
+// set. It is the payload of Fetch.
+type FetchRequest struct {
+	// Set is the name of the ApplicationSet.
+	Set         string                         `json:"set,omitzero"`
+	SCMProvider *v1alpha1.SCMProviderGenerator `json:"scmProvider,omitzero"`
+	PullRequest *v1alpha1.PullRequestGenerator `json:"pullRequest,omitzero"`
+	Plugin      *v1alpha1.PluginGenerator      `json:"plugin,omitzero"`
+	Decision    *v1alpha1.DuckTypeGenerator    `json:"decision,omitzero"`
+}
+
 // Report is the end of a job that is done. It is the payload of Done.
 type Report struct {
 	Types    []v1alpha1.SourceType `json:"types"`

@@ -1,0 +1,251 @@
+package gitprovider
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// Gitea is Gitea and Forgejo. Only a [Listing] reads it: the runtime has no
+// tokens and webhooks there.
+const Gitea Kind = "gitea"
+
+// Listing reads lists of a Git provider, for generators of ApplicationSets. It
+// is safe for concurrent use.
+type Listing struct{ client *client }
+
+// NewListing returns a Listing. It sends no request. Without a token it reads
+// what is public.
+func NewListing(options Options) (*Listing, error) {
+	options.anonymous = true
+	if options.Kind == Gitea {
+		base := strings.TrimSuffix(strings.TrimRight(options.APIURL, "/"), "/api/v1")
+		if base == "" {
+			return nil, invalid(Gitea, "the URL of the Gitea server is missing")
+		}
+		options.APIURL = base + "/api/v1"
+	}
+	client, err := newClient(options)
+	if err != nil {
+		return nil, err
+	}
+	client.password = options.Username != ""
+	return &Listing{client}, nil
+}
+
+// Origin is where requests are sent, with the token.
+func (l *Listing) Origin() string { return l.client.api }
+
+// Server is the address of the web pages, below which the repositories are.
+func (l *Listing) Server() string {
+	return strings.TrimSuffix(webServer(l.client.kind, l.client.api), "/api/v1")
+}
+
+// PullRequest is an open pull or merge request.
+type PullRequest struct {
+	Number       int64
+	Title        string
+	Branch       string
+	TargetBranch string
+	HeadSHA      string
+	Labels       []string
+	Author       string
+}
+
+// PullRequestQuery selects pull requests.
+type PullRequestQuery struct {
+	// Owner is the organization, user, workspace or project of the repository.
+	// It is empty for GitLab, whose repository is a number or a path.
+	Owner, Repository string
+	// Labels must all be there.
+	Labels []string
+	// State is that of GitLab's merge requests; empty is any.
+	State string
+}
+
+// PullRequests lists the pull requests of a repository. A repository that does
+// not exist, or that the token cannot see, is an [Error] of kind NotFound.
+func (l *Listing) PullRequests(ctx context.Context, query PullRequestQuery) ([]PullRequest, error) {
+	var all []PullRequest
+	var err error
+	switch l.client.kind {
+	case GitHub:
+		all, err = l.gitHubPulls(ctx, query)
+	case GitLab:
+		all, err = l.gitLabPulls(ctx, query)
+	case Gitea:
+		all, err = l.giteaPulls(ctx, query)
+	case Bitbucket:
+		all, err = l.bitbucketPulls(ctx, query)
+	case BitbucketServer:
+		all, err = l.bitbucketServerPulls(ctx, query)
+	default:
+		return nil, invalid(l.client.kind, "%s has no pull requests", l.client.kind.Title())
+	}
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(all, func(one PullRequest) bool {
+		return slices.ContainsFunc(query.Labels, func(label string) bool { return !slices.Contains(one.Labels, label) })
+	}), nil
+}
+
+// label is a label of GitHub and Gitea.
+type label struct {
+	Name string `json:"name"`
+}
+
+// names returns the names of labels.
+func names(labels []label) []string {
+	list := make([]string, len(labels))
+	for i, one := range labels {
+		list[i] = one.Name
+	}
+	return list
+}
+
+// pullOfGitHub is a pull request of GitHub and Gitea, whose API follows it.
+type pullOfGitHub struct {
+	Number int64  `json:"number"`
+	Title  string `json:"title"`
+	Head   struct {
+		Ref string `json:"ref"`
+		SHA string `json:"sha"`
+	} `json:"head"`
+	Base struct {
+		Ref string `json:"ref"`
+	} `json:"base"`
+	Labels []label `json:"labels"`
+	User   struct {
+		Login string `json:"login"`
+	} `json:"user"`
+}
+
+// pull converts the response.
+func (p pullOfGitHub) pull() PullRequest {
+	return PullRequest{
+		Number: p.Number, Title: p.Title, Branch: p.Head.Ref, TargetBranch: p.Base.Ref, HeadSHA: p.Head.SHA,
+		Labels: names(p.Labels), Author: p.User.Login,
+	}
+}
+
+// gitHubPulls lists the open pull requests of GitHub.
+func (l *Listing) gitHubPulls(ctx context.Context, query PullRequestQuery) ([]PullRequest, error) {
+	found, err := linkPages[pullOfGitHub](ctx, l.client, call{
+		method: http.MethodGet, path: path("repos", query.Owner, query.Repository, "pulls"), query: url.Values{"per_page": {"100"}, "state": {"open"}},
+	})
+	return converted(found, err, pullOfGitHub.pull)
+}
+
+// giteaPulls lists the open pull requests of Gitea.
+func (l *Listing) giteaPulls(ctx context.Context, query PullRequestQuery) ([]PullRequest, error) {
+	found, err := linkPages[pullOfGitHub](ctx, l.client, call{
+		method: http.MethodGet, path: path("repos", query.Owner, query.Repository, "pulls"), query: url.Values{"limit": {"50"}, "state": {"open"}},
+	})
+	return converted(found, err, pullOfGitHub.pull)
+}
+
+// gitLabPulls lists merge requests of GitLab.
+func (l *Listing) gitLabPulls(ctx context.Context, query PullRequestQuery) ([]PullRequest, error) {
+	type mergeRequest struct {
+		IID          int64    `json:"iid"`
+		Title        string   `json:"title"`
+		SourceBranch string   `json:"source_branch"`
+		TargetBranch string   `json:"target_branch"`
+		SHA          string   `json:"sha"`
+		Labels       []string `json:"labels"`
+		Author       struct {
+			Username string `json:"username"`
+		} `json:"author"`
+	}
+	values := url.Values{"per_page": {"100"}}
+	if len(query.Labels) > 0 {
+		values.Set("labels", strings.Join(query.Labels, ","))
+	}
+	if query.State != "" {
+		values.Set("state", query.State)
+	}
+	found, err := linkPages[mergeRequest](ctx, l.client, call{
+		method: http.MethodGet, path: path("projects", query.Repository, "merge_requests"), query: values,
+	})
+	return converted(found, err, func(m mergeRequest) PullRequest {
+		return PullRequest{
+			Number: m.IID, Title: m.Title, Branch: m.SourceBranch, TargetBranch: m.TargetBranch, HeadSHA: m.SHA,
+			Labels: m.Labels, Author: m.Author.Username,
+		}
+	})
+}
+
+// bitbucketPulls lists the open pull requests of Bitbucket Cloud.
+func (l *Listing) bitbucketPulls(ctx context.Context, query PullRequestQuery) ([]PullRequest, error) {
+	type branch struct {
+		Name string `json:"name"`
+	}
+	type pull struct {
+		ID     int64  `json:"id"`
+		Title  string `json:"title"`
+		Source struct {
+			Branch branch `json:"branch"`
+			Commit struct {
+				Hash string `json:"hash"`
+			} `json:"commit"`
+		} `json:"source"`
+		Destination struct {
+			Branch branch `json:"branch"`
+		} `json:"destination"`
+		Author struct {
+			Nickname string `json:"nickname"`
+		} `json:"author"`
+	}
+	found, err := nextPages[pull](ctx, l.client, call{
+		method: http.MethodGet, path: path("repositories", query.Owner, query.Repository, "pullrequests"), query: url.Values{"pagelen": {"50"}, "state": {"OPEN"}},
+	})
+	return converted(found, err, func(p pull) PullRequest {
+		return PullRequest{
+			Number: p.ID, Title: p.Title, Branch: p.Source.Branch.Name, TargetBranch: p.Destination.Branch.Name, HeadSHA: p.Source.Commit.Hash,
+			Author: p.Author.Nickname,
+		}
+	})
+}
+
+// bitbucketServerPulls lists the open pull requests of Bitbucket Server.
+func (l *Listing) bitbucketServerPulls(ctx context.Context, query PullRequestQuery) ([]PullRequest, error) {
+	type ref struct {
+		DisplayID    string `json:"displayId"`
+		LatestCommit string `json:"latestCommit"`
+	}
+	type pull struct {
+		ID     int64  `json:"id"`
+		Title  string `json:"title"`
+		From   ref    `json:"fromRef"`
+		To     ref    `json:"toRef"`
+		Author struct {
+			User struct {
+				Name string `json:"name"`
+			} `json:"user"`
+		} `json:"author"`
+	}
+	found, err := serverPages[pull](ctx, l.client, call{
+		method: http.MethodGet, path: bitbucketREST + path("projects", query.Owner, "repos", query.Repository, "pull-requests"),
+		query: url.Values{"limit": {"100"}, "state": {"OPEN"}},
+	})
+	return converted(found, err, func(p pull) PullRequest {
+		return PullRequest{
+			Number: p.ID, Title: p.Title, Branch: p.From.DisplayID, TargetBranch: p.To.DisplayID, HeadSHA: p.From.LatestCommit, Author: p.Author.User.Name,
+		}
+	})
+}
+
+// converted converts the elements of a list.
+func converted[A, B any](list []A, err error, convert func(A) B) ([]B, error) {
+	if err != nil {
+		return nil, err
+	}
+	made := make([]B, len(list))
+	for i, one := range list {
+		made[i] = convert(one)
+	}
+	return made, nil
+}
