@@ -35,7 +35,7 @@ func (d *dependencies) resolve(ctx context.Context, wanted render.Dependency) (t
 	}
 	store, err := d.sources.Dependencies(project.Unlimited(""), -1)(ctx, wanted)
 	if source.IsKind(err, source.Denied) {
-		err = fmt.Errorf("%w; this command has no credentials: get the chart with \"helm dependency build\" first, or use slipway app diff", err)
+		err = fmt.Errorf("%w; this command has no credentials: get the chart with \"helm dependency build\" first, or run slipway app diff APP", err)
 	}
 	return store, err
 }
