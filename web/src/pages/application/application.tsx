@@ -154,7 +154,7 @@ function Known({ place, detail, summary, online }: KnownProps) {
     >
       {blocked !== "" && <Note tone={deleting ? "warn" : "off"}>{blocked}</Note>}
       {online && detail.state === "lost" && detail.error && (
-        <Note tone="warn">The runtime does not respond: {explain(detail.error)} Retrying.</Note>
+        <Note tone="warn">The runtime does not respond, retrying: {explain(detail.error)}</Note>
       )}
       <Header place={place} detail={detail} summary={summary} />
       <Conditions detail={detail} summary={summary} />
