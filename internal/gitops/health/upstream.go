@@ -12,7 +12,9 @@ import (
 
 	"github.com/argoproj/argo-cd/v3/resource_customizations"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 
+	"slipway.dev/slipway/internal/cache"
 	"slipway.dev/slipway/internal/gitops/script"
 )
 
@@ -29,7 +31,24 @@ type upstreamRules struct {
 type upstreamRule struct {
 	// pattern matches "group/kind".
 	pattern string
-	compile func() (*script.Script, error)
+	compile func() (*compiledRule, error)
+}
+
+// compiledRule is a script that can run.
+type compiledRule struct {
+	*script.Script
+	// timed: it reads the clock, so that its result is not kept.
+	timed bool
+}
+
+// upstreamResults are the results of scripts. An object is judged once for each of
+// its versions, as with the scripts of settings; UIDs differ between clusters.
+var upstreamResults = cache.NewLRU[upstreamVersion, judgement](cache.Limits{Bytes: maxResults})
+
+// upstreamVersion is one version of an object as one version of the API has it.
+type upstreamVersion struct {
+	version
+	apiVersion string
 }
 
 // upstream reads the names of all rules, once and when the first object needs
@@ -41,12 +60,13 @@ var upstream = sync.OnceValue(func() *upstreamRules {
 	slices.Sort(files)
 	for _, file := range files {
 		folder := path.Dir(file)
-		rule := &upstreamRule{pattern: strings.ReplaceAll(folder, "_", "*"), compile: sync.OnceValues(func() (*script.Script, error) {
+		rule := &upstreamRule{pattern: strings.ReplaceAll(folder, "_", "*"), compile: sync.OnceValues(func() (*compiledRule, error) {
 			source, err := fs.ReadFile(resource_customizations.Embedded, file)
 			if err != nil {
 				return nil, err
 			}
-			return script.Compile(folder, string(source))
+			compiled, err := script.Compile(folder, string(source))
+			return &compiledRule{compiled, strings.Contains(string(source), "os.")}, err
 		})}
 		if rule.pattern != folder {
 			rules.patterns = append(rules.patterns, rule)
@@ -77,11 +97,26 @@ func (r *upstreamRule) of(o *object, now time.Time) (*Status, error) {
 	if err != nil {
 		return nil, err
 	}
-	result, err := rule.Run(script.Input{Object: o.whole, Now: now})
-	if err != nil {
-		return nil, fmt.Errorf("the health rule failed: %w", err)
+	at := upstreamVersion{version{types.UID(o.metadata.text("uid")), o.metadata.text("resourceVersion")}, o.kind.GroupVersion().String()}
+	kept := at.uid != "" && !rule.timed
+	if known, found := upstreamResults.Get(at); found && kept {
+		return known.status, known.err
 	}
-	return fromResult(result)
+	judged := rule.judge(o, now)
+	if kept {
+		upstreamResults.Add(at, judged, 1)
+	}
+	return judged.status, judged.err
+}
+
+// judge runs the script.
+func (r *compiledRule) judge(o *object, now time.Time) (judged judgement) {
+	result, err := r.Run(script.Input{Object: o.whole, Now: now})
+	if err != nil {
+		return judgement{err: fmt.Errorf("the health rule failed: %w", err)}
+	}
+	judged.status, judged.err = fromResult(result)
+	return judged
 }
 
 // fromResult returns the health that a script returned. A script without a

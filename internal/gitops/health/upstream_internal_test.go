@@ -8,7 +8,10 @@ import (
 
 	"github.com/argoproj/argo-cd/v3/resource_customizations"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/yaml"
+
+	"slipway.dev/slipway/api/argo/v1alpha1"
 )
 
 // upstreamCases is how many cases Argo CD's module has. A new version changes it.
@@ -45,6 +48,7 @@ func TestUpstreamCases(t *testing.T) {
 			name := path.Join(path.Dir(list), one.InputPath)
 			input := &unstructured.Unstructured{}
 			readUpstream(t, name, &input.Object)
+			input.SetUID("") // cases are copies of one object with another status
 			o := read(input)
 			got := o.byRule(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC), func(err error, _ func() *Status) *Status { return unknown("%s", err) })
 			if got == nil {
@@ -72,6 +76,35 @@ func TestUpstreamCases(t *testing.T) {
 		if !used[name] {
 			t.Errorf("%s is no exception: it has Argo CD's result", name)
 		}
+	}
+}
+
+// The result of a script is kept for a version of an object: another version, an
+// object without an identity, and a script that reads the clock are judged again.
+func TestUpstreamResults(t *testing.T) {
+	issuer := func(uid, version, apiVersion, status string) *unstructured.Unstructured {
+		return &unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": "cert-manager.io/" + apiVersion, "kind": "Issuer", "metadata": map[string]any{"name": "a", "uid": uid, "resourceVersion": version},
+			"status": map[string]any{"conditions": []any{map[string]any{"type": "Ready", "status": status}}},
+		}}
+	}
+	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	var rules *Rules
+	for _, tt := range []struct {
+		uid, version, apiVersion, status string
+		want                             Code
+	}{
+		{"u1", "1", "v1", "True", v1alpha1.Healthy}, {"u1", "1", "v1", "False", v1alpha1.Healthy}, {"u1", "2", "v1", "False", v1alpha1.Degraded},
+		{"u2", "1", "v1", "False", v1alpha1.Degraded}, {"u1", "1", "v1alpha2", "False", v1alpha1.Degraded},
+		{"", "1", "v1", "True", v1alpha1.Healthy}, {"", "1", "v1", "False", v1alpha1.Degraded},
+	} {
+		if got := rules.Of(issuer(tt.uid, tt.version, tt.apiVersion, tt.status), now); got == nil || got.Code != tt.want {
+			t.Errorf("%+v: it is %+v", tt, got)
+		}
+	}
+	compiled, err := upstream().find(schema.GroupKind{Group: "apps.kruise.io", Kind: "AdvancedCronJob"}).compile()
+	if err != nil || !compiled.timed {
+		t.Errorf("a rule that reads the clock is kept: %+v, %v", compiled, err)
 	}
 }
 
