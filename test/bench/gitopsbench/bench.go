@@ -103,7 +103,7 @@ func (b *bench) start(ctx context.Context) error {
 func (b *bench) all(ctx context.Context, name, revision string, into *syncFigures) error {
 	files := map[string]string{}
 	for app := range b.world.apps {
-		maps.Copy(files, b.settings.form.files(app, revision))
+		maps.Copy(files, b.settings.form.files(app, revision, b.world.repository.charts))
 	}
 	ctx, cancel := context.WithTimeout(ctx, syncTimeout)
 	defer cancel()
@@ -181,7 +181,7 @@ func (b *bench) one(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	_, took, err := b.push(ctx, b.settings.form.files(rand.IntN(b.world.apps), "v3"), 1)
+	_, took, err := b.push(ctx, b.settings.form.files(rand.IntN(b.world.apps), "v3", b.world.repository.charts), 1)
 	if err != nil {
 		return err
 	}

@@ -16,10 +16,11 @@ import (
 	"time"
 )
 
-// repository is a bare Git repository and the HTTP server in front of it. push
-// is for one goroutine.
+// repository is a bare Git repository and the HTTP server in front of it, which
+// has a Helm repository too. push is for one goroutine.
 type repository struct {
 	url     string
+	charts  string // the address of the Helm repository
 	dir     string
 	server  *http.Server
 	commits int
@@ -47,11 +48,19 @@ func serveRepository(dir string) (*repository, error) {
 		return nil, err
 	}
 	r.url = "http://" + listener.Addr().String() + "/fleet.git"
-	r.server = &http.Server{ReadHeaderTimeout: 10 * time.Second, Handler: &cgi.Handler{
+	r.charts = "http://" + listener.Addr().String() + chartsPath
+	charts, err := newChartServer()
+	if err != nil {
+		return nil, err
+	}
+	mux := http.NewServeMux()
+	mux.Handle(chartsPath+"/", charts)
+	mux.Handle("/", &cgi.Handler{
 		Path:   filepath.Join(folder, "git-http-backend"),
 		Env:    []string{"GIT_PROJECT_ROOT=" + root, "GIT_HTTP_EXPORT_ALL=1", "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=/dev/null"},
 		Stderr: io.Discard,
-	}}
+	})
+	r.server = &http.Server{ReadHeaderTimeout: 10 * time.Second, Handler: mux}
 	go func() { _ = r.server.Serve(listener) }() // it ends with close
 	_, err = r.push(map[string]string{"README.md": "Applications of a benchmark.\n"})
 	return r, err

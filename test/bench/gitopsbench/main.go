@@ -7,8 +7,9 @@
 // in a private network, a Git server (git-http-backend) with one repository
 // that has a folder for each of them, and an agent. An Application is a
 // Deployment with no replicas, a ServiceAccount, a Service and an Ingress, with
-// automated sync and self-heal. Pushes are announced by a signed webhook. The
-// phases:
+// automated sync and self-heal. With -form umbrella the folders are 50 charts that
+// depend on charts of a Helm repository, and each Application has a value file.
+// Pushes are announced by a signed webhook. The phases:
 //
 //   - install: the folders are pushed; until every Application is Synced;
 //   - upgrade: a new pod template of every Deployment is pushed; until all
@@ -85,7 +86,7 @@ func measure(ctx context.Context, s *settings, f *figures, out io.Writer) (err e
 		return err
 	}
 	defer func() { err = errors.Join(err, cluster.Stop()) }()
-	w, err := newWorld(ctx, cluster, repository, f.Applications)
+	w, err := newWorld(ctx, cluster, repository, s.form, f.Applications)
 	if err != nil {
 		return err
 	}

@@ -14,7 +14,15 @@ const (
 	directory     form = "directory"
 	kustomization form = "kustomize"
 	chart         form = "helm"
+	// umbrella is a chart that depends on charts of a Helm repository.
+	umbrella form = "umbrella"
 )
+
+// forms are all of them.
+func forms() []form { return []form{directory, kustomization, chart, umbrella} }
+
+// umbrellas is the number of umbrella charts, which Applications share.
+const umbrellas = 50
 
 // objects is the manifest of every Application; files replaces NAME and
 // REVISION. It has the same kinds of objects as the benchmark that Flux
@@ -79,16 +87,40 @@ spec:
 func nameOf(app int) string { return fmt.Sprintf("app-%05d", app) }
 
 // folderOf returns the path of an Application in the repository.
-func folderOf(app int) string { return "apps/" + nameOf(app) }
+func (f form) folderOf(app int) string {
+	if f == umbrella {
+		return fmt.Sprintf("umbrellas/chart-%02d", app%umbrellas)
+	}
+	return "apps/" + nameOf(app)
+}
+
+// sourceOf returns the source of an Application. Those that share a chart have a
+// value file each.
+func (f form) sourceOf(app int, repository string) map[string]any {
+	source := map[string]any{"repoURL": repository, "path": f.folderOf(app), "targetRevision": "main"}
+	if f == umbrella {
+		source["helm"] = map[string]any{"valueFiles": []any{"../../values/" + nameOf(app) + ".yaml"}}
+	}
+	return source
+}
+
+// write returns the objects with a name and a revision.
+func write(name, revision string) string {
+	return strings.NewReplacer("NAME", name, "REVISION", revision).Replace(objects)
+}
 
 // files returns the files of an Application at a revision, by path. A revision
-// changes the Deployment only.
-func (f form) files(app int, revision string) map[string]string {
-	name, folder := nameOf(app), folderOf(app)
-	write := func(name, revision string) string {
-		return strings.NewReplacer("NAME", name, "REVISION", revision).Replace(objects)
-	}
+// changes the Deployment only. Charts is the address of the Helm repository.
+func (f form) files(app int, revision, charts string) map[string]string {
+	name, folder := nameOf(app), f.folderOf(app)
 	switch f {
+	case umbrella:
+		return map[string]string{
+			folder + "/Chart.yaml": "apiVersion: v2\nname: umbrella\nversion: 1.0.0\ndependencies:\n" +
+				"- {name: web, version: 1.x, repository: \"" + charts + "\"}\n- {name: common, version: ^1.0.0, repository: \"" + charts + "\"}\n",
+			folder + "/values.yaml":    "web: {revision: none}\n",
+			"values/" + name + ".yaml": "web: {revision: " + revision + "}\n",
+		}
 	case kustomization:
 		return map[string]string{
 			folder + "/kustomization.yaml": "resources: [objects.yaml]\n",

@@ -33,7 +33,7 @@ func parseSettings(args []string, log io.Writer) (*settings, error) {
 	s := &settings{}
 	flags := flag.NewFlagSet(name, flag.ContinueOnError)
 	sizes := flags.String("sizes", "100,500,1000", "numbers of Applications, with commas; each has a cluster of its own")
-	chosen := flags.String("form", string(directory), "what is in Git: directory, kustomize or helm")
+	chosen := flags.String("form", string(directory), "what is in Git: directory, kustomize, helm or umbrella (50 charts with dependencies of a Helm repository)")
 	flags.DurationVar(&s.idle, "idle", 10*time.Minute, "how long nothing happens")
 	flags.IntVar(&s.drift, "drift", 100, "how many objects are changed in the cluster")
 	s.Register(flags, "agent")
@@ -51,8 +51,8 @@ func parseSettings(args []string, log io.Writer) (*settings, error) {
 // check validates the values that the flag package cannot.
 func (s *settings) check() error {
 	switch {
-	case !slices.Contains([]form{directory, kustomization, chart}, s.form):
-		return fmt.Errorf("-form is %q; it is one of directory, kustomize, helm", s.form)
+	case !slices.Contains(forms(), s.form):
+		return fmt.Errorf("-form is %q; it is one of %v", s.form, forms())
 	case s.idle < 0 || s.idle > maxIdle:
 		return fmt.Errorf("-idle is %s; it must be at most %s", s.idle, maxIdle)
 	case s.drift < 1 || s.drift > maxDrift:

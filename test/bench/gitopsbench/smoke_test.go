@@ -31,13 +31,21 @@ func runProgram(t *testing.T, args ...string) (code int, out, complaint string) 
 	return programs.RunSelf(t, programVariable, filepath.Join("..", "..", ".."), args...) // where the definitions are
 }
 
-// TestSmoke goes through all phases with few Applications of each form. What it
-// measures is not judged, only that there is something.
+// TestSmoke goes through all phases with few Applications, with charts and with
+// charts that have dependencies. What it measures is not judged, only that there is
+// something.
 func TestSmoke(t *testing.T) {
+	for _, chosen := range []form{chart, umbrella} {
+		t.Run(string(chosen), func(t *testing.T) { smoke(t, chosen) })
+	}
+}
+
+// smoke is a run with one form.
+func smoke(t *testing.T, chosen form) {
 	temporary := t.TempDir()
 	t.Setenv("TMPDIR", temporary)
 	result := filepath.Join(t.TempDir(), "result.json")
-	code, out, complaint := runProgram(t, "-sizes=4", "-form=helm", "-idle=1s", "-drift=2",
+	code, out, complaint := runProgram(t, "-sizes=4", "-form="+string(chosen), "-idle=1s", "-drift=2",
 		"-json="+result, "-slipway="+os.Getenv(binary.Variable))
 	if code != ground.ExitOK {
 		t.Fatalf("exit code %d: %s\n%s", code, complaint, out)

@@ -40,6 +40,7 @@ func applications() schema.GroupVersionResource {
 type world struct {
 	*ground.Cluster
 	repository *repository
+	sources    form
 	apps       int
 
 	mu    sync.Mutex
@@ -57,8 +58,8 @@ type appState struct {
 // newWorld creates the definitions, the namespaces, the webhook secret and the
 // Applications. All exist before the agent starts, so creating them is not
 // measured.
-func newWorld(ctx context.Context, cluster *ground.Cluster, repository *repository, apps int) (*world, error) {
-	w := &world{Cluster: cluster, repository: repository, apps: apps, state: map[string]appState{}, news: make(chan struct{})}
+func newWorld(ctx context.Context, cluster *ground.Cluster, repository *repository, sources form, apps int) (*world, error) {
+	w := &world{Cluster: cluster, repository: repository, sources: sources, apps: apps, state: map[string]appState{}, news: make(chan struct{})}
 	if err := w.define(ctx); err != nil {
 		return nil, err
 	}
@@ -122,7 +123,7 @@ func (w *world) createApplication(ctx context.Context, app int) error {
 		"metadata": map[string]any{"name": nameOf(app), "namespace": controlNamespace},
 		"spec": map[string]any{
 			"project":     "default",
-			"source":      map[string]any{"repoURL": w.repository.url, "path": folderOf(app), "targetRevision": "main"},
+			"source":      w.sources.sourceOf(app, w.repository.url),
 			"destination": map[string]any{"server": "https://kubernetes.default.svc", "namespace": namespaceOf(app)},
 			"syncPolicy":  map[string]any{"automated": map[string]any{"prune": true, "selfHeal": true}},
 		},
