@@ -6,6 +6,8 @@
 //   - hostile: repositories from archives in hostile/ that try to get out, to
 //     use all memory or to have a program run. Each is refused with a reason,
 //     while another Application goes on being synced.
+//   - lfs: a file that Git LFS keeps is fetched if its repository's Secret allows
+//     it.
 //   - memory: large indexes of Helm repositories and files of ApplicationSets.
 //     The agent's memory does not grow with them.
 //   - neighbours: a project that uses all workers and the disk, and one beside it
@@ -37,6 +39,7 @@ func TestGitops(t *testing.T) {
 	s.cluster.Define(t, string(text))
 	t.Run("examples", s.testExamples)
 	t.Run("hostile", s.testHostile)
+	t.Run("lfs", s.testLFS)
 	t.Run("memory", s.testMemory)
 	t.Run("neighbours", s.testNeighbours)
 	t.Run("leader", s.testLeader)

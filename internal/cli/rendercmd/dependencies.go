@@ -23,6 +23,9 @@ type dependencies struct {
 
 // resolve fetches one.
 func (d *dependencies) resolve(ctx context.Context, wanted render.Dependency) (tree.Store, error) {
+	if wanted.OID != "" {
+		return nil, errors.New("its content is not in the folder: get it with \"git lfs pull\"")
+	}
 	if d.sources == nil {
 		folder, err := os.MkdirTemp("", "slipway-render-")
 		if err != nil {

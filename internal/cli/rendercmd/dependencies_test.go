@@ -51,7 +51,11 @@ func TestRenderDependencies(t *testing.T) {
 	}
 	dir := writeFiles(t, map[string]string{
 		"shop/Chart.yaml": chart(server.URL), "shop/templates/a.yaml": clitest.ConfigMap("shop", "1"), "private/Chart.yaml": chart(server.URL + "/private"),
+		"lfs/a.yaml": "version https://git-lfs.github.com/spec/v1\noid sha256:" + strings.Repeat("0a", 32) + "\nsize 5\n",
 	})
+	if got := clitest.Run(t, "render "+dir+" --path lfs"); got.Code != 1 || !strings.Contains(got.Stderr, "lfs/a.yaml: it is a pointer of Git LFS") || !strings.Contains(got.Stderr, "git lfs pull") {
+		t.Errorf("%+v", got)
+	}
 	if got := clitest.Run(t, "render "+dir+" --path shop -o name"); got.Code != 0 || got.Stdout != "ConfigMap redis\nConfigMap shop\n" {
 		t.Errorf("%+v", got)
 	}

@@ -34,6 +34,7 @@ type Server struct {
 	gate     chan struct{}
 	requests []string
 	pushers  []string // the password of each push
+	lfs      map[string]string
 	ended    context.Context
 }
 
@@ -151,11 +152,14 @@ func (s *Server) handle(chosen settings, backend http.Handler) http.Handler {
 		s.mu.Lock()
 		handler := s.handler
 		s.mu.Unlock()
-		if handler != nil {
+		switch {
+		case handler != nil:
 			handler.ServeHTTP(w, r)
-			return
+		case strings.Contains(r.URL.Path, lfsPath):
+			s.serveLFS(w, r)
+		default:
+			backend.ServeHTTP(w, r)
 		}
-		backend.ServeHTTP(w, r)
 	})
 }
 

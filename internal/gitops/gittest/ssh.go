@@ -26,6 +26,7 @@ type sshServer struct {
 	listener   net.Listener
 	config     string
 	log        string
+	folder     string // has programs that a host may have besides Git
 	privateKey string
 	knownHosts string
 
@@ -109,7 +110,9 @@ PasswordAuthentication no
 KbdInteractiveAuthentication no
 PermitRootLogin prohibit-password
 AllowTcpForwarding no
-`, file("host_key", hostKey), file("authorized_keys", string(ssh.MarshalAuthorizedKey(client)))))
+SetEnv PATH=%s:%s
+`, file("host_key", hostKey), file("authorized_keys", string(ssh.MarshalAuthorizedKey(client))), folder, os.Getenv("PATH")))
+	s.folder = folder
 }
 
 // newKey returns a new key pair. ed25519 is fast to generate.

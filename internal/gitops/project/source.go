@@ -21,7 +21,21 @@ type Admitted struct {
 	rules   sources
 	disk    int64
 	file    bool
+	object  Object
 }
+
+// Object is a file of a repository that Git LFS keeps on a server.
+type Object struct {
+	// OID is the sha256 of its content; it is empty for sources that are none.
+	OID  string
+	Size int64
+	// Repository has the file. The address of the source is that of the server,
+	// which is the same unless the repository names another one.
+	Repository address.Address
+}
+
+// Object is the file of Git LFS that the source is.
+func (a Admitted) Object() Object { return a.object }
 
 // Source is the source as the Application names it.
 func (a Admitted) Source() v1alpha1.ApplicationSource { return a.source }
@@ -106,6 +120,24 @@ func (p *Project) AdmitFile(at string) (Admitted, error) {
 		return Admitted{}, refusal.New("repoURL", refusal.NotAllowed, "project %s does not allow the file %s: %v", p.name, parsed, err)
 	}
 	return Admitted{source: v1alpha1.ApplicationSource{RepoURL: at}, address: parsed, project: p.name, rules: p.sources, disk: p.disk, file: true}, nil
+}
+
+// AdmitObject is Admit for a file that Git LFS keeps. An empty server is that of
+// the repository; another one has to be allowed as a file is.
+func (p *Project) AdmitObject(repoURL, server, oid string, size int64) (Admitted, error) {
+	admitted, err := p.Admit(v1alpha1.ApplicationSource{RepoURL: repoURL})
+	if err != nil {
+		return Admitted{}, err
+	}
+	object := Object{OID: oid, Size: size, Repository: admitted.address}
+	if server != "" {
+		if admitted, err = p.AdmitFile(server); err != nil {
+			return Admitted{}, err
+		}
+		admitted.file = false
+	}
+	admitted.object = object
+	return admitted, nil
 }
 
 // Unlimited admits every source, with the credentials of a project; an empty

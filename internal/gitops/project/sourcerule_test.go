@@ -224,3 +224,26 @@ func TestAdmitFile(t *testing.T) {
 		}
 	}
 }
+
+// A file of Git LFS needs its repository, and another server like a file.
+func TestAdmitObject(t *testing.T) {
+	limits := compile(t, "sourceRepos: ['https://git.example/team/*', 'https://lfs.example/team']")
+	for _, test := range []struct {
+		repository, server string
+		at                 string // empty if it is not allowed
+	}{
+		{"https://git.example/team/app.git", "", "https://git.example/team/app.git"},
+		{"https://git.example/other/app.git", "", ""},
+		{"https://git.example/team/app", "https://lfs.example/team/objects", "https://lfs.example/team/objects"},
+		{"https://git.example/team/app", "https://lfs.example/other", ""},
+		{"https://git.example/other/app", "https://lfs.example/team/objects", ""},
+	} {
+		admitted, err := limits.AdmitObject(test.repository, test.server, "0a", 5)
+		if (err == nil) != (test.at != "") {
+			t.Errorf("%+v: %v", test, err)
+		}
+		if object := admitted.Revision().Object(); err == nil && (admitted.IsFile() || admitted.Address().String() != test.at || object.OID != "0a" || object.Size != 5 || object.Repository.String() != test.repository) {
+			t.Errorf("%+v is %+v at %s", test, object, admitted.Address())
+		}
+	}
+}

@@ -150,7 +150,7 @@ func (p *reconcileRun) resolveSource(ctx context.Context, of project.Admitted, p
 	requestedAt, failure, known := p.repositories.lookup(p.id, refOf(of), p.session.refreshSince)
 	switch {
 	case !known:
-		p.requestPoll(of.Address())
+		p.requestPoll(polledAddress(of))
 		return nil, errPending
 	case failure != nil:
 		return nil, failure

@@ -25,12 +25,25 @@ type sourceRef struct {
 	repository      repositoryKey
 	chart, revision string
 	file            bool
+	object          project.Object
 }
 
 // refOf is the ref that a source names.
 func refOf(of project.Admitted) sourceRef {
 	named := of.Source()
-	return sourceRef{repository: repositoryKey{of.Address(), of.Project()}, chart: named.Chart, revision: named.TargetRevision, file: of.IsFile()}
+	return sourceRef{
+		repository: repositoryKey{polledAddress(of), of.Project()}, chart: named.Chart, revision: named.TargetRevision,
+		file: of.IsFile(), object: of.Object(),
+	}
+}
+
+// polledAddress is what a source is polled by. Git LFS has one of its own: where
+// its server fails, Applications that need no file of it go on.
+func polledAddress(of project.Admitted) address.Address {
+	if of.Object().OID != "" {
+		return of.Address().Below("info/lfs")
+	}
+	return of.Address()
 }
 
 // repositories is the index of which Application uses which repository, with

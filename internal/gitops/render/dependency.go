@@ -1,6 +1,7 @@
 package render
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,8 +20,8 @@ const MaxDependencies = 64
 const maxDependencyBytes = 128 << 20
 
 // Dependency names files of elsewhere that a source needs: a chart of a Helm
-// repository or a registry, a Git repository at a revision, or one file at an
-// address.
+// repository or a registry, a Git repository at a revision, one file at an
+// address, or a file that Git LFS keeps.
 type Dependency = job.Dependency
 
 // DependencyFiles is a dependency with its files.
@@ -76,7 +77,7 @@ func (r *Request) resolve(ctx context.Context, missing []job.MissingDependency) 
 		// Those that are being fetched count too, or a chart could request any
 		// number of them.
 		if count++; count > MaxDependencies {
-			return &Error{Kind: Refused, Source: -1, Message: fmt.Sprintf("%s, and more than %d charts and repositories are not read for one Application: "+
+			return &Error{Kind: Refused, Source: -1, Message: fmt.Sprintf("%s, and more than %d charts, repositories and files of elsewhere are not read for one Application: "+
 				"put some of them into the repository, or use several Applications", by, MaxDependencies)}
 		}
 		store, err := r.Resolve(ctx, one.Dependency)
@@ -100,8 +101,8 @@ func (r *Request) checkBytes() error {
 	size := int64(0)
 	for _, one := range r.Dependencies {
 		if size += tree.BytesInMemory(one.Store); size > maxDependencyBytes {
-			return &Error{Kind: Refused, Source: -1, Message: fmt.Sprintf("the charts that the sources depend on have more than %d bytes together, with %s of %s: use several Applications",
-				maxDependencyBytes, one.Chart, one.RepoURL)}
+			return &Error{Kind: Refused, Source: -1, Message: fmt.Sprintf("the charts and files that the sources depend on have more than %d bytes together, with %s of %s: use several Applications",
+				maxDependencyBytes, cmp.Or(one.Chart, "a file"), one.RepoURL)}
 		}
 	}
 	return nil

@@ -11,13 +11,12 @@
 // reports whether another revision needs a render at all. Objects are of JSON
 // types and have apiVersion and kind.
 //
-// Charts that a chart or a kustomization depends on, and bases of other
-// repositories, are fetched between renders by [Request.Resolve].
+// Charts that a chart or a kustomization depends on, bases of other repositories
+// and files that Git LFS keeps are fetched between renders by [Request.Resolve].
 //
 // It refuses everything that would run a program or use the network while it
-// renders, such as plugins of Kustomize; files outside of the repository;
-// pointers of Git LFS; and renders above the limits. An [Error] contains the way
-// out.
+// renders, such as plugins of Kustomize; files outside of the repository; and
+// renders above the limits. An [Error] contains the way out.
 //
 // See decisions 0015 and 0045 in docs/decisions: renders remember what they
 // read, and name what they lack.

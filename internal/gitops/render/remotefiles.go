@@ -2,6 +2,7 @@ package render
 
 import (
 	"encoding/json"
+	"errors"
 	"io/fs"
 	"path"
 	"strings"
@@ -21,10 +22,12 @@ type remoteFiles struct {
 	call      *call
 	source    int
 	responses map[string]fileResponse
-	// dependencies are where submodules are read from, and address is that of the
-	// repository. Without them submodules are refused.
+	// dependencies are where submodules and files of Git LFS are read from, and
+	// address is that of the repository. Without them both are refused.
 	dependencies map[job.Dependency]job.Files
 	address      string
+	// repository: it is one of Git, which may have files of Git LFS.
+	repository bool
 }
 
 // fileResponse is the cached response for one path. Errors are cached too.
@@ -57,6 +60,17 @@ func (f *remoteFiles) List(name string) ([]tree.Entry, error) {
 // Read returns the content of a file. YAML with excessive aliases is refused
 // here, once for all engines.
 func (f *remoteFiles) Read(name string) ([]byte, error) {
+	response := f.request(frame.Read, name)
+	if incomplete, ok := errors.AsType[*job.Incomplete](response.err); ok {
+		// Engines may make text of the error.
+		f.call.lacks(incomplete.Missing...)
+	}
+	return response.text, response.err
+}
+
+// Peek is Read for a file that may not be needed: it does not make the job
+// incomplete.
+func (f *remoteFiles) Peek(name string) ([]byte, error) {
 	response := f.request(frame.Read, name)
 	return response.text, response.err
 }
@@ -108,6 +122,12 @@ func (f *remoteFiles) fetch(kind frame.Type, name string) fileResponse {
 			return fileResponse{err: f.call.broken(err)}
 		}
 		return f.submodule(kind, module)
+	case frame.Pointer:
+		pointer := &tree.Pointer{}
+		if err := json.Unmarshal(got.payload, pointer); err != nil {
+			return fileResponse{err: f.call.broken(err)}
+		}
+		return f.pointer(pointer)
 	case frame.Refused:
 		refused := &refusal.Refusal{}
 		if err := json.Unmarshal(got.payload, refused); err != nil {

@@ -31,14 +31,16 @@ func (c *call) render() error {
 	all := make([]job.Files, len(c.job.Sources))
 	refs := map[string]job.Files{}
 	for i := range all {
-		all[i] = r.files(i, c.job.Sources[i].Source.RepoURL)
+		all[i] = r.files(i, c.job.Sources[i].Source.RepoURL, !c.job.Sources[i].Chart)
 		if ref := c.job.Sources[i].Source.Ref; ref != "" {
 			refs[ref] = all[i]
 		}
 	}
 	for i, dependency := range c.job.Dependencies {
-		r.dependencies[dependency] = r.files(len(all)+i, dependency.RepoURL)
+		isRepository := !dependency.File && dependency.OID == "" && dependency.Chart == ""
+		r.dependencies[dependency] = r.files(len(all)+i, dependency.RepoURL, isRepository)
 	}
+	incompleteSource := -1 // the first source that lacks something
 	for i := range c.job.Sources {
 		c.source = i
 		before := len(c.missing)
@@ -46,8 +48,12 @@ func (c *call) render() error {
 		if incomplete, ok := errors.AsType[*job.Incomplete](err); ok {
 			c.lacks(incomplete.Missing...)
 		}
-		// The other sources may need more, which is fetched together.
-		if len(c.missing) > before {
+		// The other sources may need more, which is fetched together. An error may
+		// be the text of one about what was missing before.
+		if len(c.missing) > before || err != nil && len(c.missing) > 0 {
+			if incompleteSource < 0 {
+				incompleteSource = i
+			}
 			continue
 		}
 		if err != nil {
@@ -56,15 +62,20 @@ func (c *call) render() error {
 		c.report.Types = append(c.report.Types, kind)
 	}
 	if len(c.missing) > 0 {
+		c.source = incompleteSource
 		return &job.Incomplete{Missing: c.missing}
 	}
 	c.output, c.report.Warnings = r.into.Objects(), r.into.Warnings()
 	return nil
 }
 
-// files are those of a source or a dependency, with submodules.
-func (r *rendering) files(source int, address string) *remoteFiles {
-	return &remoteFiles{call: r.call, source: source, responses: map[string]fileResponse{}, dependencies: r.dependencies, address: address}
+// files are those of a source or a dependency: if it is a repository, with its
+// submodules and what Git LFS keeps of it.
+func (r *rendering) files(source int, address string, isRepository bool) *remoteFiles {
+	return &remoteFiles{
+		call: r.call, source: source, responses: map[string]fileResponse{},
+		dependencies: r.dependencies, address: address, repository: isRepository,
+	}
 }
 
 // source renders one source.

@@ -114,12 +114,15 @@ func serveFile[F job.Files](s *session, all []F, kind frame.Type, payload []byte
 	}
 	var refused *refusal.Refusal
 	var module *tree.InSubmodule
+	var pointer *tree.Pointer
 	return s.respond(func(writer *frame.Writer) error {
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 			return writer.Send(frame.Missing, nil)
 		case errors.As(err, &module):
 			return writer.SendJSON(frame.Module, module)
+		case errors.As(err, &pointer):
+			return writer.SendJSON(frame.Pointer, pointer)
 		case errors.As(err, &refused):
 			return writer.SendJSON(frame.Refused, refused)
 		case err != nil:

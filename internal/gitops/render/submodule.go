@@ -18,7 +18,7 @@ const modulesFile = ".gitmodules"
 
 // submodule reads a path in a submodule. Its repository is a dependency of the
 // job, at the commit that the repository has for it. One that the job does not
-// have is noted with the call, as engines may make text of the error.
+// have is noted with the call.
 func (f *remoteFiles) submodule(kind frame.Type, at *tree.InSubmodule) fileResponse {
 	if f.dependencies == nil {
 		return fileResponse{err: at.Unwrap()}
@@ -31,7 +31,7 @@ func (f *remoteFiles) submodule(kind frame.Type, at *tree.InSubmodule) fileRespo
 	files, found := f.dependencies[wanted]
 	if !found {
 		missing := job.MissingDependency{Dependency: wanted, By: fmt.Sprintf("%s is a submodule", at.Path)}
-		f.call.lacks(missing)
+		f.call.lacks(missing) // engines may make text of the error
 		return fileResponse{err: &job.Incomplete{Missing: []job.MissingDependency{missing}}}
 	}
 	var response fileResponse
@@ -43,7 +43,7 @@ func (f *remoteFiles) submodule(kind frame.Type, at *tree.InSubmodule) fileRespo
 	case frame.List:
 		response.entries, response.err = files.List(at.Rest)
 	default:
-		response.text, response.err = files.Read(at.Rest)
+		response.text, response.err = job.Peek(files, at.Rest)
 	}
 	return response
 }
@@ -61,8 +61,7 @@ func (f *remoteFiles) moduleAddress(module string) (string, error) {
 }
 
 // parseModules reads the addresses of submodules by their paths. The format is
-// that of Git's configuration; of its escapes, which addresses and paths do not
-// need, only quotes are known.
+// that of Git's configuration.
 func parseModules(text string) map[string]string {
 	addresses := map[string]string{}
 	var module, address string
@@ -73,12 +72,8 @@ func parseModules(text string) map[string]string {
 			module, address = "", ""
 			continue
 		}
-		key, value, _ := strings.Cut(line, "=")
-		if end := strings.IndexAny(value, "#;"); end >= 0 {
-			value = value[:end]
-		}
-		value = strings.Trim(strings.TrimSpace(value), `"`)
-		switch strings.ToLower(strings.TrimSpace(key)) {
+		key, value := configLine(line)
+		switch key {
 		case "path":
 			module = value
 		case "url":

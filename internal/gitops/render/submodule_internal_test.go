@@ -2,6 +2,7 @@ package render
 
 import (
 	"maps"
+	"strings"
 	"testing"
 )
 
@@ -32,4 +33,17 @@ func TestRelativeTo(t *testing.T) {
 			t.Errorf("%s from %s: %s, want %s", tt[1], tt[0], got, tt[2])
 		}
 	}
+}
+
+// Files of Git's configuration are read to the end, whatever they have.
+func FuzzConfig(f *testing.F) {
+	f.Add("[submodule \"a\"]\n\tpath = libs/a\n\turl = ../a.git\n[lfs]\n\turl = https://lfs.example\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		for _, address := range parseModules(text) {
+			relativeTo("https://git.example/team/app", address)
+		}
+		if server := lfsServer(text); strings.ContainsAny(server, "\n#;") {
+			t.Errorf("the server is %q", server)
+		}
+	})
 }

@@ -13,6 +13,7 @@ import (
 
 	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/cache"
+	"slipway.dev/slipway/internal/gitops/render/job"
 	"slipway.dev/slipway/internal/gitops/source/helmindex"
 	"slipway.dev/slipway/internal/gitops/tree"
 )
@@ -23,7 +24,7 @@ const (
 	maxUnpackedBytes = 24 << 20
 )
 
-// archive is an archive on the disk: its sha256, and the folder name of the
+// archive is an archive or a file of Git LFS on the disk: its sha256, and the folder name of the
 // cacheKey that it was fetched for. An index of one tenant that names the digest
 // of another tenant's chart does not get it from the cache.
 type archive struct{ owner, digest string }
@@ -52,10 +53,11 @@ func newArchiveCache(folder string, quota *quota) (*archiveCache, error) {
 	return c, os.MkdirAll(c.folder, 0o700)
 }
 
-// unpackedKey is an archive with or without its first folder.
+// unpackedKey is an archive with or without its first folder, or a file of Git
+// LFS, which is not unpacked.
 type unpackedKey struct {
 	archive
-	stripped bool
+	stripped, object bool
 }
 
 // path is where an archive is.
@@ -158,11 +160,11 @@ func receiveArchive(file *os.File, from io.Reader, wanted string, limit int64) (
 	}
 	// One byte more than the limit was allowed above, to see the difference.
 	if size > limit {
-		return "", errorf(Refused, "", "the archive has more than %d bytes: raise the limit, or make it smaller", limit)
+		return "", errorf(Refused, "", "the content has more than %d bytes: raise the limit, or make it smaller", limit)
 	}
 	digest := hex.EncodeToString(sum.Sum(nil))
 	if wanted != "" && digest != wanted {
-		return "", errorf(Refused, "", "the archive has the digest %s and should have %s: it was changed, or its index is old", digest, wanted)
+		return "", errorf(Refused, "", "the content has the digest %s and should have %s: it was changed, or what names it is old", digest, wanted)
 	}
 	return digest, nil
 }
@@ -175,7 +177,7 @@ var errDamaged = &Error{Kind: Unreachable, Message: "the archive on the disk is 
 // checked against its digest, because the disk may have changed: only an
 // archive that is what was fetched can be refused.
 func (c *archiveCache) store(of archive, limits tree.ArchiveLimits) (tree.Store, error) {
-	key := unpackedKey{of, limits.StripFirst}
+	key := unpackedKey{archive: of, stripped: limits.StripFirst}
 	if store, found := c.unpacked.Get(key); found {
 		return store, nil
 	}
@@ -207,5 +209,27 @@ func (c *archiveCache) store(of archive, limits tree.ArchiveLimits) (tree.Store,
 	}
 	// Four times its packed size is a guess: the store does not measure itself.
 	c.unpacked.Add(key, store, 4*info.Size())
+	return store, nil
+}
+
+// object is a file of Git LFS, which is checked against its digest like an
+// archive.
+func (c *archiveCache) object(of archive) (tree.Store, error) {
+	key := unpackedKey{archive: of, object: true}
+	if store, found := c.unpacked.Get(key); found {
+		return store, nil
+	}
+	content, err := os.ReadFile(c.path(of))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, errDamaged
+	}
+	if err != nil {
+		return nil, err
+	}
+	if sum := sha256.Sum256(content); hex.EncodeToString(sum[:]) != of.digest {
+		return nil, errors.Join(errDamaged, os.Remove(c.path(of)))
+	}
+	store := tree.NewMemory(map[string]string{job.FileName: string(content)})
+	c.unpacked.Add(key, store, int64(len(content)))
 	return store, nil
 }

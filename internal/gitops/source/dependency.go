@@ -17,6 +17,9 @@ func (s *Sources) AdmitDependency(limits *project.Project, wanted job.Dependency
 	if wanted.File {
 		return limits.AdmitFile(wanted.RepoURL)
 	}
+	if wanted.OID != "" {
+		return limits.AdmitObject(wanted.RepoURL, wanted.Server, wanted.OID, wanted.Size)
+	}
 	if name, isName := strings.CutPrefix(wanted.RepoURL, "@"); isName {
 		if wanted.RepoURL = s.options.Credentials.Named(name, limits.Name()); wanted.RepoURL == "" {
 			return project.Admitted{}, refusal.New("repoURL", refusal.NotFound, "no Secret with type helm has the name %q: "+

@@ -113,6 +113,13 @@ func (c *charts) get(ctx context.Context, key chartKey, at *url.URL, header http
 	if err != nil {
 		return 0, errorf(Invalid, "", "it is not an address of a Helm repository")
 	}
+	request.Header = mergeHeader(request.Header, header)
+	return c.send(ctx, key, request, use)
+}
+
+// send sends a request with the credentials of a key, if it goes to the host of
+// the key. A request that has a token already keeps it.
+func (c *charts) send(ctx context.Context, key chartKey, request *http.Request, use func(*http.Response) (int64, error)) (int64, error) {
 	base := key.address.URL()
 	access, err := c.sources.access(ctx, key.cacheKey, request.URL.Host)
 	if err != nil {
@@ -132,9 +139,10 @@ func (c *charts) get(ctx context.Context, key chartKey, at *url.URL, header http
 	// Each request has a client of its own, because credentials and
 	// authorities may have changed since the last one.
 	defer client.CloseIdleConnections()
-	request.Header = mergeHeader(request.Header, header)
 	request.Header.Set("User-Agent", "slipway")
-	identity.Apply(request)
+	if request.Header.Get("Authorization") == "" {
+		identity.Apply(request)
+	}
 	response, err := client.Do(request)
 	if err != nil {
 		// The url.Error has the address in its text, which can contain a

@@ -102,7 +102,7 @@ type Limits struct {
 // Fetch is one exchange with a server, for metrics.
 type Fetch struct {
 	Repository string // without a user and a password
-	What       string // refs, pack, index, tags, chart or file
+	What       string // refs, pack, index, tags, chart, file or lfs
 	Took       time.Duration
 	Bytes      int64
 	Err        error
@@ -259,6 +259,9 @@ func (s *Sources) resolve(ctx context.Context, of project.Admitted, maxAge time.
 	source := of.Source()
 	if of.Address().IsZero() {
 		return nil, errorf(Invalid, "", "the source was not admitted by a project")
+	}
+	if of.Object().OID != "" {
+		return s.charts.resolveObject(ctx, of)
 	}
 	if of.IsFile() {
 		return s.charts.resolveFile(ctx, of, maxAge)

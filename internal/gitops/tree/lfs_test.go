@@ -52,3 +52,42 @@ func TestPointerIsNoted(t *testing.T) {
 		t.Error("the reads are not those of the file")
 	}
 }
+
+// What a pointer stands for is read of it. Without a digest it is not an object
+// that can be fetched: a program converts the content, or the pointer is damaged.
+func TestPointerContent(t *testing.T) {
+	const oid = "4d7a214614ab2935c943f9e0ff69d22eadbb8f32b1258daaa5e2ca24d17e2393"
+	for name, tt := range map[string]struct {
+		content string
+		want    Pointer
+	}{
+		"pointer":         {pointer, Pointer{Path: "a", OID: oid, Size: 12345}},
+		"windows":         {strings.ReplaceAll(pointer, "\n", "\r\n"), Pointer{Path: "a", OID: oid, Size: 12345}},
+		"with extensions": {strings.Replace(pointer, "\noid", "\next-0-a sha256:1\noid", 1), Pointer{Path: "a"}},
+		"other digest":    {strings.Replace(pointer, "sha256", "sha512", 1), Pointer{Path: "a", Size: 12345}},
+		"short digest":    {strings.Replace(pointer, oid, oid[1:], 1), Pointer{Path: "a", Size: 12345}},
+		"path as digest":  {strings.Replace(pointer, oid, "/"+oid[1:], 1), Pointer{Path: "a", Size: 12345}},
+		"negative size":   {strings.Replace(pointer, "12345", "-1", 1), Pointer{Path: "a"}},
+		"no size":         {strings.Replace(pointer, "12345", "large", 1), Pointer{Path: "a"}},
+	} {
+		_, err := NewView(NewMemory(map[string]string{"a": tt.content}), DefaultLimits()).Read("a")
+		if got, ok := errors.AsType[*Pointer](err); !ok || *got != tt.want {
+			t.Errorf("%s: %+v, want %+v", name, err, tt.want)
+		}
+	}
+}
+
+// Whatever the text, a digest that is read of it is one.
+func FuzzPointer(f *testing.F) {
+	f.Add([]byte(pointer))
+	f.Add([]byte("version https://git-lfs.github.com/spec/v1\noid sha256:../..\nsize -5\n"))
+	f.Fuzz(func(t *testing.T, content []byte) {
+		found := parsePointer("a", content)
+		if found == nil {
+			return
+		}
+		if found.Size < 0 || found.OID != "" && (len(found.OID) != 64 || strings.Trim(found.OID, "0123456789abcdef") != "") {
+			t.Errorf("read %+v", found)
+		}
+	})
+}

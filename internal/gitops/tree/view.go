@@ -72,8 +72,8 @@ func (v *View) Stat(path string) (Entry, error) {
 	return Entry{Name: base(at.path), Kind: at.entry.Kind}, nil
 }
 
-// Read is the content of a file. A pointer of Git LFS is refused: the file that
-// it stands for is elsewhere, and a render without it would be incomplete.
+// Read is the content of a file. A pointer of Git LFS is a *[Pointer]: the file
+// that it stands for is elsewhere, and a render without it would be incomplete.
 func (v *View) Read(path string) ([]byte, error) {
 	if err := v.countQuery(path); err != nil {
 		return nil, err
@@ -97,8 +97,8 @@ func (v *View) Read(path string) ([]byte, error) {
 		v.fail(err)
 		return nil, err
 	}
-	if isPointer(content) {
-		return nil, pointerRefusal(path)
+	if pointer := parsePointer(path, content); pointer != nil {
+		return nil, pointer
 	}
 	return content, nil
 }

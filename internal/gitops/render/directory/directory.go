@@ -49,7 +49,13 @@ func Render(files job.Files, source *job.Source, into *manifest.Set) error {
 	if w.exclude, err = pattern("exclude", options.Exclude); err != nil {
 		return err
 	}
-	return w.folder("", 0)
+	if err := w.folder("", 0); err != nil {
+		return err
+	}
+	if len(w.missing) > 0 {
+		return &job.Incomplete{Missing: w.missing}
+	}
+	return nil
 }
 
 // pattern compiles a pattern; no pattern is nil.
@@ -72,6 +78,9 @@ type walk struct {
 	include, exclude *glob.Pattern
 	jsonnet          v1alpha1.ApplicationSourceJsonnet
 	into             *manifest.Set
+	// missing is what the job does not have. It is collected, so that all of it is
+	// fetched at once.
+	missing []job.MissingDependency
 }
 
 // maxDepth bounds how deep folders are read. Links to folders are not followed
@@ -98,6 +107,10 @@ func (w *walk) folder(name string, depth int) error {
 			}
 		case tree.File, tree.Link:
 			err = w.file(below, entry.Kind == tree.Link)
+		}
+		if incomplete, ok := errors.AsType[*job.Incomplete](err); ok {
+			w.missing = append(w.missing, incomplete.Missing...)
+			continue
 		}
 		if err != nil {
 			return err

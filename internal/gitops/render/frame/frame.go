@@ -28,6 +28,7 @@ const (
 	Missing Type = 'M' // there is no such path
 	Refused Type = 'X' // a refusal.Refusal: why a path is not read
 	Module  Type = 'S' // a tree.InSubmodule: a path leads into a submodule
+	Pointer Type = 'P' // a tree.Pointer: a file is kept by Git LFS
 	Facts   Type = 'F' // an OpenedTree, or a list: clusters or other input of an ApplicationSet
 )
 

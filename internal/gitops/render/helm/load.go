@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"slices"
 	"strings"
 	"time"
 
@@ -61,9 +62,11 @@ type chartReader struct {
 	root  string
 	rules *ignore.Rules
 	found []*archive.BufferedFile
-	// pointer is the first file that is a pointer of Git LFS and that Helm
-	// itself does not read.
-	pointer error
+	// pointers are files that are pointers of Git LFS and that Helm itself does
+	// not read.
+	pointers []string
+	// missing are files of Git LFS that the job does not have.
+	missing []job.MissingDependency
 }
 
 // folder reads a folder, which is named from the chart. Links are followed.
@@ -105,14 +108,15 @@ func (r *chartReader) folder(name string, depth int) error {
 }
 
 // file adds a file to the chart. A pointer of Git LFS that Helm does not read
-// itself is postponed to checkPointers.
+// itself is postponed to checkPointers; one that it reads and the job does not
+// have is noted, so that all of them are fetched at once.
 func (r *chartReader) file(name string) error {
-	text, err := r.files.Read(join(r.root, name))
-	var refused *refusal.Refusal
-	if errors.As(err, &refused) && refused.Reason == tree.GitLFSPointer && !isRead(name) {
-		if r.pointer == nil {
-			r.pointer = err
+	text, err := job.Peek(r.files, join(r.root, name))
+	if err != nil && isPointer(err) {
+		if isRead(name) {
+			return r.needPointer(name)
 		}
+		r.pointers = append(r.pointers, name)
 		return nil
 	}
 	if err != nil {
@@ -122,6 +126,27 @@ func (r *chartReader) file(name string) error {
 	text = bytes.TrimPrefix(text, []byte("\xef\xbb\xbf"))
 	r.found = append(r.found, &archive.BufferedFile{Name: name, Data: text})
 	return nil
+}
+
+// isPointer reports whether an error is that of a file of Git LFS whose content is
+// not there.
+func isPointer(err error) bool {
+	if incomplete, ok := errors.AsType[*job.Incomplete](err); ok {
+		return incomplete.Missing[0].OID != ""
+	}
+	refused, ok := errors.AsType[*refusal.Refusal](err)
+	return ok && refused.Reason == tree.GitLFSPointer
+}
+
+// needPointer notes that the content of a file of Git LFS is missing. One that
+// cannot be fetched is an error.
+func (r *chartReader) needPointer(name string) error {
+	_, err := r.files.Read(join(r.root, name))
+	if incomplete, ok := errors.AsType[*job.Incomplete](err); ok {
+		r.missing = append(r.missing, incomplete.Missing...)
+		return nil
+	}
+	return err
 }
 
 // isRead reports whether Helm reads a file of a chart by itself. Other files,
@@ -145,18 +170,22 @@ func isRead(name string) bool {
 	return strings.HasPrefix(name, "templates/") || strings.HasPrefix(name, "crds/")
 }
 
-// checkPointers refuses a chart that has a pointer of Git LFS among the files
-// that templates can read, if there is a template that reads such files. Which
-// one it reads cannot be seen before it is executed. A chart whose templates
-// read no files renders correctly without the content.
+// checkPointers is the error of files of Git LFS whose content is missing. Those
+// that only templates can read are needed if there is a template that reads such
+// files. Which one it reads cannot be seen before it is executed. A chart whose
+// templates read no files renders correctly without the content.
 func (r *chartReader) checkPointers() error {
-	if r.pointer == nil {
-		return nil
-	}
-	for _, file := range r.found {
-		if strings.Contains(file.Name, "templates/") && bytes.Contains(file.Data, []byte(".Files")) {
-			return r.pointer
+	if slices.ContainsFunc(r.found, func(file *archive.BufferedFile) bool {
+		return strings.Contains(file.Name, "templates/") && bytes.Contains(file.Data, []byte(".Files"))
+	}) {
+		for _, name := range r.pointers {
+			if err := r.needPointer(name); err != nil {
+				return err
+			}
 		}
+	}
+	if len(r.missing) > 0 {
+		return &job.Incomplete{Missing: r.missing}
 	}
 	return nil
 }

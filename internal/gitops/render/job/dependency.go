@@ -1,21 +1,30 @@
 package job
 
-import "slipway.dev/slipway/api/argo/v1alpha1"
+import (
+	"slipway.dev/slipway/api/argo/v1alpha1"
+	"slipway.dev/slipway/internal/gitops/tree"
+)
 
 // Dependency names files of elsewhere that a source needs: a chart of a Helm
-// repository or a registry, a Git repository at a revision, or one file at an
-// address.
+// repository or a registry, a Git repository at a revision, one file at an
+// address, or a file of a Git repository that Git LFS keeps.
 type Dependency struct {
 	RepoURL  string `json:"repoURL"`
 	File     bool   `json:"file,omitempty"`
 	Chart    string `json:"chart,omitempty"`
 	Revision string `json:"revision,omitempty"`
+	// OID and Size are those of a file of Git LFS. Server is the address that
+	// .lfsconfig has; without one it is the server of the repository.
+	OID    string `json:"oid,omitempty"`
+	Size   int64  `json:"size,omitempty"`
+	Server string `json:"server,omitempty"`
 }
 
-// FileName is the name of the only file of a dependency that is a file.
+// FileName is the name of the only file of a dependency that is a file, or one of
+// Git LFS.
 const FileName = "file"
 
-// Source is a dependency that is not a file as a project admits it.
+// Source is a dependency that is no single file as a project admits it.
 func (d Dependency) Source() v1alpha1.ApplicationSource {
 	return v1alpha1.ApplicationSource{RepoURL: d.RepoURL, Chart: d.Chart, TargetRevision: d.Revision}
 }
@@ -34,6 +43,9 @@ type Incomplete struct{ Missing []MissingDependency }
 // Error is for callers that fetch nothing.
 func (e *Incomplete) Error() string {
 	first := e.Missing[0]
+	if first.OID != "" {
+		return first.By + ", and its content is not fetched: " + tree.PointerAdvice
+	}
 	if first.Chart == "" {
 		return first.By + ", and nothing is fetched while rendering: copy it into the repository, or make it a source of its own"
 	}

@@ -61,6 +61,18 @@ type Files interface {
 	List(path string) ([]tree.Entry, error)
 }
 
+// Peek reads a file that may not be needed. One that Git LFS keeps, and that the
+// job does not have, is an error that does not yet make the job incomplete; only
+// Read does.
+func Peek(files Files, path string) ([]byte, error) {
+	if able, ok := files.(interface {
+		Peek(path string) ([]byte, error)
+	}); ok {
+		return able.Peek(path)
+	}
+	return files.Read(path)
+}
+
 // Shorten keeps the beginning and the end of a text: libraries put all that
 // they were doing into an error, and the reason last.
 func Shorten(text string) string {

@@ -68,6 +68,7 @@ type Credential struct {
 	InsecureIgnoreHostKey bool
 
 	EnableOCI          bool
+	EnableLFS          bool
 	ForceHTTPBasicAuth bool
 	// InsecureOCIForceHTTP connects to a registry without TLS.
 	InsecureOCIForceHTTP bool
@@ -120,7 +121,7 @@ func Parse(s *corev1.Secret) (Credential, error) {
 		},
 		ClientCertificate: r.text("tlsClientCertData"), ClientKey: r.key("tlsClientCertKey"),
 		Insecure: r.flag("insecure"), InsecureIgnoreHostKey: r.flag("insecureIgnoreHostKey"),
-		EnableOCI: r.flag("enableOCI"), ForceHTTPBasicAuth: r.flag("forceHttpBasicAuth"),
+		EnableOCI: r.flag("enableOCI"), EnableLFS: r.flag("enableLfs"), ForceHTTPBasicAuth: r.flag("forceHttpBasicAuth"),
 		InsecureOCIForceHTTP: r.flag("insecureOCIForceHttp"),
 		Proxy:                r.hidden("proxy"), NoProxy: r.text("noProxy"),
 	}

@@ -28,7 +28,7 @@ func newSecret(scope string, data map[string]string) *corev1.Secret {
 func TestParse(t *testing.T) {
 	got, err := credential.Parse(newSecret("repository", map[string]string{
 		"url": "https://example.com/team/app.git\n", "type": "git", "name": "app", "project": "team", "username": "ada", "password": "pw\n",
-		"insecure": "true", "insecureIgnoreHostKey": "false", "enableOCI": "true", "forceHttpBasicAuth": "true",
+		"insecure": "true", "insecureIgnoreHostKey": "false", "enableOCI": "true", "enableLfs": "true", "forceHttpBasicAuth": "true",
 		"tlsClientCertData": "cert", "tlsClientCertKey": "key", "proxy": "http://proxy:1", "noProxy": "x", "sshPrivateKey": "ssh", "bearerToken": "bt",
 	}))
 	if err != nil {
@@ -40,7 +40,7 @@ func TestParse(t *testing.T) {
 	if got.Password.Reveal() != "pw" || got.SSHPrivateKey.Reveal() != "ssh\n" || got.ClientKey.Reveal() != "key\n" || got.BearerToken.Reveal() != "bt" {
 		t.Error("the secrets are not what was written")
 	}
-	if !got.Insecure || got.InsecureIgnoreHostKey || !got.EnableOCI || !got.ForceHTTPBasicAuth || got.NoProxy != "x" {
+	if !got.Insecure || got.InsecureIgnoreHostKey || !got.EnableOCI || !got.EnableLFS || !got.ForceHTTPBasicAuth || got.NoProxy != "x" {
 		t.Errorf("got %+v", got)
 	}
 	for _, text := range []string{fmt.Sprintf("%v %+v %#v", got, got, got)} {

@@ -179,6 +179,7 @@ func (c Credential) with(prefix Credential) Credential {
 	c.SSHPrivateKey, c.ClientCertificate, c.ClientKey = prefix.SSHPrivateKey, prefix.ClientCertificate, prefix.ClientKey
 	c.ForceHTTPBasicAuth = c.ForceHTTPBasicAuth || prefix.ForceHTTPBasicAuth
 	c.EnableOCI = c.EnableOCI || prefix.EnableOCI
+	c.EnableLFS = c.EnableLFS || prefix.EnableLFS
 	if c.Proxy.IsZero() {
 		c.Proxy, c.NoProxy = prefix.Proxy, prefix.NoProxy
 	}

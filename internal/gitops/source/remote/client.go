@@ -35,6 +35,7 @@ type transport interface {
 	refs(ctx context.Context) (*Advertisement, error)
 	fetch(ctx context.Context, a *Advertisement, want Want, take func(io.Reader) error) error
 	push(ctx context.Context, message []byte) ([]byte, error)
+	lfsAuthenticate(ctx context.Context) ([]byte, error)
 	close()
 }
 

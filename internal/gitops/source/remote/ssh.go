@@ -164,6 +164,11 @@ func (s *sshTransport) fetch(ctx context.Context, _ *Advertisement, want Want, t
 // both pipes to use. The session ends with the connection, which is closed on
 // return; Wait is called only to collect the error output.
 func (s *sshTransport) run(ctx context.Context, service string, use func(a *Advertisement, in io.WriteCloser, out io.Reader) error) error {
+	return s.withSession(ctx, func(session *ssh.Session) error { return s.serve(ctx, session, service, use) })
+}
+
+// withSession connects to the host, for one session.
+func (s *sshTransport) withSession(ctx context.Context, use func(*ssh.Session) error) error {
 	client, err := s.connect(ctx)
 	if err != nil {
 		return connectError(ctx, err)
@@ -176,6 +181,11 @@ func (s *sshTransport) run(ctx context.Context, service string, use func(a *Adve
 	if err != nil {
 		return ConnectionFailure(ctx, err)
 	}
+	return use(session)
+}
+
+// serve is run in a session.
+func (s *sshTransport) serve(ctx context.Context, session *ssh.Session, service string, use func(a *Advertisement, in io.WriteCloser, out io.Reader) error) error {
 	in, inErr := session.StdinPipe()
 	out, outErr := session.StdoutPipe()
 	complaints := &stderrBuffer{}
