@@ -66,6 +66,11 @@ func (p *Project) HasAccount(destination v1alpha1.ApplicationDestination) bool {
 	return ok || len(p.accounts) == 0
 }
 
+// AllowsLookup reports whether charts may read objects that the project may
+// deploy. A project with ServiceAccounts has only their rights, and the agent
+// reads with its own.
+func (p *Project) AllowsLookup() bool { return p.lookup && len(p.accounts) == 0 }
+
 // ServiceAccount is whose rights objects are applied with: the first of the
 // project's that fits the destination of an Application. Without one our own
 // count. An empty namespace is that of the Application: neither the account nor

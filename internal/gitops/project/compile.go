@@ -3,6 +3,7 @@ package project
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -29,7 +30,14 @@ type Project struct {
 	unlimited bool
 	// disk is the disk space of its sources; 0 for that of most projects.
 	disk int64
+	// lookup: charts may read objects of the cluster.
+	lookup bool
 }
+
+// LookupAnnotation is the annotation of an AppProject that lets its charts read
+// objects of the destination with the function lookup. As with DiskAnnotation,
+// Argo CD's definition of projects has no field for it.
+const LookupAnnotation = "slipway.dev/helm-lookup"
 
 // DiskAnnotation is the annotation of an AppProject with the disk space of its
 // sources, in place of the option of the agent. It is an annotation because
@@ -99,6 +107,7 @@ func Compile(project *v1alpha1.AppProject) (*Project, []refusal.Refusal) {
 	compiled.windows = c.windows(spec.SyncWindows)
 	compiled.unlimited = len(c.refused) == 0 && isUnlimited(spec)
 	compiled.disk = c.disk(project.Annotations)
+	compiled.lookup = c.lookup(project.Annotations)
 	return compiled, c.refused
 }
 
@@ -123,6 +132,19 @@ func (c *compiler) disk(annotations map[string]string) int64 {
 		c.invalid("metadata.annotations["+DiskAnnotation+"]", err)
 	}
 	return size.Value()
+}
+
+// lookup reads LookupAnnotation.
+func (c *compiler) lookup(annotations map[string]string) bool {
+	text, found := annotations[LookupAnnotation]
+	if !found {
+		return false
+	}
+	allowed, err := strconv.ParseBool(text)
+	if err != nil {
+		c.invalid("metadata.annotations["+LookupAnnotation+"]", errors.New("it is neither true nor false: write one of them"))
+	}
+	return allowed
 }
 
 func (c *compiler) rule(parse func(string) (rule, error), text, place string) rule {

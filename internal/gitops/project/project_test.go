@@ -290,3 +290,20 @@ func objectOf(text string) *unstructured.Unstructured {
 	object.SetName(name)
 	return object
 }
+
+// Charts read the cluster only where an annotation allows it, and not past the
+// ServiceAccounts of the project.
+func TestAllowsLookup(t *testing.T) {
+	for text, want := range map[string]bool{"": false, "true": true, "false": false, "yes": false} {
+		for _, accounts := range [][]v1alpha1.ApplicationDestinationServiceAccount{nil, {{Server: "*", Namespace: "*", DefaultServiceAccount: "deployer"}}} {
+			given := &v1alpha1.AppProject{Spec: v1alpha1.AppProjectSpec{DestinationServiceAccounts: accounts}}
+			if text != "" {
+				given.Annotations = map[string]string{project.LookupAnnotation: text}
+			}
+			compiled, refused := project.Compile(given)
+			if got := compiled.AllowsLookup(); got != (want && accounts == nil) || (len(refused) > 0) != (text == "yes") {
+				t.Errorf("%q with %d accounts: %t, refused %v", text, len(accounts), got, refused)
+			}
+		}
+	}
+}

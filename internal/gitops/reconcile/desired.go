@@ -111,6 +111,7 @@ func (p *reconcileRun) resolve(ctx context.Context, sources []project.Admitted, 
 	request.Resolve = func(ctx context.Context, wanted render.Dependency) (tree.Store, error) {
 		return p.resolveDependency(ctx, sources, wanted, polled)
 	}
+	request.Lookup = p.lookup(ctx)
 	if polled {
 		p.usePolled(sources)
 	}

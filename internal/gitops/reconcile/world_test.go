@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -226,6 +227,12 @@ func (w *world) value(name, want string) {
 		}
 		return nil
 	})
+}
+
+// valueOf is the value of a ConfigMap now.
+func (w *world) valueOf(name string) string {
+	w.t.Helper()
+	return must.Get(w.cluster.Client.CoreV1().ConfigMaps(w.target).Get(w.t.Context(), name, metav1.GetOptions{}))(w.t).Data["value"]
 }
 
 // exists reports whether a ConfigMap is there now.

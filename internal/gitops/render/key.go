@@ -30,8 +30,9 @@ func requestKey(request *Request, cluster bool) string {
 		Version                              int
 		App, Project, Namespace, KubeVersion string
 		APIVersions                          []string
+		Lookup                               bool
 		Inputs                               []input
-	}{1, request.App, request.Project, request.Namespace, version, slices.Compact(versions), nil}
+	}{1, request.App, request.Project, request.Namespace, version, slices.Compact(versions), cluster && request.Lookup != nil, nil}
 	for i := range request.Inputs {
 		given := &request.Inputs[i]
 		content.Inputs = append(content.Inputs, input{given.Source, given.folder(), given.Chart})
@@ -50,6 +51,8 @@ type basis struct {
 	reads []tree.Reads
 	// dependencies are what was read of elsewhere.
 	dependencies []dependencyReads
+	// lookups are what charts read of the cluster.
+	lookups map[Lookup]string
 	// cluster: the key covers the version and the kinds of the cluster.
 	cluster bool
 	// revisions are their names, if the result depends on them.
@@ -57,8 +60,9 @@ type basis struct {
 }
 
 // newBasis captures the dependencies of a result when it is complete.
-func newBasis(request *Request, views []*tree.View, cluster, revision bool) basis {
-	b := basis{key: requestKey(request, cluster), cluster: cluster}
+func (t *renderTask) newBasis(cluster, revision bool) basis {
+	request, views := t.request, t.views
+	b := basis{key: requestKey(request, cluster), cluster: cluster, lookups: t.lookups}
 	for i, dependency := range request.Dependencies {
 		// What was not read does not count: the sources do not need it any more.
 		if reads := views[len(request.Inputs)+i].Reads(); reads.Len() > 0 {
@@ -94,6 +98,11 @@ func (b *basis) holds(request *Request) bool {
 	}
 	for i := range b.dependencies {
 		if !b.dependencies[i].same(request) {
+			return false
+		}
+	}
+	for wanted, digest := range b.lookups {
+		if found, err := request.Lookup(wanted); err != nil || lookupDigest(found) != digest {
 			return false
 		}
 	}

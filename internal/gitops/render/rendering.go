@@ -22,12 +22,15 @@ type rendering struct {
 	into *manifest.Set
 	// dependencies are the files of elsewhere that the job has.
 	dependencies map[job.Dependency]job.Files
+	// lookups are the objects of the cluster that charts have read: one that is
+	// read twice is the same.
+	lookups map[job.Lookup]map[string]any
 }
 
 // render renders all sources.
 func (c *call) render() error {
 	// All sources share one Set, so that the limit is for the whole result.
-	r := &rendering{call: c, into: manifest.NewSet(c.job.OutputBytes), dependencies: map[job.Dependency]job.Files{}}
+	r := &rendering{call: c, into: manifest.NewSet(c.job.OutputBytes), dependencies: map[job.Dependency]job.Files{}, lookups: map[job.Lookup]map[string]any{}}
 	all := make([]job.Files, len(c.job.Sources))
 	refs := map[string]job.Files{}
 	for i := range all {
@@ -99,7 +102,11 @@ func (r *rendering) source(source *job.Source, files job.Files, refs map[string]
 	}
 	switch kind {
 	case v1alpha1.SourceHelm:
-		err = helm.Render(helm.Request{Job: &r.job, Source: source, Files: files, Refs: refs, Dependencies: r.dependencies}, r.into)
+		request := helm.Request{Job: &r.job, Source: source, Files: files, Refs: refs, Dependencies: r.dependencies}
+		if r.job.Lookup {
+			request.Lookup = r.lookup
+		}
+		err = helm.Render(request, r.into)
 	case v1alpha1.SourceKustomize:
 		err = kustomize.Render(kustomize.Request{Job: &r.job, Source: source, Files: files, Dependencies: r.dependencies}, r.into)
 	default:

@@ -23,18 +23,22 @@ type renderTask struct {
 	request *Request
 	views   []*tree.View
 	result  Result
+	// lookups are the digests of what charts read of the cluster, and lookupErr is
+	// why one of them failed.
+	lookups   map[Lookup]string
+	lookupErr error
 }
 
 // newRenderTask begins to read the files of each input.
 func newRenderTask(request *Request) *renderTask {
-	return &renderTask{request: request, views: newViews(request)}
+	return &renderTask{request: request, views: newViews(request), lookups: map[Lookup]string{}}
 }
 
 // job has the sources without their files.
 func (t *renderTask) job() *job.Job {
 	work := &job.Job{
 		App: t.request.App, Project: t.request.Project, Namespace: t.request.Namespace,
-		KubeVersion: t.request.KubeVersion, APIVersions: t.request.APIVersions,
+		KubeVersion: t.request.KubeVersion, APIVersions: t.request.APIVersions, Lookup: t.request.Lookup != nil,
 	}
 	for i := range t.request.Inputs {
 		input := &t.request.Inputs[i]
@@ -80,6 +84,8 @@ func (t *renderTask) message(s *session, kind frame.Type, payload []byte) *Error
 			s.lastSource = source // a dependency is read for the source before
 		}
 		return problem
+	case frame.Lookup:
+		return t.lookup(s, payload)
 	case frame.Object:
 		return t.object(s, payload)
 	}
@@ -152,7 +158,7 @@ func (t *renderTask) object(s *session, payload []byte) *Error {
 // tooLarge is the error of a render that exceeds the output limit.
 func (t *renderTask) tooLarge(s *session) *Error {
 	return &Error{Kind: TooLarge, Source: s.lastSource, Message: fmt.Sprintf("the objects are larger than %d bytes, or have more than %d values: "+
-		"split the application, or raise the output limit of renders", s.limit.bytes, manifest.MaxValues), basis: newBasis(t.request, t.views, true, false)}
+		"split the application, or raise the output limit of renders", s.limit.bytes, manifest.MaxValues), basis: t.newBasis(true, false)}
 }
 
 // done completes the result. The result depends on the cluster only if a chart
@@ -162,7 +168,7 @@ func (t *renderTask) done(s *session, report *frame.Report) *Error {
 		return s.workerDied(errors.New("its report cannot be read"))
 	}
 	t.result.Types, t.result.Warnings = report.Types, report.Warnings
-	t.result.basis = newBasis(t.request, t.views, slices.Contains(report.Types, v1alpha1.SourceHelm), report.Revision)
+	t.result.basis = t.newBasis(slices.Contains(report.Types, v1alpha1.SourceHelm), report.Revision)
 	t.result.Key, t.result.Reads = t.result.basis.key, t.result.basis.reads
 	for _, dependency := range t.result.basis.dependencies {
 		t.result.Dependencies = append(t.result.Dependencies, dependency.Dependency)
@@ -173,7 +179,7 @@ func (t *renderTask) done(s *session, report *frame.Report) *Error {
 // failed adds what the error depends on. It holds for other requests with the
 // same files, so that a broken commit is rendered once.
 func (t *renderTask) failed(s *session, report *frame.Failure, problem *Error) {
-	problem.basis = newBasis(t.request, t.views, true, report.Revision)
+	problem.basis = t.newBasis(true, report.Revision)
 	problem.missing = report.Missing
 	if report.Large {
 		limit := t.tooLarge(s)
@@ -181,9 +187,12 @@ func (t *renderTask) failed(s *session, report *frame.Failure, problem *Error) {
 	}
 }
 
-// unavailable is the failure of a Store, even if the worker reported another
-// error.
+// unavailable is the failure of a Store or of the cluster, even if the worker
+// reported another error.
 func (t *renderTask) unavailable() *Error {
+	if t.lookupErr != nil {
+		return &Error{Kind: Unavailable, Source: -1, Message: "an object that a chart looks up cannot be read: " + t.lookupErr.Error(), Err: t.lookupErr}
+	}
 	for i, view := range t.views {
 		if err := view.Failure(); err != nil {
 			if i >= len(t.request.Inputs) {

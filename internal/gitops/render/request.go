@@ -31,7 +31,10 @@ type Request struct {
 	// repeated with what was fetched. An error that is [ErrPending] lets the
 	// others of the render be requested too.
 	Resolve func(context.Context, Dependency) (tree.Store, error)
-	Limits  Limits
+	// Lookup is an object of the cluster as JSON for the function lookup of
+	// charts; nil if there is none. Without it lookup finds nothing.
+	Lookup func(Lookup) ([]byte, error)
+	Limits Limits
 }
 
 // Input is one source with its files. One that has a Ref and neither a path nor

@@ -29,7 +29,7 @@ const (
 	Refused Type = 'X' // a refusal.Refusal: why a path is not read
 	Module  Type = 'S' // a tree.InSubmodule: a path leads into a submodule
 	Pointer Type = 'P' // a tree.Pointer: a file is kept by Git LFS
-	Facts   Type = 'F' // an OpenedTree, or a list: clusters or other input of an ApplicationSet
+	Facts   Type = 'F' // an OpenedTree, a list of clusters or other input of an ApplicationSet, or an object of the cluster
 )
 
 // What a worker sends.
@@ -42,6 +42,7 @@ const (
 	Tree   Type = 't' // request for the files of a repository, of an ApplicationSet
 	Fleet  Type = 'c' // request for clusters, of an ApplicationSet
 	Fetch  Type = 'f' // request for other input of an ApplicationSet
+	Lookup Type = 'u' // request for an object of the cluster
 	Object Type = 'o' // one rendered object as JSON, or a part of another result
 	Done   Type = 'd' // the job is done
 	Failed Type = 'e' // the job is not done, and why

@@ -4,8 +4,9 @@
 // Values are merged in Argo CD's order: those of the chart, valueFiles in their
 // order, values or valuesObject, parameters, fileParameters. Objects are those
 // of Helm's output as Argo CD parses it. Hooks keep their annotations; package
-// plan gives them their meaning. The functions lookup and getHostByName find
-// nothing. Functions whose result differs each time are warnings.
+// plan gives them their meaning. The function getHostByName finds nothing, and
+// lookup what the project of the Application may read. Functions whose result
+// differs each time are warnings.
 //
 // Dependencies that are not in the folder charts are those that "helm dependency
 // build" would get: of the same repository, or charts that the job has. What it
@@ -43,6 +44,9 @@ type Request struct {
 	Dependencies map[job.Dependency]job.Files
 	// SkipHooks leaves hooks out, as "helm template --no-hooks" does.
 	SkipHooks bool
+	// Lookup is an object of the cluster; without it the function lookup finds
+	// nothing.
+	Lookup func(job.Lookup) (map[string]any, error)
 }
 
 // options are never nil.
@@ -89,9 +93,12 @@ func Render(request Request, into *manifest.Set) error {
 	if err != nil {
 		return err
 	}
-	// The engine has no client for the cluster, so that lookup returns an empty
-	// map.
+	// The engine has no client for the cluster, so that its own lookup returns an
+	// empty map.
 	watch := watchFunctions()
+	if request.Lookup != nil {
+		watch.functions["lookup"] = request.lookup(into)
+	}
 	rendered, err := engine.Engine{CustomTemplateFuncs: watch.functions}.RenderWithContext(context.Background(), loaded, prepared)
 	if err != nil {
 		return errors.New(job.Shorten(err.Error()))

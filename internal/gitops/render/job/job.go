@@ -25,6 +25,8 @@ type Job struct {
 	// by the numbers after those of the sources.
 	Dependencies []Dependency `json:"dependencies,omitempty"`
 	OutputBytes  int64        `json:"outputBytes"`
+	// Lookup: charts may read objects of the cluster.
+	Lookup bool `json:"lookup,omitempty"`
 	// Index: the compact form of an index of a Helm repository is wanted. Its
 	// file is requested in chunks.
 	Index bool `json:"index,omitempty"`
@@ -52,6 +54,14 @@ type Source struct {
 	Chart bool `json:"chart"`
 	// OnlyFiles: nothing is rendered, other sources read its files.
 	OnlyFiles bool `json:"onlyFiles"`
+}
+
+// Lookup names an object of the cluster, as the function lookup of Helm does.
+type Lookup struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	Namespace  string `json:"namespace,omitempty"`
+	Name       string `json:"name"`
 }
 
 // Files is what an engine may read. A *[tree.View] is one.
