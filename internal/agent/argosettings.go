@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"reflect"
@@ -13,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"slipway.dev/slipway/internal/gitops/argosetting"
 	"slipway.dev/slipway/internal/gitops/customization"
 	"slipway.dev/slipway/internal/gitops/jq"
 	"slipway.dev/slipway/internal/kube"
@@ -50,77 +52,36 @@ type settingsVersion struct {
 	version string
 }
 
-// advice is what to do about settings whose keys are, or begin with, some text.
-type advice struct {
-	keys []string // one that ends in * is a prefix
-	text string
-}
-
-// adviceForSettings lists the settings that concern delivery. All other keys are
-// of Argo CD's API server and console, which are not here.
-func adviceForSettings() []advice {
-	return []advice{
-		{[]string{"timeout.reconciliation", "timeout.reconciliation.jitter"}, "set applications.pollInterval and applications.pollJitter of the agent"},
-		{[]string{"timeout.hard.reconciliation"}, "set the annotation argocd.argoproj.io/refresh: hard where it is needed"},
-		{[]string{"globalProjects"}, "write its limits into each AppProject"},
-		{[]string{"resource.customizations.ignoreResourceUpdates.*"}, "remove it: an update that changes no status costs no request"},
-		{[]string{"resource.customizations.knownTypeFields.*"}, "write ignoreDifferences for fields that a controller spells differently"},
-		{[]string{"resource.ignoreResourceUpdatesEnabled"}, "remove it: an update that changes no status costs no request"},
-		{[]string{"application.instanceLabelKey", "application.resourceTrackingMethod", "installationID"}, "remove it: objects are tracked by annotation"},
-		{[]string{"kustomize.*", "helm.valuesFileSchemes", "jsonnet.enable", "helm.enable"}, "write options into the sources of the Applications"},
-		{[]string{"repositories", "repository.credentials", "helm.repositories"}, "write a Secret with the label argocd.argoproj.io/secret-type for each repository"},
-		{[]string{"application.sync.impersonation.enabled"}, "name destinationServiceAccounts in the AppProjects"},
-	}
-}
-
-// fits reports whether the advice is for a key.
-func (a advice) fits(key string) bool {
-	return slices.ContainsFunc(a.keys, func(pattern string) bool {
-		prefix, isPrefix := strings.CutSuffix(pattern, "*")
-		return key == pattern || isPrefix && strings.HasPrefix(key, prefix)
-	})
-}
-
 // describeSettings names the settings that have no effect and what to do about
 // them; empty if there are none. Those that concern delivery come first: an Event
 // is cut at its limit.
 func describeSettings(data map[string]string) string {
-	byAdvice := map[string][]string{}
-	var others []string
+	table := argosetting.Config()
+	byText := map[string][]string{}
+	// ranks are the places of the texts in the table. Keys that Argo CD does not
+	// have come last.
+	ranks := map[string]int{}
 	for _, key := range slices.Sorted(maps.Keys(data)) {
-		if strings.TrimSpace(data[key]) == "" || usedSettings(key) {
+		setting, known := table.Of(key, data[key])
+		// What has no effect in the one key for all kinds is a problem of the
+		// settings, which are reported beside this text.
+		if setting.Effect == argosetting.Same || strings.TrimSpace(data[key]) == "" {
 			continue
 		}
-		// The first advice that fits counts: more specific prefixes come first.
-		all := adviceForSettings()
-		if i := slices.IndexFunc(all, func(one advice) bool { return one.fits(key) }); i >= 0 {
-			byAdvice[all[i].text] = append(byAdvice[all[i].text], key)
-		} else {
-			others = append(others, key)
+		byText[setting.Text] = append(byText[setting.Text], key)
+		ranks[setting.Text] = len(table)
+		if known {
+			ranks[setting.Text] = table.Rank(key)
 		}
 	}
 	var parts []string
-	for _, one := range adviceForSettings() {
-		if keys := byAdvice[one.text]; len(keys) > 0 {
-			parts = append(parts, strings.Join(keys, ", ")+" ("+one.text+")")
-		}
-	}
-	if len(others) > 0 {
-		parts = append(parts, strings.Join(others, ", ")+" (of Argo CD's own API and console: nothing to do)")
+	for _, text := range slices.SortedFunc(maps.Keys(byText), func(x, y string) int { return cmp.Compare(ranks[x], ranks[y]) }) {
+		parts = append(parts, strings.Join(byText[text], ", ")+" ("+text+")")
 	}
 	if len(parts) == 0 {
 		return ""
 	}
 	return "these settings of Argo CD have no effect: " + strings.Join(parts, "; ")
-}
-
-// usedSettings reports whether settings have an effect. What has none in the one
-// key for all kinds is a problem of the settings.
-func usedSettings(key string) bool {
-	return advice{keys: []string{
-		"resource.exclusions", "resource.inclusions", "resource.compareoptions", "resource.customizations",
-		"resource.customizations.health.*", "resource.customizations.actions.*", "resource.customizations.useOpenLibs.*", "resource.customizations.ignoreDifferences.*",
-	}}.fits(key)
 }
 
 // applySettings uses the settings about kinds. Those of an older version count

@@ -19,7 +19,7 @@ func TestDescribeSettings(t *testing.T) {
 		"resource.customizations.knownTypeFields.batch_Job":          "[]",
 		"timeout.reconciliation":                                     "180s",
 		"kustomize.buildOptions":                                     "--enable-helm",
-		"globalProjects":                                             "[]",
+		"globalProjects":                                             "[{projectName: all}]",
 		"application.resourceTrackingMethod":                         "label",
 	})
 	want := "these settings of Argo CD have no effect: " +
@@ -28,11 +28,12 @@ func TestDescribeSettings(t *testing.T) {
 		"resource.customizations.knownTypeFields.batch_Job (write ignoreDifferences for fields that a controller spells differently); " +
 		"application.resourceTrackingMethod (remove it: objects are tracked by annotation); " +
 		"kustomize.buildOptions (write options into the sources of the Applications); " +
-		"admin.enabled, url (of Argo CD's own API and console: nothing to do)"
+		"admin.enabled (users sign in at the platform: see its options oidc.*); " +
+		"url (of Argo CD's own API and console: nothing to do)"
 	if got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
-	if got := describeSettings(map[string]string{"globalProjectsOfTomorrow": "x"}); !strings.Contains(got, "own API") {
+	if got := describeSettings(map[string]string{"globalProjectsOfTomorrow": "x"}); !strings.Contains(got, "no such setting") {
 		t.Errorf("a key that only begins like another: %s", got)
 	}
 }

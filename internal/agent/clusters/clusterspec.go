@@ -63,6 +63,7 @@ type access struct {
 	Password string          `json:"password,omitempty"`
 	Exec     json.RawMessage `json:"execProviderConfig,omitempty"`
 	AWS      json.RawMessage `json:"awsAuthConfig,omitempty"`
+	Proxy    string          `json:"proxyUrl,omitempty"`
 }
 
 // accessTLS is Argo CD's tlsClientConfig. The data is base64, as of []byte.
@@ -123,6 +124,9 @@ func (e *ClusterSpec) parseAccess(config []byte) error {
 		return errors.New("the field config has a program run to get a credential, which is refused: use a token of a service account (slipway cluster add makes one)")
 	case given.Username != "" || given.Password != "":
 		return errors.New("the field config has a name and password, which no API server takes any more: use a token of a service account")
+	case given.Proxy != "":
+		// Without the proxy another server might get the credential.
+		return errors.New("the field config has a proxyUrl, which is not used: run a runtime in that cluster, or make it reachable and remove the field")
 	case given.BearerToken == "" && (len(given.TLS.CertData) == 0 || len(given.TLS.KeyData) == 0):
 		return errors.New("the field config has neither a bearerToken nor a client certificate with its key")
 	case given.TLS.Insecure && len(given.TLS.CAData) > 0:

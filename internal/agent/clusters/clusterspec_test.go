@@ -34,6 +34,7 @@ func TestParse(t *testing.T) {
 		{"nothing", server, `{}`, "", "neither a bearerToken nor"},
 		{"no key", server, `{"tlsClientConfig": {"certData": "` + pem + `"}}`, "", "neither a bearerToken nor"},
 		{"program", server, `{"execProviderConfig": {"command": "` + canary + `"}}`, "", "program run"},
+		{"proxy", server, `{"bearerToken": "` + canary + `", "proxyUrl": "http://proxy.example.com"}`, "", "proxyUrl, which is not used"},
 		{"cloud", server, `{"awsAuthConfig": {"clusterName": "x"}}`, "", "program run"},
 		{"password", server, `{"username": "u", "password": "` + canary + `"}`, "", "name and password"},
 		{"contradiction", server, `{"bearerToken": "` + canary + `", "tlsClientConfig": {"insecure": true, "caData": "` + pem + `"}}`, "", "contradicts"},

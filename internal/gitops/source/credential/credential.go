@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"slipway.dev/slipway/internal/gitops/argosetting"
 	"slipway.dev/slipway/internal/gitops/source/address"
 	"slipway.dev/slipway/internal/secret"
 )
@@ -145,10 +146,9 @@ func (c *Credential) check(s *corev1.Secret) error {
 	}
 	// In a fixed order: the message is in a condition, which must not change by
 	// itself.
-	notSupported := unsupported()
-	for _, field := range slices.Sorted(maps.Keys(notSupported)) {
-		if len(s.Data[field]) > 0 {
-			return fmt.Errorf("the field %s is not supported: %s", field, notSupported[field])
+	for _, field := range slices.Sorted(maps.Keys(s.Data)) {
+		if setting, _ := argosetting.Repository().Of(field, string(s.Data[field])); setting.Effect == argosetting.Refused {
+			return fmt.Errorf("the field %s is not supported: %s", field, setting.Text)
 		}
 	}
 	if c.URL == "" {
@@ -164,12 +164,6 @@ func (c *Credential) check(s *corev1.Secret) error {
 		return errors.New("of the fields tlsClientCertData and tlsClientCertKey there is only one: write both or none")
 	}
 	return nil
-}
-
-// unsupported is the fields of Argo CD that log in by a cloud, and what to do.
-func unsupported() map[string]string {
-	const token = "write username and password, with a token as the password"
-	return map[string]string{"gcpServiceAccountKey": token, "useAzureWorkloadIdentity": token}
 }
 
 // fields reads a Secret and keeps the first problem.

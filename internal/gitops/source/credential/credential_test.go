@@ -66,6 +66,7 @@ func TestParseRefuses(t *testing.T) {
 		{"flag", "repository", map[string]string{"url": "https://example.com/x", "insecure": "maybe"}, "insecure"},
 		{"half a pair", "repository", map[string]string{"url": "https://example.com/x", "tlsClientCertData": "x"}, "tlsClientCertKey"},
 		{"workload identity", "repo-creds", map[string]string{"url": "https://dev.azure.com/x", "useAzureWorkloadIdentity": "true"}, "token"},
+		{"service principal", "repo-creds", map[string]string{"url": "https://dev.azure.com/x", "azureServicePrincipalClientID": "1"}, "token"},
 		{"GitHub App without an installation", "repo-creds", map[string]string{"url": "https://github.com/x", "githubAppID": "1", "githubAppPrivateKey": "hidden"}, "githubAppInstallationID"},
 		{"GitHub App with a path", "repo-creds", map[string]string{"url": "https://github.com/x", "githubAppID": "1", "githubAppInstallationID": "2/..", "githubAppPrivateKey": "hidden"}, "githubAppInstallationID"},
 		{"GitHub App without a key", "repo-creds", map[string]string{"url": "https://github.com/x", "githubAppID": "1", "githubAppInstallationID": "2"}, "githubAppPrivateKey"},

@@ -11,6 +11,6 @@
 // A credential matches its own host only: the prefix https://example.com does
 // not match https://example.com.evil.test.
 //
-// It refuses credentials that it cannot use, such as GitHub Apps and cloud
-// identities, and names the alternative.
+// It refuses credentials that it cannot use, such as cloud identities, and names
+// the alternative.
 package credential
