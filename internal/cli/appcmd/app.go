@@ -12,7 +12,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -207,15 +206,9 @@ func (a *appAccess) with(run func(*cobra.Command, appBackend, *application) erro
 // applicationPlace parses NAME or NAMESPACE/NAME; home is the namespace of a
 // bare name and may be empty. A second slash or an empty part is a usage error.
 func applicationPlace(home, name string) (tracking.App, error) {
-	app := tracking.App{Namespace: home, Name: name}
-	namespace, rest, qualified := strings.Cut(name, "/")
-	if qualified {
-		app = tracking.App{Namespace: namespace, Name: rest}
-	}
-	// A bare name may have an empty namespace, which a runtime resolves; a
-	// written one may not.
-	if qualified && app.Namespace == "" || app.Name == "" || strings.Contains(app.Name, "/") {
-		return app, exit.UsageError{Err: fmt.Errorf("%q is no name of an Application: write NAME, or NAMESPACE/NAME", name)}
+	app, err := tracking.ParseApp(home, name)
+	if err != nil {
+		return app, exit.UsageError{Err: err}
 	}
 	return app, nil
 }

@@ -7,15 +7,11 @@ import (
 	"io"
 
 	"github.com/spf13/cobra"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"slipway.dev/slipway/internal/cli/exit"
 	"slipway.dev/slipway/internal/cli/printer"
-	"slipway.dev/slipway/internal/gitops/customization"
 	"slipway.dev/slipway/internal/gitops/inspect"
-	"slipway.dev/slipway/internal/gitops/jq"
 	"slipway.dev/slipway/internal/gitops/live"
 	"slipway.dev/slipway/internal/gitops/plan"
 	"slipway.dev/slipway/internal/gitops/project"
@@ -123,31 +119,16 @@ func (c *appCluster) diff(ctx context.Context, app *application, given *diffFlag
 		Inspector: c.Inspector, App: app, Kinds: live.NewKinds(c.Cluster), ControlNamespace: given.controlNamespace,
 		Warn: func(text string) { _, _ = fmt.Fprintln(warnings, "warning:", printer.Printable(text)) },
 	}
-	if err := c.readSettings(ctx, compared); err != nil {
+	var err error
+	if compared.Settings, err = c.ReadSettings(ctx, given.controlNamespace); err != nil {
 		compared.Warn("differences that settings ignore are shown: " + err.Error())
 	}
+	compared.Server = project.Complete(app.Spec.Destination).Server
 	rendered, err := c.render(ctx, compared, given, warnings)
 	if err != nil {
 		return nil, err
 	}
 	return compared.Run(ctx, rendered)
-}
-
-// readSettings gives the comparison the settings that a sync has. A user who may
-// not read them gets a comparison without.
-func (c *appCluster) readSettings(ctx context.Context, compared *inspect.Comparison) error {
-	ctx, cancel := context.WithTimeout(ctx, inspect.RequestTimeout)
-	defer cancel()
-	found, err := c.Client.CoreV1().ConfigMaps(compared.ControlNamespace).Get(ctx, customization.ConfigMap, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	compared.Settings = customization.Read(found.Data, jq.New())
-	compared.Server = project.Complete(compared.App.Spec.Destination).Server
-	return nil
 }
 
 // render renders the sources of the Application in a worker process of its own,

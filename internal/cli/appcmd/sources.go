@@ -7,20 +7,11 @@ import (
 	"io"
 	"os"
 
-	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
-
-	"slipway.dev/slipway/internal/cli/kubeflags"
 	"slipway.dev/slipway/internal/cli/localrepo"
 	"slipway.dev/slipway/internal/gitops/inspect"
-	"slipway.dev/slipway/internal/gitops/project"
 	"slipway.dev/slipway/internal/gitops/render"
 	"slipway.dev/slipway/internal/gitops/source"
-	"slipway.dev/slipway/internal/gitops/source/credential"
 	"slipway.dev/slipway/internal/gitops/tree"
-	"slipway.dev/slipway/internal/kube"
 )
 
 // inputs returns the sources of an Application with their files: of a local
@@ -46,7 +37,9 @@ func (f *diffFlags) inputs(ctx context.Context, cluster *appCluster, compared *i
 		// uses it.
 		sources[0].TargetRevision = f.revision
 	}
-	book, err := cluster.credentials(ctx, f.controlNamespace, warnings)
+	book, err := cluster.Credentials(ctx, f.controlNamespace, func(text string) {
+		_, _ = fmt.Fprintln(warnings, text, "With --local nothing is fetched.")
+	})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -65,59 +58,10 @@ func (f *diffFlags) inputs(ctx context.Context, cluster *appCluster, compared *i
 		_ = fetched.Close()
 		remove()
 	}
-	// The rights are those of the user, who reads the Secrets himself; the
-	// project decides which of them is used.
-	limits := project.Unlimited(compared.App.Spec.ProjectName())
-	compared.Resolve = fetched.Dependencies(limits, -1)
-	var inputs []render.Input
-	for _, wanted := range sources {
-		// One after the other: an Application has few sources.
-		admitted, err := limits.Admit(wanted)
-		if err != nil {
-			closeAll()
-			return nil, nil, err
-		}
-		found, err := fetched.Resolve(ctx, admitted, 0)
-		if err != nil {
-			closeAll()
-			return nil, nil, err
-		}
-		inputs = append(inputs, render.Input{Source: wanted, Store: found.Store, Path: found.Path, Revision: found.Revision, Chart: found.Chart})
+	inputs, err := compared.Fetch(ctx, fetched, sources)
+	if err != nil {
+		closeAll()
+		return nil, nil, err
 	}
 	return inputs, closeAll, nil
-}
-
-// credentials reads the repository credentials of the control namespace, as far
-// as the user may. A user without the right gets a warning and public
-// repositories. Missing or forbidden ConfigMaps with known hosts and CAs are
-// skipped.
-func (c *appCluster) credentials(ctx context.Context, namespace string, warnings io.Writer) (*credential.Store, error) {
-	ctx, cancel := context.WithTimeout(ctx, kubeflags.RequestTimeout)
-	defer cancel()
-	book := &credential.Store{}
-	secrets, err := c.Client.CoreV1().Secrets(namespace).List(ctx, kube.Labelled(credential.TypeLabel))
-	switch {
-	case apierrors.IsForbidden(err):
-		_, _ = fmt.Fprintf(warnings, "You may not read the Secrets of the namespace %s: repositories are opened without credentials. With --local nothing is fetched.\n", namespace)
-		secrets = &corev1.SecretList{}
-	case err != nil:
-		return nil, fmt.Errorf("read the credentials of repositories: %w", err)
-	}
-	for i := range secrets.Items {
-		// Secrets that cannot be parsed, such as those of clusters, open no
-		// repository.
-		if given, err := credential.Parse(&secrets.Items[i]); err == nil {
-			book.Set(types.NamespacedName{Namespace: namespace, Name: secrets.Items[i].Name}, given)
-		}
-	}
-	for _, name := range []string{credential.KnownHostsConfigMap, credential.AuthoritiesConfigMap} {
-		content, err := c.Client.CoreV1().ConfigMaps(namespace).Get(ctx, name, metav1.GetOptions{})
-		switch {
-		case err == nil:
-			book.SetConfigMap(content)
-		case !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err):
-			return nil, fmt.Errorf("read the ConfigMap %s/%s: %w", namespace, name, err)
-		}
-	}
-	return book, nil
 }

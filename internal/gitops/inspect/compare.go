@@ -16,6 +16,7 @@ import (
 	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/gitops/apply"
 	"slipway.dev/slipway/internal/gitops/customization"
+	"slipway.dev/slipway/internal/gitops/health"
 	"slipway.dev/slipway/internal/gitops/jq"
 	"slipway.dev/slipway/internal/gitops/live"
 	"slipway.dev/slipway/internal/gitops/plan"
@@ -188,6 +189,24 @@ func (c *Comparison) Run(ctx context.Context, rendered []*unstructured.Unstructu
 		},
 	})
 	return c.differences(statuses)
+}
+
+// Healths returns the live objects of the Application with their health by the
+// rules of the inspector. It is for use after Run. Hooks are not part of it.
+func (c *Comparison) Healths(now time.Time) []health.Resource {
+	var all []health.Resource
+	for _, desired := range c.set.Resources() {
+		object := c.live[desired.Key]
+		one := health.Resource{
+			Group: desired.Key.Group, Kind: desired.Key.Kind, Namespace: desired.Key.Namespace, Name: desired.Key.Name,
+			Live: object != nil, Ignored: health.Ignored(object),
+		}
+		if object != nil {
+			one.Health = c.Inspector.Health.Of(object, now)
+		}
+		all = append(all, one)
+	}
+	return all
 }
 
 // fetch reads the live objects: the desired ones, and those that the

@@ -3,6 +3,7 @@ package tracking
 import (
 	"crypto/sha256"
 	"encoding/base32"
+	"fmt"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -23,6 +24,20 @@ type App struct {
 
 // String is the Application for people.
 func (a App) String() string { return a.Namespace + "/" + a.Name }
+
+// ParseApp parses NAME or NAMESPACE/NAME. Home is the namespace of a bare name,
+// and may be empty; a written namespace may not.
+func ParseApp(home, text string) (App, error) {
+	app := App{Namespace: home, Name: text}
+	namespace, name, qualified := strings.Cut(text, "/")
+	if qualified {
+		app = App{Namespace: namespace, Name: name}
+	}
+	if qualified && app.Namespace == "" || app.Name == "" || strings.Contains(app.Name, "/") {
+		return app, fmt.Errorf("%q is no name of an Application: write NAME, or NAMESPACE/NAME", text)
+	}
+	return app, nil
+}
 
 // Label is the value of the label that the objects of the Application have: a
 // hash, because both names together are longer than a label may be. Neither name
