@@ -71,11 +71,21 @@ func decodeBody(body []byte) (map[string]any, error) {
 	return decoded, err
 }
 
+// The annotations of a move from Argo CD, which internal/gitops/migrate writes.
+const (
+	// PendingAnnotation is on a set that generates nothing, because Argo CD may
+	// have its Applications still.
+	PendingAnnotation = "slipway.dev/migration-pending"
+	// OriginAnnotation is on a moved Application or set: what Argo CD's was.
+	OriginAnnotation = "slipway.dev/migrated-from"
+)
+
 // preserved are annotations that other controllers write into Applications,
 // such as a refresh request.
 func preserved() []string {
 	return []string{
 		"notified.notifications.argoproj.io", "argocd.argoproj.io/refresh", "argocd.argoproj.io/hydrate", "argocd.argoproj.io/deletion-approved",
+		OriginAnnotation,
 	}
 }
 

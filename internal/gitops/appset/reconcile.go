@@ -87,6 +87,9 @@ func (c *Controller) pass(ctx context.Context, name types.NamespacedName) (time.
 	if isDeleting(taken.object) {
 		return 0, c.release(ctx, set)
 	}
+	if _, pending := set.Annotations[PendingAnnotation]; pending {
+		return 0, nil // a change of the annotation is an event
+	}
 	if err := c.invalid(set, refused); err != nil {
 		c.store.setInputs(name, nil, false)
 		// Nothing is written until the set is valid again. Existing

@@ -112,6 +112,7 @@ func (b *store) putSet(object *unstructured.Unstructured, from origin) bool {
 	// when it is added, and not when it is removed.
 	changed := before.GetGeneration() != object.GetGeneration() || isDeleting(before) != isDeleting(object) ||
 		object.GetAnnotations()[allowEmptyAnnotation] != before.GetAnnotations()[allowEmptyAnnotation] ||
+		object.GetAnnotations()[PendingAnnotation] != before.GetAnnotations()[PendingAnnotation] ||
 		object.GetAnnotations()[refreshAnnotation] != "" && before.GetAnnotations()[refreshAnnotation] == ""
 	entry.due = entry.due || changed
 	return changed

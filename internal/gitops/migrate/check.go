@@ -72,8 +72,7 @@ func writers(app *inspect.Application) []finding.Finding {
 	var found []finding.Finding
 	for _, owner := range app.OwnerReferences {
 		found = append(found, obstacle(CodeGenerated, fmt.Sprintf("the %s %s generates it, and would revert the changes", owner.Kind, owner.Name),
-			fmt.Sprintf("have it keep resources (spec.syncPolicy.preserveResourcesOnDeletion: true) and leave this one out, then take the reference away: "+
-				"kubectl -n %s patch applications.argoproj.io %s --type=json -p '[{\"op\":\"remove\",\"path\":\"/metadata/ownerReferences\"}]'", app.Namespace, app.Name)))
+			fmt.Sprintf("move it with its Applications: slipway migrate argocd --set %s/%s --take-over", app.Namespace, owner.Name)))
 	}
 	parent := app.Labels[instanceLabel]
 	if id, err := tracking.ParseID(app.Annotations[tracking.Annotation]); err == nil {

@@ -16,6 +16,9 @@
 // Argo CD's settings are stored on the Applications themselves and restored
 // exactly.
 //
+// An ApplicationSet is moved with its Applications: its controller would write
+// them again. Ours generates nothing until they are moved.
+//
 // It refuses an Application with unsupported fields, one that another
 // Application or an ApplicationSet would write again, one that is being synced
 // or deleted, and one for another cluster. It never reads the content of a

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -14,6 +15,7 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"slipway.dev/slipway/api/argo/v1alpha1"
+	"slipway.dev/slipway/api/finding"
 	"slipway.dev/slipway/internal/gitops/inspect"
 	"slipway.dev/slipway/internal/gitops/live"
 	"slipway.dev/slipway/internal/gitops/tracking"
@@ -42,6 +44,9 @@ type Options struct {
 	Wait time.Duration
 	// The callback gets every write, in their order; it may be nil.
 	Report func(Write)
+
+	// withSet means that the ApplicationSet that generates it is moved with it.
+	withSet bool
 }
 
 // Write is one request that changes something.
@@ -155,6 +160,7 @@ func Run(ctx context.Context, options Options) (Report, error) {
 	}
 	if m.argo != nil && m.held == nil {
 		found = append(found, Check(m.argo)...)
+		found = slices.DeleteFunc(found, func(f finding.Finding) bool { return f.Code == CodeGenerated && m.withSet })
 	}
 	if found = m.blocking(found); len(found) > 0 {
 		return report, m.refuse(found)

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"slipway.dev/slipway/internal/gitops/appset"
 	"slipway.dev/slipway/internal/gitops/tracking"
 )
 
@@ -12,7 +13,7 @@ const (
 	// to restore.
 	annotationHeld = "slipway.dev/migration-held"
 	// annotationOrigin is on ours: Argo CD's Application.
-	annotationOrigin = "slipway.dev/migrated-from"
+	annotationOrigin = appset.OriginAnnotation
 	// annotationSkip makes Argo CD ignore an Application.
 	annotationSkip = "argocd.argoproj.io/skip-reconcile"
 )

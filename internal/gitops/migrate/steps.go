@@ -14,13 +14,14 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"slipway.dev/slipway/api/argo/v1alpha1"
+	"slipway.dev/slipway/internal/gitops/appset"
 	"slipway.dev/slipway/internal/gitops/inspect"
 	"slipway.dev/slipway/internal/gitops/tracking"
 	"slipway.dev/slipway/internal/kube"
 )
 
 // annotationPending is on ours until it has its automated sync and finalizers.
-const annotationPending = "slipway.dev/migration-pending"
+const annotationPending = appset.PendingAnnotation
 
 // deleteTries bounds the retries of a deletion after conflicts.
 const deleteTries = 5
