@@ -137,6 +137,8 @@ func HouseTable() Table {
 			}},
 			// It reads the shared repository with the code of the runtime.
 			{Packages: "./internal/install/lifecycle", MayUse: []string{"./internal/install/...", api, "./charts", "./internal/access/mode", "./internal/agent/sharedrepo", gitops, kube, "./internal/preflight/...", secret, wire, backoff}, Foreign: anything},
+			// It reads an installation with the parsers of delivery, rights and clusters.
+			{Packages: "./internal/migration", MayUse: []string{api, "./internal/agent/clusters", gitops, kube, rights}, Foreign: anything},
 			{Packages: gitserver, MayUse: nothing, Foreign: nothing},
 			{Packages: "./internal/up/...", MayUse: []string{api, gitserver, kube, observe, secret, wire, backoff}, Foreign: anything, Never: []Ban{
 				{Package: edge, Reason: "up starts the parts as processes and looks at them from outside"},

@@ -30,6 +30,7 @@ import (
 	"slipway.dev/slipway/internal/cli/exit"
 	"slipway.dev/slipway/internal/cli/gitcmd"
 	"slipway.dev/slipway/internal/cli/installcmd"
+	"slipway.dev/slipway/internal/cli/migratecmd"
 	"slipway.dev/slipway/internal/cli/platformcmd"
 	"slipway.dev/slipway/internal/cli/rendercmd"
 	"slipway.dev/slipway/internal/cli/runtimecmd"
@@ -85,6 +86,7 @@ GitOps runtime and an ingress controller in one program.`,
 		installcmd.Helm(),
 		installcmd.CRDs(),
 		installcmd.Images(),
+		migratecmd.Command(),
 		accountcmd.Account(),
 		accountcmd.APIKey(),
 		accountcmd.Audit(),

@@ -266,14 +266,11 @@ func hasArgo(t *testing.T, w *world, dir string) {
 	t.Helper()
 	hasRuntime(t, w, dir)
 	const settings = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings%s}\ndata: {colour: green}\n"
-	w.git.repository.Commit(t, map[string]string{"shop/settings.yaml": fmt.Sprintf(settings, "")}, "the shop")
+	commit := w.git.repository.Commit(t, map[string]string{"shop/settings.yaml": fmt.Sprintf(settings, "")}, "the shop")
+	const repository = "apiVersion: v1\nkind: Secret\nmetadata: {name: config, namespace: %s, labels: {argocd.argoproj.io/secret-type: repository}}\n" +
+		"stringData: {type: git, url: 'https://github.com/acme/config.git', username: x-access-token, password: " + gitToken + "}\n---\n"
 	w.apply(t, "apiVersion: v1\nkind: Namespace\nmetadata: {name: argocd}\n---\napiVersion: v1\nkind: Namespace\nmetadata: {name: shop}\n---\n"+
-		fmt.Sprintf(settings, ", namespace: shop, annotations: {argocd.argoproj.io/tracking-id: 'shop:/ConfigMap:shop/settings'}")+`---
-apiVersion: v1
-kind: Secret
-metadata: {name: config, namespace: slipway, labels: {argocd.argoproj.io/secret-type: repository}}
-stringData: {type: git, url: "https://github.com/acme/config.git", username: x-access-token, password: `+gitToken+`}
----
+		fmt.Sprintf(settings, ", namespace: shop, annotations: {argocd.argoproj.io/tracking-id: 'shop:/ConfigMap:shop/settings'}")+"---\n"+fmt.Sprintf(repository, "slipway")+fmt.Sprintf(repository, "argocd")+`
 apiVersion: argoproj.io/v1alpha1
 kind: Application
 metadata: {name: shop, namespace: argocd}
@@ -285,7 +282,7 @@ spec:
 `)
 	// The status is a subresource of our definition.
 	w.must(t, `kubectl -n argocd patch applications.argoproj.io shop --subresource=status --type=merge -p '{"status": {
-  "sync": {"status": "Synced", "comparedTo": {"source": {"repoURL": "https://github.com/acme/config.git"}, "destination": {}}},
+  "health": {"status": "Healthy"}, "sync": {"status": "Synced", "revision": "`+commit+`", "comparedTo": {"source": {"repoURL": "https://github.com/acme/config.git"}, "destination": {}}},
   "resources": [{"version": "v1", "kind": "ConfigMap", "namespace": "shop", "name": "settings", "status": "Synced"}]}}'`)
 }
 
