@@ -42,6 +42,7 @@ type point struct {
 	floods *floodtracker.Tracker
 	edits  []h1.Edit     // of the headers of every response
 	tcp    atomic.Uint32 // tcpNone, tcpPlain or tcpTLS
+	raw    bool          // no connection is read as HTTP
 }
 
 // open opens the listeners of an entry point. Connections wait in their queues
@@ -166,7 +167,7 @@ func (p *point) serve(conn *listener.Conn) {
 	var peeked listener.Peeked
 	if kind != tcpPlain {
 		var err error
-		if peeked, err = conn.Peek(); err != nil && (peeked.Protocol != listener.ProtocolTLS || !p.TLS) {
+		if peeked, err = conn.Peek(); err != nil && (peeked.Protocol != listener.ProtocolTLS || !p.TLS || p.raw) {
 			// It was closed, too slow, or sent nothing that can be forwarded.
 			conn.Close()
 			return
@@ -176,6 +177,9 @@ func (p *point) serve(conn *listener.Conn) {
 		return
 	}
 	switch {
+	case p.raw:
+		p.server.options.Metrics.protocolMismatch(p.Name)
+		conn.Close()
 	case p.TLS && peeked.Protocol == listener.ProtocolTLS:
 		p.serveTLS(conn, from)
 	case p.TLS && peeked.Protocol == listener.ProtocolHTTP1:
@@ -198,7 +202,7 @@ func (p *point) serveTCP(conn *listener.Conn, from proxy.Accepted, peeked listen
 	}
 	name, _ := tlsstore.CanonicalName(peeked.ServerName)
 	found := compiled.LookupTCP(&program.TCPRequest{
-		EntryPoint: p.Name, TLS: peeked.Protocol == listener.ProtocolTLS, ServerName: name,
+		EntryPoint: p.Name, Listener: p.id, TLS: peeked.Protocol == listener.ProtocolTLS, ServerName: name,
 	})
 	switch {
 	case found.Route == nil:

@@ -92,6 +92,7 @@ type Server struct {
 	// listeners are the open listeners of the table. They take connections while
 	// running is set; once draining is set none is opened.
 	listeners         map[route.ListenerID]*openListener
+	relays            map[route.ListenerID]*openRelay // those for UDP
 	running, draining bool
 	// unopened are the listeners of the current change that could not be opened.
 	unopened []route.Problem
@@ -116,7 +117,7 @@ func New(ctx context.Context, options Options) (*Server, error) {
 	config.Log = options.Log
 	s := &Server{
 		options: options, upstreams: upstream.NewSet(config), counters: filter.NewCounters(time.Now()),
-		certificates: certificates, listeners: map[route.ListenerID]*openListener{},
+		certificates: certificates, listeners: map[route.ListenerID]*openListener{}, relays: map[route.ListenerID]*openRelay{},
 		book: route.NewIndex(), parked: map[route.ID]*route.Rule{},
 	}
 	if err := s.setTicketKeys(time.Now()); err != nil {
@@ -260,6 +261,7 @@ func (s *Server) drain() {
 		<-time.After(grace)
 	}
 	s.proxy.Drain()
+	s.closeRelays()
 	var draining sync.WaitGroup
 	for _, p := range points {
 		draining.Go(p.drain)
@@ -302,6 +304,7 @@ func (s *Server) Close() {
 	for _, p := range append(slices.Clip(s.points), s.drainListeners()...) {
 		p.close()
 	}
+	s.closeRelays()
 	s.end()
 	s.proxy.Close()
 	s.upstreams.Close()

@@ -26,12 +26,16 @@ func (s *Server) changeListeners(change *route.Change) {
 	s.unopened = nil
 	for _, id := range change.Listeners.Removed {
 		s.closeListener(id)
+		s.closeRelay(id)
 	}
 	// Addresses that become free are closed before others are opened there.
 	wanted := slices.Concat(change.Listeners.Added, change.Listeners.Changed)
 	for _, source := range wanted {
-		if open := s.listeners[source.ID]; open != nil && (open.source.Address != source.Address || open.source.TLS != source.TLS) {
+		if open := s.listeners[source.ID]; open != nil && !open.serves(source) {
 			s.closeListener(source.ID)
+		}
+		if open := s.relays[source.ID]; open != nil && open.address != source.Address {
+			s.closeRelay(source.ID)
 		}
 	}
 	for _, source := range wanted {
@@ -45,12 +49,18 @@ func (s *Server) changeListeners(change *route.Change) {
 			s.unopened = append(s.unopened, route.NewProblem(source.ID, "address", refusal.Invalid, "%s", err))
 		}
 	}
-	if !change.Certificates.Empty() {
+	if !change.Certificates.Empty() || !change.Authorities.Empty() {
 		s.renewCertificates(change)
 	}
 	if !change.Listeners.Empty() {
 		s.upstreams.SetOwn(s.listening())
 	}
+}
+
+// serves reports whether the socket of an open listener can be that of its next
+// version.
+func (l *openListener) serves(next *route.Listener) bool {
+	return l.source.Address == next.Address && l.source.TLS == next.TLS && l.source.Raw == next.Raw
 }
 
 // openListener opens a listener. It takes connections at once, or with Run.
@@ -60,6 +70,9 @@ func (s *Server) openListener(source *route.Listener) error {
 	}
 	if s.options.Listener.Name == "" {
 		return errors.New("the edge has no listeners besides its entry points; enable providers.kubernetesGateway")
+	}
+	if source.ID.UDP {
+		return s.openRelay(source)
 	}
 	options := s.options.Listener
 	options.Address, options.TLS = source.Address.String(), source.TLS
@@ -75,6 +88,13 @@ func (s *Server) openListener(source *route.Listener) error {
 		return err
 	}
 	p.id = unique.Make(source.ID)
+	if p.raw = source.Raw; p.raw {
+		kind := tcpPlain
+		if source.TLS {
+			kind = tcpTLS
+		}
+		p.tcp.Store(kind)
+	}
 	open := &openListener{point: p, source: source}
 	open.setCertificates()
 	open.hosts.Set(source.Hosts)
@@ -107,7 +127,7 @@ func (l *openListener) setCertificates() {
 	if l.certificates == nil {
 		return
 	}
-	var in tlsstore.Input
+	in := tlsstore.Input{DefaultOptions: l.options()}
 	for _, use := range l.source.Certificates {
 		certificate := l.server.book.Certificate(use.Certificate)
 		if certificate == nil {
@@ -126,14 +146,30 @@ func (l *openListener) setCertificates() {
 	l.certificates.Swap(index)
 }
 
-// renewCertificates updates the listeners with certificates of a change.
+// options returns the conditions of all handshakes of the listener.
+func (l *openListener) options() tlsstore.Options {
+	bundles := map[route.AuthorityID]string{}
+	for _, id := range l.source.ClientAuthorities {
+		if authority := l.server.book.Authority(id); authority != nil {
+			bundles[id] = authority.Bundle
+		}
+	}
+	return tlsOptions(&route.TLSOptions{ClientAuth: l.source.ClientAuth, ClientAuthorities: l.source.ClientAuthorities}, bundles)
+}
+
+// renewCertificates updates the listeners with certificates or authorities of a change.
 func (s *Server) renewCertificates(change *route.Change) {
+	authorities := map[route.AuthorityID]bool{}
+	for _, authority := range slices.Concat(change.Authorities.Added, change.Authorities.Changed) {
+		authorities[authority.ID] = true
+	}
 	changed := map[route.CertificateID]bool{}
 	for _, certificate := range slices.Concat(change.Certificates.Added, change.Certificates.Changed) {
 		changed[certificate.ID] = true
 	}
 	for _, open := range s.listeners {
-		if slices.ContainsFunc(open.source.Certificates, func(use route.ListenerCertificate) bool { return changed[use.Certificate] }) {
+		if slices.ContainsFunc(open.source.Certificates, func(use route.ListenerCertificate) bool { return changed[use.Certificate] }) ||
+			slices.ContainsFunc(open.source.ClientAuthorities, func(id route.AuthorityID) bool { return authorities[id] }) {
 			open.setCertificates()
 		}
 	}
@@ -147,6 +183,9 @@ func (s *Server) runListeners() {
 	s.running = true
 	for _, open := range s.listeners {
 		s.serving.Go(open.accept)
+	}
+	for _, open := range s.relays {
+		s.serving.Go(open.relay.Serve)
 	}
 }
 

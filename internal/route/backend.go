@@ -99,6 +99,10 @@ type UpstreamTLS struct {
 	ServerName string `json:"serverName,omitempty"`
 	// Authority vouches for the endpoints; none means the system's.
 	Authority AuthorityID `json:"authority,omitzero"`
+	// SubjectAltNames are host names and URIs, separated by spaces. The certificate of
+	// an endpoint has to have one of them, and not ServerName then. It is one text so
+	// that settings are compared as a whole.
+	SubjectAltNames string `json:"subjectAltNames,omitempty"`
 	// SkipVerify accepts any certificate. It cannot go with an authority.
 	SkipVerify bool `json:"skipVerify,omitempty"`
 	// Certificate is sent to endpoints that request one.

@@ -126,6 +126,9 @@ func (b *Index) Table() *Table {
 // Certificate returns a certificate, nil if it does not exist.
 func (b *Index) Certificate(id CertificateID) *Certificate { return b.certificates[id] }
 
+// Authority returns an authority, nil if it does not exist.
+func (b *Index) Authority(id AuthorityID) *Authority { return b.authorities[id] }
+
 // TLS returns the part of Table that handshakes need.
 func (b *Index) TLS() *Table {
 	return &Table{

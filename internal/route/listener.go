@@ -2,6 +2,7 @@ package route
 
 import (
 	"cmp"
+	"crypto/tls"
 	"net/netip"
 	"strconv"
 	"strings"
@@ -19,6 +20,9 @@ type Listener struct {
 	Address netip.AddrPort `json:"address"`
 	// TLS accepts encrypted connections only.
 	TLS bool `json:"tls,omitempty"`
+	// Raw leaves the connections to TCP routes: one that no route matches is closed,
+	// and none is read as HTTP. A listener for UDP is always raw.
+	Raw bool `json:"raw,omitempty"`
 	// Hosts are the names, wildcards or none that share an encrypted listener. A
 	// request belongs to the most specific one; on a connection whose server name
 	// belongs to another it gets 421, so that a client cannot pass the TLS of one
@@ -27,6 +31,9 @@ type Listener struct {
 	// Certificates are shown to clients, each for a host. Without one the edge
 	// shows its own, which no client trusts.
 	Certificates []ListenerCertificate `json:"certificates,omitempty"`
+	// ClientAuth and ClientAuthorities are as in TLSOptions, for all handshakes.
+	ClientAuth        ClientAuth    `json:"clientAuth,omitempty"`
+	ClientAuthorities []AuthorityID `json:"clientAuthorities,omitempty"`
 }
 
 // ListenerCertificate is a certificate of a listener.
@@ -44,16 +51,37 @@ type ListenerID struct {
 	Name      string `json:"name"`
 	// Port is the port that clients connect to.
 	Port uint16 `json:"port"`
+	// UDP makes it a port of UDP. A Gateway can have the same number for TCP.
+	UDP bool `json:"udp,omitempty"`
 }
 
-// Compare orders identities by namespace, name, port.
+// Compare orders identities by namespace, name, port, TCP before UDP.
 func (a ListenerID) Compare(b ListenerID) int {
-	return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name), cmp.Compare(a.Port, b.Port))
+	return cmp.Or(
+		strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name), cmp.Compare(a.Port, b.Port),
+		trueLast(a.UDP, b.UDP),
+	)
 }
 
-// String is the identity for people: infra/public:80.
+// trueLast orders false before true.
+func trueLast(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case b:
+		return -1
+	default:
+		return 1
+	}
+}
+
+// String is the identity for people: infra/public:80 or infra/public:53/udp.
 func (a ListenerID) String() string {
-	return object("", a.Namespace, a.Name) + ":" + strconv.Itoa(int(a.Port))
+	text := object("", a.Namespace, a.Name) + ":" + strconv.Itoa(int(a.Port))
+	if a.UDP {
+		text += "/udp"
+	}
+	return text
 }
 
 // check validates the identity in a field.
@@ -75,8 +103,17 @@ func (l *Listener) Validate() []Problem {
 	if !l.Address.IsValid() || l.Address.Port() == 0 {
 		r.add("address", refusal.Required, "a listener has an address and a port, such as 192.0.2.1:80")
 	}
+	if l.ID.UDP && (l.TLS || !l.Raw) {
+		r.add("raw", refusal.Conflict, "datagrams are passed on as they are; set raw, and leave tls out")
+	}
 	if !l.TLS && len(l.Certificates) > 0 {
 		r.add("certificates", refusal.Conflict, "connections are not encrypted; set tls, or leave the certificates out")
+	}
+	if _, known := clientAuths[l.ClientAuth]; !known || l.ClientAuth != "" && !l.TLS {
+		r.add("clientAuth", refusal.Invalid, "it is none of none, request, requireAny, verifyIfGiven, verify, or the listener has no TLS")
+	}
+	if verifies := l.ClientAuth.Type() >= tls.VerifyClientCertIfGiven; verifies != (len(l.ClientAuthorities) > 0) {
+		r.add("clientAuthorities", refusal.Conflict, "client certificates are verified by authorities; set both, or neither")
 	}
 	for i, host := range l.Hosts {
 		if host != "" {

@@ -112,7 +112,7 @@ func (r *Rule) BackendIDs(yield func(BackendID) bool) {
 // [Rule.BackendIDs] does.
 func (r *TCPRoute) BackendIDs(yield func(BackendID) bool) {
 	for i := range r.Backends {
-		if !yield(r.Backends[i].Backend) {
+		if r.Backends[i].Status == 0 && !yield(r.Backends[i].Backend) {
 			return
 		}
 	}

@@ -5,7 +5,9 @@ import (
 	"time"
 )
 
-// TCPRoute passes connections of an entry point on to a backend.
+// TCPRoute passes connections of an entry point or a listener on to a backend. Of a
+// listener for UDP it passes the datagrams on: those of one client are a connection,
+// until there are none for a while.
 //
 // Of several, the order decides as for rules: priority, exact server name,
 // wildcard, none, older, identity. A TLS connection is offered to the routes
@@ -16,16 +18,24 @@ type TCPRoute struct {
 	// EntryPoints are the entry points that the route serves. There is no
 	// default: a TCP route takes connections away from all rules.
 	EntryPoints []string `json:"entryPoints,omitempty"`
+	// Listener ties the route to one listener, instead of to entry points. A wildcard
+	// stands for one or more labels then, and a longer one comes before a shorter one.
+	Listener ListenerID `json:"listener,omitzero"`
 	// ServerName is compared with the SNI of a TLS connection: a name, a
 	// wildcard, or empty for every one and for none. Plain routes have none.
 	ServerName string  `json:"serverName,omitempty"`
 	TLS        TLSMode `json:"tls"`
 
+	// HostOwner is the owner of the server name, as in Rule.
+	HostOwner HostOwner `json:"hostOwner,omitzero"`
+
 	Priority int32     `json:"priority,omitempty"`
 	Created  time.Time `json:"created,omitzero"`
 
 	// Policies can be ipFilter and inFlight only.
-	Policies []Policy     `json:"policies,omitempty"`
+	Policies []Policy `json:"policies,omitempty"`
+	// Backends with a status close the connections of their share. Only the routes of
+	// listeners can have them.
 	Backends []BackendRef `json:"backends,omitempty"`
 	Timeouts Timeouts     `json:"timeouts,omitzero"`
 }
@@ -46,6 +56,7 @@ const (
 // Compare is negative when the route comes before the other one.
 func (r *TCPRoute) Compare(other *TCPRoute) int {
 	return cmp.Or(
+		trueLast(r.HostOwner.Behind, other.HostOwner.Behind),
 		cmp.Compare(other.Priority, r.Priority),
 		cmp.Compare(plainLast(r), plainLast(other)),
 		cmp.Compare(hostClass(r.ServerName), hostClass(other.ServerName)),

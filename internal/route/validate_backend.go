@@ -96,6 +96,10 @@ func (t *Transport) check(r *report) {
 			checkHost(r, "serverName", name)
 		}
 	}
+	if t.TLS.SkipVerify && t.TLS.SubjectAltNames != "" {
+		r.add("subjectAltNames", refusal.Conflict, "nothing is verified; remove one of the two")
+	}
+	checkText(r, "subjectAltNames", t.TLS.SubjectAltNames)
 	if t.TLS.SkipVerify && t.TLS.Authority != (AuthorityID{}) {
 		r.add("skipVerify", refusal.Conflict, "the authority would have no effect; remove one of the two")
 	}

@@ -73,9 +73,14 @@ func (t *Table) youngestRules(key matchGroup) []Problem {
 
 // checkTCPGroupSizes is checkGroupSizes for TCP routes.
 func (t *Table) checkTCPGroupSizes() []Problem {
-	groups := make(map[string][]*TCPRoute, len(t.TCPRoutes))
+	type place struct {
+		listener   ListenerID
+		serverName string
+	}
+	groups := make(map[place][]*TCPRoute, len(t.TCPRoutes))
 	for _, tcp := range t.TCPRoutes {
-		groups[tcp.ServerName] = append(groups[tcp.ServerName], tcp)
+		at := place{tcp.Listener, tcp.ServerName}
+		groups[at] = append(groups[at], tcp)
 	}
 	var problems []Problem
 	for _, group := range groups {

@@ -148,11 +148,19 @@ func (tcp *TCPRoute) Validate() []Problem {
 // policies can only be those that need no request.
 func (tcp *TCPRoute) check(r *report) {
 	checkID(r, ID(tcp.ID))
-	if len(tcp.EntryPoints) == 0 {
+	bound := tcp.Listener != (ListenerID{})
+	if bound {
+		tcp.Listener.check(r, "listener")
+	}
+	switch {
+	case bound && len(tcp.EntryPoints) > 0:
+		r.add("entryPoints", refusal.Conflict, "a route of a listener has no entry points; remove them")
+	case !bound && len(tcp.EntryPoints) == 0:
 		r.add("entryPoints", refusal.Required, "a TCP route names the entry points that it takes connections of")
 	}
 	checkEntryPointNames(r, tcp.EntryPoints)
 	checkCreated(r, tcp.Created)
+	tcp.HostOwner.check(r)
 	if tcp.ServerName != "" {
 		checkHost(r, "serverName", tcp.ServerName)
 	}
@@ -165,7 +173,7 @@ func (tcp *TCPRoute) check(r *report) {
 	}
 	checkBackendRefs(r, tcp.Backends)
 	for i := range tcp.Backends {
-		if tcp.Backends[i].Status != 0 {
+		if tcp.Backends[i].Status != 0 && !bound {
 			r.addItem("backends", i, refusal.Invalid, "a connection has no status; name a backend")
 		}
 		if tcp.Backends[i].changesHeaders() {
@@ -179,6 +187,9 @@ func (tcp *TCPRoute) check(r *report) {
 		default:
 			r.addItem("policies", i, refusal.Invalid, "a TCP route can have the policies ipFilter and inFlight only")
 		}
+	}
+	if tcp.Listener.UDP && (tcp.TLS != TLSPlain || len(tcp.Policies) > 0) {
+		r.add("listener", refusal.Conflict, "datagrams are passed on as they are; set tls to plain, and remove the policies")
 	}
 	tcp.Timeouts.check(r)
 }

@@ -16,6 +16,7 @@ import (
 	"errors"
 	"math/big"
 	"net"
+	"net/url"
 	"testing"
 	"time"
 
@@ -27,7 +28,7 @@ import (
 // back during the test, for a day, and has a new P-256 key, which is quick to
 // make.
 type Certificate struct {
-	// Names are DNS names and IP addresses; the first is the common name too.
+	// Names are DNS names, IP addresses and URIs; the first is the common name too.
 	Names []string
 	// Subject replaces the common name.
 	Subject string
@@ -61,6 +62,10 @@ func (c Certificate) template() (*x509.Certificate, error) {
 		made.Subject.CommonName = cmp.Or(made.Subject.CommonName, name)
 		if ip := net.ParseIP(name); ip != nil {
 			made.IPAddresses = append(made.IPAddresses, ip)
+			continue
+		}
+		if uri, err := url.Parse(name); err == nil && uri.Scheme != "" {
+			made.URIs = append(made.URIs, uri)
 			continue
 		}
 		made.DNSNames = append(made.DNSNames, name)

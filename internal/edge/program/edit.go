@@ -31,6 +31,7 @@ type edit struct {
 	wildcard *shardEdit[string, *bucket]
 	// listeners has the rules of listeners.
 	listeners *shardEdit[listenerHost, *listenerBucket]
+	owners    *shardEdit[string, *ownedHost]
 	backends  *shardEdit[route.BackendID, *usedBackend]
 	tcp       *tcpEdit
 
@@ -52,6 +53,7 @@ func newEdit(p *Program) *edit {
 		exact:       p.exact.edit(),
 		wildcard:    p.wildcard.edit(),
 		listeners:   p.listeners.edit(),
+		owners:      p.owners.edit(),
 		backends:    p.backends.edit(),
 		tcp:         p.tcp.edit(),
 		expressions: make(map[string]*regexp.Regexp),
@@ -77,6 +79,7 @@ func (e *edit) apply(change *route.Change) (*Program, error) {
 	e.next.wildcard = e.wildcard.sharded
 	e.next.refreshWildcardPriority()
 	e.next.listeners = e.listeners.sharded
+	e.next.owners = e.owners.sharded
 	e.next.backends = e.backends.sharded
 	e.next.tcp = e.tcp.done()
 	return e.next, nil
@@ -159,6 +162,7 @@ func (e *edit) addRule(source *route.Rule) error {
 		e.problem(source.ID, "match", refusal.TooMany, "there are %d other rules like it for this host, which is the limit; remove some", large-1)
 	}
 	e.rules.set(rule)
+	e.countOwner(source.Listener, source.Host, source.HostOwner, 1)
 	e.useBackends(source.ID, source.BackendIDs)
 	return nil
 }
@@ -183,6 +187,7 @@ func (e *edit) removeRule(id route.ID) error {
 	before := found.priority
 	e.setBucket(source, before, found.remove(e, rule))
 	e.rules.delete(id)
+	e.countOwner(source.Listener, source.Host, source.HostOwner, -1)
 	e.releaseEntryPoints(source.EntryPoints)
 	e.releaseBackends(source.BackendIDs)
 	return nil

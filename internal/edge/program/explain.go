@@ -111,10 +111,19 @@ func (p *Program) buckets(req *Request) iter.Seq2[string, *bucket] {
 
 // ownersOf returns the exclusive host of a request, as find has it.
 func (p *Program) ownersOf(req *Request) exclusiveHost {
+	if req.Listener != (Listener{}) {
+		return p.listenerOwner(req)
+	}
+	if owner := p.routeOwner(req.Host); owner != "" && p.exact.get(req.Host) == nil {
+		return exclusiveHost{req.Host, owner}
+	}
 	for host, b := range p.buckets(req) {
 		if host != "" && b.owner != "" {
 			return exclusiveHost{host, b.owner}
 		}
+	}
+	if end, owner := p.wildcardOwner(req.Host); owner != "" {
+		return exclusiveHost{"*" + end, owner}
 	}
 	return exclusiveHost{}
 }

@@ -34,19 +34,18 @@ type listenerBucket struct {
 // key is the key of the bucket in its index.
 func (b *listenerBucket) key() listenerHost { return b.at }
 
-// listenerHostOf returns the key of a rule.
-func listenerHostOf(rule *route.Rule) listenerHost {
-	host := rule.Host
+// listenerHostOf returns the key of a listener and a host.
+func listenerHostOf(listener route.ListenerID, host string) listenerHost {
 	if _, wildcard := route.WildcardParent(host); wildcard {
 		host = host[1:]
 	}
-	return listenerHost{unique.Make(rule.Listener), host}
+	return listenerHost{unique.Make(listener), host}
 }
 
 // listenerBucket returns the rules with the listener and host of a rule, an empty
 // bucket if there are none yet.
 func (e *edit) listenerBucket(rule *route.Rule) *bucket {
-	at := listenerHostOf(rule)
+	at := listenerHostOf(rule.Listener, rule.Host)
 	if found := e.listeners.get(at); found != nil {
 		return found.rules
 	}
@@ -56,7 +55,7 @@ func (e *edit) listenerBucket(rule *route.Rule) *bucket {
 // setListenerBucket stores the rules with the listener and host of a rule; nil
 // removes them.
 func (e *edit) setListenerBucket(rule *route.Rule, b *bucket) {
-	at := listenerHostOf(rule)
+	at := listenerHostOf(rule.Listener, rule.Host)
 	if b == nil {
 		e.listeners.delete(at)
 		return
@@ -65,13 +64,18 @@ func (e *edit) setListenerBucket(rule *route.Rule, b *bucket) {
 }
 
 // lookupListener finds the rule that serves a request of a listener: that of the
-// most specific host with a rule that matches. Rules of listeners have no priority.
+// most specific host with a rule that matches. Rules of listeners have no priority. A
+// host without rules here may belong to a namespace by its rules elsewhere: then only
+// that namespace may serve it by a less specific rule.
 func (p *Program) lookupListener(req *Request) Result {
 	owner := ""
-	at := firstKey(req)
+	at := firstKey(req.Listener, req.Host)
 	for more := true; more; at.host, more = lessSpecific(at.host) {
 		found := p.listeners.get(at)
 		if found == nil {
+			if owner == "" {
+				owner = p.ownerOf(at.host)
+			}
 			continue
 		}
 		b := found.rules
@@ -92,14 +96,13 @@ func (p *Program) lookupListener(req *Request) Result {
 // points.
 const allEntryPoints = ^uint64(0)
 
-// firstKey returns the key of the most specific rules for a request. A name that
-// begins with a dot would look like the key of a wildcard, and is the name of
-// nothing.
-func firstKey(req *Request) listenerHost {
-	if strings.HasPrefix(req.Host, ".") {
-		return listenerHost{listener: req.Listener}
+// firstKey returns the key of the most specific rules for a host. A name that begins
+// with a dot would look like the key of a wildcard, and is the name of nothing.
+func firstKey(listener Listener, host string) listenerHost {
+	if strings.HasPrefix(host, ".") {
+		return listenerHost{listener: listener}
 	}
-	return listenerHost{req.Listener, req.Host}
+	return listenerHost{listener, host}
 }
 
 // lessSpecific returns the key of the next wildcard that fits a name, and an empty
@@ -121,7 +124,7 @@ func lessSpecific(host string) (string, bool) {
 // request, by host, the most specific first.
 func (p *Program) listenerBuckets(req *Request) iter.Seq2[string, *bucket] {
 	return func(yield func(string, *bucket) bool) {
-		at := firstKey(req)
+		at := firstKey(req.Listener, req.Host)
 		for more := true; more; at.host, more = lessSpecific(at.host) {
 			host := at.host
 			if strings.HasPrefix(host, ".") {

@@ -62,12 +62,15 @@ func (p *Program) Lookup(req *Request) Result {
 
 // find searches the rules of all hosts that match: the exact one, the wildcard
 // above it, and the rules without a host. The most specific of them that belongs to
-// a namespace is not served by the rules that others have for the next ones.
+// a namespace is not served by the rules that others have for the next ones. It may
+// belong to one by its rules on listeners alone.
 func (p *Program) find(req *Request, entryPoint uint64, exact *bucket) *compiledRule {
 	var best *compiledRule
 	owner := ""
 	if exact != nil {
 		best, owner = exact.search(req, entryPoint, best, ""), exact.owner
+	} else {
+		owner = p.routeOwner(req.Host)
 	}
 	if parent, ok := parentOf(req.Host); ok {
 		if found := p.wildcard.get(parent); found != nil {
@@ -78,6 +81,9 @@ func (p *Program) find(req *Request, entryPoint uint64, exact *bucket) *compiled
 		}
 	}
 	if p.none != nil {
+		if owner == "" {
+			_, owner = p.wildcardOwner(req.Host)
+		}
 		best = p.none.search(req, entryPoint, best, owner)
 	}
 	return best

@@ -40,8 +40,10 @@ type Program struct {
 	wildcardsAtMax      int
 	// listeners has the rules of listeners, by listener and host.
 	listeners sharded[listenerHost, *listenerBucket]
-	tcp       tcpIndex
-	backends  sharded[route.BackendID, *usedBackend]
+	// owners has the namespaces that hosts with rules of listeners belong to.
+	owners   sharded[string, *ownedHost]
+	tcp      tcpIndex
+	backends sharded[route.BackendID, *usedBackend]
 }
 
 // countWildcards counts a bucket of a wildcard, or of the rules without a host,
@@ -100,10 +102,12 @@ func (c Compiler) Compile(table *route.Table) (*Program, error) {
 		wildcard:            newSharded[string, *bucket](),
 		maxWildcardPriority: math.MinInt32,
 		listeners:           newSharded[listenerHost, *listenerBucket](),
+		owners:              newSharded[string, *ownedHost](),
 		tcp: tcpIndex{
-			routes:   newSharded[route.TCPRouteID, *compiledTCP](),
-			exact:    newSharded[string, *tcpList](),
-			wildcard: newSharded[string, *tcpList](),
+			routes:    newSharded[route.TCPRouteID, *compiledTCP](),
+			exact:     newSharded[string, *tcpList](),
+			wildcard:  newSharded[string, *tcpList](),
+			listeners: newSharded[listenerHost, *listenerTCP](),
 		},
 		backends: newSharded[route.BackendID, *usedBackend](),
 	}

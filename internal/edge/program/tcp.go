@@ -11,6 +11,9 @@ import (
 // TCPRequest is what a connection is routed by.
 type TCPRequest struct {
 	EntryPoint string
+	// Listener is the listener of the table that took the connection; zero for an
+	// entry point.
+	Listener Listener
 	// TLS is set if the connection started with a TLS ClientHello.
 	TLS bool
 	// ServerName is the SNI, normalised as a host is; empty when there is none.
@@ -31,7 +34,18 @@ type tcpIndex struct {
 	exact    sharded[string, *tcpList]
 	wildcard sharded[string, *tcpList]
 	none     *tcpList
+	// listeners has the routes of listeners, with the keys of their rules.
+	listeners sharded[listenerHost, *listenerTCP]
 }
+
+// listenerTCP are the TCP routes of a listener with one server name.
+type listenerTCP struct {
+	at   listenerHost
+	list tcpList
+}
+
+// key is the key of the routes in their index.
+func (l *listenerTCP) key() listenerHost { return l.at }
 
 // tcpList has the routes with one server name, in order. It never changes.
 type tcpList struct {
@@ -53,6 +67,9 @@ func (c *compiledTCP) key() route.TCPRouteID { return c.source.ID }
 
 // LookupTCP finds the route of a connection. It does not allocate.
 func (p *Program) LookupTCP(req *TCPRequest) TCPResult {
+	if req.Listener != (Listener{}) {
+		return p.lookupListenerTCP(req).result()
+	}
 	entryPoint := p.entryPointBit(req.EntryPoint)
 	best := p.tcp.none.first(req, entryPoint)
 	if req.ServerName != "" && req.TLS {
@@ -61,10 +78,41 @@ func (p *Program) LookupTCP(req *TCPRequest) TCPResult {
 		}
 		best = earlierTCP(best, p.tcp.exact.get(req.ServerName).first(req, entryPoint))
 	}
-	if best == nil {
+	return best.result()
+}
+
+// lookupListenerTCP finds the route of a connection of a listener: the first one of the
+// most specific server name. A less specific one does not serve a name that belongs
+// to another namespace.
+func (p *Program) lookupListenerTCP(req *TCPRequest) *compiledTCP {
+	owner := ""
+	at := firstKey(req.Listener, req.ServerName)
+	for more := true; more; at.host, more = lessSpecific(at.host) {
+		if found := p.tcp.listeners.get(at); found != nil {
+			best := found.list.first(req, allEntryPoints)
+			if best != nil && owner != "" && !best.servesHostOf(owner) {
+				return nil
+			}
+			return best
+		}
+		if owner == "" {
+			owner = p.ownerOf(at.host)
+		}
+	}
+	return nil
+}
+
+// servesHostOf is that of a rule, for server names.
+func (c *compiledTCP) servesHostOf(owner string) bool {
+	return c.source.HostOwner.Namespace == "" || c.source.ID.Namespace == owner
+}
+
+// result is the result of a lookup that finds the route; nil is none.
+func (c *compiledTCP) result() TCPResult {
+	if c == nil {
 		return TCPResult{}
 	}
-	return TCPResult{Route: best.source, Binding: best.binding}
+	return TCPResult{Route: c.source, Binding: c.binding}
 }
 
 // first returns the first route that matches.
@@ -94,20 +142,29 @@ type tcpEdit struct {
 	exact    *shardEdit[string, *tcpList]
 	wildcard *shardEdit[string, *tcpList]
 	none     *tcpList
+
+	listeners *shardEdit[listenerHost, *listenerTCP]
 }
 
 func (t *tcpIndex) edit() *tcpEdit {
-	return &tcpEdit{t.routes.edit(), t.exact.edit(), t.wildcard.edit(), t.none}
+	return &tcpEdit{t.routes.edit(), t.exact.edit(), t.wildcard.edit(), t.none, t.listeners.edit()}
 }
 
 // done returns the changed index.
 func (t *tcpEdit) done() tcpIndex {
-	return tcpIndex{t.routes.sharded, t.exact.sharded, t.wildcard.sharded, t.none}
+	return tcpIndex{t.routes.sharded, t.exact.sharded, t.wildcard.sharded, t.none, t.listeners.sharded}
 }
 
-// list copies the routes of a server name. The list is short.
-func (t *tcpEdit) list(serverName string) []*compiledTCP {
-	names, name := placeOf(t.exact, t.wildcard, serverName)
+// list copies the routes with the place of a route: its listener and server name.
+// The list is short.
+func (t *tcpEdit) list(source *route.TCPRoute) []*compiledTCP {
+	if source.Listener != (route.ListenerID{}) {
+		if found := t.listeners.get(listenerHostOf(source.Listener, source.ServerName)); found != nil {
+			return slices.Clone(found.list.routes)
+		}
+		return nil
+	}
+	names, name := placeOf(t.exact, t.wildcard, source.ServerName)
 	list := t.none
 	if names != nil {
 		list = names.get(name)
@@ -118,10 +175,15 @@ func (t *tcpEdit) list(serverName string) []*compiledTCP {
 	return slices.Clone(list.routes)
 }
 
-// setList stores the routes of a server name; an empty list removes it.
-func (t *tcpEdit) setList(serverName string, routes []*compiledTCP) {
-	names, name := placeOf(t.exact, t.wildcard, serverName)
-	switch {
+// setList stores the routes with the place of a route; an empty list removes it.
+func (t *tcpEdit) setList(source *route.TCPRoute, routes []*compiledTCP) {
+	at := listenerHostOf(source.Listener, source.ServerName)
+	names, name := placeOf(t.exact, t.wildcard, source.ServerName)
+	switch bound := source.Listener != (route.ListenerID{}); {
+	case bound && len(routes) == 0:
+		t.listeners.delete(at)
+	case bound:
+		t.listeners.set(&listenerTCP{at, tcpList{routes: routes}})
 	case names == nil:
 		t.none = &tcpList{routes: routes}
 	case len(routes) == 0:
@@ -150,14 +212,15 @@ func (e *edit) addTCP(source *route.TCPRoute) error {
 		}
 		compiled.binding = binding
 	}
-	routes := e.tcp.list(source.ServerName)
+	routes := e.tcp.list(source)
 	i, _ := slices.BinarySearchFunc(routes, compiled, compareTCP)
 	routes = slices.Insert(routes, i, compiled)
 	if len(routes) > route.MaxRoutesPerServerName {
 		e.problem(source.ID, "serverName", refusal.TooMany, "there are %d other routes with this server name, which is the limit; remove some", route.MaxRoutesPerServerName)
 	}
-	e.tcp.setList(source.ServerName, routes)
+	e.tcp.setList(source, routes)
 	e.tcp.routes.set(compiled)
+	e.countOwner(source.Listener, source.ServerName, source.HostOwner, 1)
 	e.useBackends(source.ID, source.BackendIDs)
 	return nil
 }
@@ -168,10 +231,11 @@ func (e *edit) removeTCP(id route.TCPRouteID) error {
 	if compiled == nil {
 		return e.changeError("TCP route %s is changed or removed, but it is not there", id)
 	}
-	routes := e.tcp.list(compiled.source.ServerName)
+	routes := e.tcp.list(compiled.source)
 	routes = slices.DeleteFunc(routes, func(r *compiledTCP) bool { return r == compiled })
-	e.tcp.setList(compiled.source.ServerName, routes)
+	e.tcp.setList(compiled.source, routes)
 	e.tcp.routes.delete(id)
+	e.countOwner(compiled.source.Listener, compiled.source.ServerName, compiled.source.HostOwner, -1)
 	e.releaseEntryPoints(compiled.source.EntryPoints)
 	e.releaseBackends(compiled.source.BackendIDs)
 	return nil

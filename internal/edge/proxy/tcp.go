@@ -43,7 +43,12 @@ func (p *Proxy) bindTCP(tcp *route.TCPRoute) (any, error) {
 		return nil, errors.New("the route has no backend")
 	}
 	b.chain = chain
-	b.backends = newWeightedBackends(tcp.Backends, p.cfg.Upstreams.Handle)
+	b.backends = newWeightedBackends(tcp.Backends, func(id route.BackendID) *upstream.Handle {
+		if id == (route.BackendID{}) {
+			return nil // the share of a backend that does not exist
+		}
+		return p.cfg.Upstreams.Handle(id)
+	})
 	return b, nil
 }
 
@@ -69,6 +74,9 @@ func (p *Proxy) ServeTCP(conn net.Conn, from Accepted, binding any) {
 
 // errRejected is why a filter closed a connection.
 var errRejected = errors.New("the policies of the route reject the client")
+
+// errNoBackend is why a connection was closed whose share has no backend.
+var errNoBackend = errors.New("the backend of the route does not exist")
 
 // proxyTCP runs the route's filters, connects to an endpoint and joins the two
 // connections.
@@ -103,6 +111,9 @@ func (p *Proxy) proxyTCP(conn net.Conn, from *Accepted, b *tcpBinding, record *R
 // never a pooled one: a TCP connection carries the state of one client.
 func (b *tcpBinding) connect(record *Record) (*upstream.Conn, *upstream.Lease, error) {
 	handle := b.backends.next()
+	if handle == nil {
+		return nil, nil, errNoBackend
+	}
 	var options upstream.PickOptions
 	for attempt := 1; ; attempt++ {
 		lease, err := handle.Pick(options)
