@@ -55,7 +55,7 @@ type Providers struct {
 	ProvidersThrottleDuration Duration           `yaml:"providersThrottleDuration" description:"Minimum time between two changes of the routes by one provider. Changes that arrive sooner wait and are applied together; a first change never waits. Each provider is throttled separately."`
 	File                      *FileProvider      `yaml:"file,omitempty" label:"allowEmpty" description:"Reads routes from a file. Any option of this group enables the provider; false disables it, regardless of other options."`
 	KubernetesIngress         *KubernetesIngress `yaml:"kubernetesIngress,omitempty" label:"allowEmpty" description:"Serves the Ingresses of a Kubernetes cluster. true enables the provider with its defaults, and so does any option of this group; false disables it, regardless of other options."`
-	KubernetesGateway         *KubernetesGateway `yaml:"kubernetesGateway,omitempty" label:"allowEmpty" description:"Serves the Gateways, HTTPRoutes and GRPCRoutes of a Kubernetes cluster, of GatewayClasses with the controller slipway.dev/gateway-controller. true enables the provider with its defaults, and so does any option of this group. It needs kubernetesIngress, whose connection and namespaces it shares. It is not complete yet."`
+	KubernetesGateway         *KubernetesGateway `yaml:"kubernetesGateway,omitempty" label:"allowEmpty" description:"Serves the Gateways and their routes of a Kubernetes cluster, of GatewayClasses with the controller slipway.dev/gateway-controller. true enables the provider with its defaults, and so does any option of this group. It needs kubernetesIngress, whose connection and namespaces it shares. It is not complete yet."`
 }
 
 // FileProvider reads routes from a file.
@@ -67,6 +67,7 @@ type FileProvider struct {
 // KubernetesGateway derives routes from the objects of Gateway API in a cluster.
 type KubernetesGateway struct {
 	Addresses []string `yaml:"addresses" description:"Addresses of this machine for Gateways, each an address or a network such as 192.0.2.16/28: a list in a file, commas between them elsewhere. Every Gateway gets one of its own, and the edge listens there on the ports of its listeners. A Gateway without an address is not served."`
+	Services  bool     `yaml:"services" description:"Writes a headless Service for each Gateway, slipway-NAME in its namespace, with the labels and annotations of spec.infrastructure. It leads to the address of the Gateway, and is deleted with it. The role needs get, create and patch on Services and EndpointSlices."`
 }
 
 // SetDefaults sets every option of the provider to its default. The decoder

@@ -259,6 +259,7 @@ func TestOptionList(t *testing.T) {
 		"providers.file.watch":                  `bool "true"`,
 		"providers.kubernetesGateway":           `switch "false"`,
 		"providers.kubernetesGateway.addresses": `list ""`,
+		"providers.kubernetesGateway.services":  `bool "false"`,
 		k:                                       `switch "false"`,
 		k + ".endpoint":                         `string ""`,
 		k + ".token":                            `secret ""`,

@@ -118,7 +118,7 @@ func newIngressProvider(options *config.Edge, server *edge.Server, parts Parts) 
 		return nil, err
 	}
 	if options.Providers.KubernetesGateway != nil {
-		p.gateways = status.NewGatewayWriter(cluster, parts.log)
+		p.gateways = status.NewGatewayWriter(cluster, options.Providers.KubernetesGateway.Services, parts.log)
 	}
 	p.writer = status.New(cluster, status.Options{
 		IP: k.IngressEndpoint.IP, Hostname: k.IngressEndpoint.Hostname, PublishedService: k.IngressEndpoint.PublishedService,

@@ -68,7 +68,7 @@ func newScene(t *testing.T, channel string) *scene {
 	s.Apply(t, "", "apiVersion: gateway.networking.k8s.io/v1\nkind: GatewayClass\nmetadata: {name: slipway}\nspec: {controllerName: slipway.dev/gateway-controller}\n")
 	edgeprocess.Seat{
 		Binary: binary.Path(t), At: netip.MustParseAddr(edgeAddress), Kubeconfig: s.Kubeconfig, Namespace: s.namespace,
-		Arguments: []string{"--providers.kubernetesGateway.addresses=" + pool},
+		Arguments: []string{"--providers.kubernetesGateway.addresses=" + pool, "--providers.kubernetesGateway.services"},
 	}.Start(t).AwaitReady(t)
 	return s
 }

@@ -175,7 +175,7 @@ func (w *world) missingReason(a *attempt, seen *view) error {
 		return fmt.Errorf("the tenant does not read %q on %s:\n%s", a.reason, object, strings.Join(seen.texts[object], "\n"))
 	case strings.HasPrefix(object, "Ingress ") && slices.ContainsFunc(seen.refusals[object], has), seen.logged(name, a.reason):
 		return nil
-	case strings.HasPrefix(object, "HTTPRoute "), strings.HasPrefix(object, "Gateway "):
+	case slices.ContainsFunc(gatewayKinds, func(kind string) bool { return strings.HasPrefix(object, kind+" ") }):
 		return nil // the administrator reads the same conditions
 	}
 	return fmt.Errorf("the administrator does not read %q on %s", a.reason, object)

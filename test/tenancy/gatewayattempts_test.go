@@ -26,6 +26,9 @@ const (
 	tlsGateway    = "10.244.120.23"
 )
 
+// gatewayKinds are the kinds of Gateway API with conditions that tenants make.
+var gatewayKinds = []string{"Gateway", "ListenerSet", "HTTPRoute", "TLSRoute", "TCPRoute"}
+
 // gateways are what the administrator and bank have made: a Gateway for all namespaces,
 // one for bank alone, and a route of bank at each.
 const gateways = `apiVersion: gateway.networking.k8s.io/v1
@@ -39,7 +42,9 @@ metadata: {name: shared, namespace: slipway}
 spec:
   gatewayClassName: slipway
   addresses: [{value: ` + sharedGateway + `}]
-  listeners: [{name: http, port: 80, protocol: HTTP, allowedRoutes: {namespaces: {from: All}}}]
+  listeners:
+  - {name: http, port: 80, protocol: HTTP, allowedRoutes: {namespaces: {from: All}}}
+  - {name: tls, port: 443, protocol: TLS, tls: {mode: Passthrough}, allowedRoutes: {namespaces: {from: All}}}
 ---
 apiVersion: gateway.networking.k8s.io/v1
 kind: Gateway
@@ -55,6 +60,14 @@ metadata: {name: route, namespace: bank}
 spec:
   parentRefs: [{name: shared, namespace: slipway}, {name: bank}]
   hostnames: [route.bank.example]
+  rules: [{backendRefs: [{name: bank, port: 80}]}]
+---
+apiVersion: gateway.networking.k8s.io/v1
+kind: TLSRoute
+metadata: {name: tls, namespace: bank}
+spec:
+  parentRefs: [{name: shared, namespace: slipway}]
+  hostnames: [tls.bank.example]
   rules: [{backendRefs: [{name: bank, port: 80}]}]
 `
 
@@ -77,6 +90,12 @@ spec:
   hostnames: [%s]
   rules: [{%s}]
 `, gateway, hosts, rule)
+}
+
+// streamRoute is a TLSRoute or TCPRoute of evil as YAML: its Gateway, more fields, and
+// its one rule.
+func streamRoute(kind, gateway, fields, rule string) string {
+	return fmt.Sprintf("apiVersion: gateway.networking.k8s.io/v1\nkind: %s\nmetadata: {name: NAME}\nspec:\n  parentRefs: [%s]\n  %s\n  rules: [{%s}]\n", kind, gateway, fields, rule)
 }
 
 // gatewayOf is a Gateway of evil with more fields and one listener.
@@ -117,6 +136,14 @@ func gatewayAttempts() []attempt {
 			applies: gatewayOf("  addresses: [{value: "+tlsGateway+"}]\n", "port: 443, protocol: HTTPS, tls: {certificateRefs: [{name: bank-cert, namespace: bank}]}")},
 		{name: "gateway-address-of-bank", applies: gatewayOf("  addresses: [{value: "+bankGateway+"}]\n", "port: 80, protocol: HTTP"),
 			reason: "AddressNotUsable: ", proof: onRoute},
+		{name: "tlsroute-same-host", applies: streamRoute("TLSRoute", shared, "hostnames: [tls.bank.example]", own), reason: refused, proof: none},
+		{name: "tlsroute-host-of-ingress", applies: streamRoute("TLSRoute", shared, "hostnames: [bank.example]", own), reason: refused, proof: none},
+		{name: "route-host-of-tlsroute", applies: httpRoute(shared, "tls.bank.example", own), reason: refused, proof: servedAt(sharedGateway + " tls.bank.example/")},
+		{name: "tlsroute-service-of-bank", applies: streamRoute("TLSRoute", shared, "hostnames: [tls.evil.example]", "backendRefs: ["+ofBank+"]"), reason: noGrant, proof: none},
+		{name: "tcproute-gateway-of-bank", applies: streamRoute("TCPRoute", "{name: bank, namespace: bank}", "", own), reason: "NotAllowedByListeners: ", proof: onRoute},
+		{name: "listenerset-gateway-of-bank", reason: "NotAllowed: ", proof: closed(net.JoinHostPort(bankGateway, "8080")),
+			applies: "apiVersion: gateway.networking.k8s.io/v1\nkind: ListenerSet\nmetadata: {name: NAME}\nspec:\n" +
+				"  parentRef: {name: bank, namespace: bank}\n  listeners: [{name: own, port: 8080, protocol: HTTP}]\n"},
 		{name: "gateway-address-of-edge", applies: gatewayOf("  addresses: [{value: 127.0.0.1}]\n", "port: 80, protocol: HTTP"), reason: "AddressNotUsable: ", proof: none},
 	}
 }
@@ -185,7 +212,7 @@ func gatewaysServe(w *world) error {
 }
 
 // ownRoutes: evil has its own hosts at the shared Gateway, and its own Gateway. A route
-// without a host serves none of bank's where bank has a route.
+// without a host serves none of bank's, also where bank has no route.
 func (w *world) ownRoutes(t *testing.T) {
 	for _, one := range []attempt{
 		{name: "own-route", applies: httpRoute("{name: shared, namespace: slipway}", "own-route.evil.example", "backendRefs: [{name: evil, port: 80}]")},
@@ -197,7 +224,8 @@ func (w *world) ownRoutes(t *testing.T) {
 	for target, want := range map[string]string{
 		sharedGateway + " own-route.evil.example/": evil, sharedGateway + " unknown.example/": evil, evilGateway + " unknown.example/": evil,
 		sharedGateway + " route.bank.example/": bank, bankGateway + " route.bank.example/": bank, " route.bank.example/": bank,
-		bankGateway + " unknown.example/": fmt.Sprint(http.StatusNotFound),
+		bankGateway + " unknown.example/": fmt.Sprint(http.StatusNotFound), sharedGateway + " bank.example/": fmt.Sprint(http.StatusNotFound),
+		evilGateway + " route.bank.example/": fmt.Sprint(http.StatusNotFound), evilGateway + " tls.bank.example/": fmt.Sprint(http.StatusNotFound),
 	} {
 		w.eventually(t, target, func(context.Context) error { return respondsAt(target, want)(w) })
 	}

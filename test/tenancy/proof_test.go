@@ -32,6 +32,9 @@ func kinds() map[string]schema.GroupVersionResource {
 		"AppProject":               {Group: argo, Version: "v1alpha1", Resource: "appprojects"},
 		"Gateway":                  {Group: "gateway.networking.k8s.io", Version: "v1", Resource: "gateways"},
 		"HTTPRoute":                {Group: "gateway.networking.k8s.io", Version: "v1", Resource: "httproutes"},
+		"TLSRoute":                 {Group: "gateway.networking.k8s.io", Version: "v1", Resource: "tlsroutes"},
+		"TCPRoute":                 {Group: "gateway.networking.k8s.io", Version: "v1", Resource: "tcproutes"},
+		"ListenerSet":              {Group: "gateway.networking.k8s.io", Version: "v1", Resource: "listenersets"},
 		"CustomResourceDefinition": {Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"},
 	}
 }

@@ -48,7 +48,7 @@ func (w *world) look(ctx context.Context) (*view, error) {
 				seen.addStatus(&found.Items[i])
 			}
 		}
-		for _, kind := range []string{"Gateway", "HTTPRoute"} {
+		for _, kind := range gatewayKinds {
 			found, err := reader.Dynamic.Resource(kinds()[kind]).Namespace(namespace).List(ctx, metav1.ListOptions{})
 			if err != nil {
 				return nil, err

@@ -1,6 +1,7 @@
 package backend
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -19,6 +20,22 @@ const RouteVariant = "route"
 
 // GRPCVariant is the variant of the backends of GRPCRoutes, which speak HTTP/2.
 const GRPCVariant = "grpc"
+
+// The variants of the backends of routes for connections. The bytes of TCPVariant and
+// UDPVariant are passed on as they are; those of TLSVariant were decrypted, and are
+// encrypted again if a BackendTLSPolicy asks for it.
+const (
+	TCPVariant = "tcp"
+	TLSVariant = "tls"
+	UDPVariant = "udp"
+)
+
+// WithCertificate returns the variant of a backend whose endpoints get a certificate of
+// the edge. The Gateway of a route decides it, so that one Service can need several. No
+// name of an object has an underscore.
+func WithCertificate(variant string, id route.CertificateID) string {
+	return variant + "_" + id.Namespace + "_" + id.Name
+}
 
 // Options are the options of the provider that affect backends.
 type Options struct {
@@ -61,13 +78,18 @@ func Build(view *snapshot.View, id route.BackendID, options Options) Result {
 		view: view, options: options,
 		result: Result{Backend: &route.Backend{ID: id}},
 	}
+	b.variant, b.certificate, _ = strings.Cut(id.Variant, "_")
 	b.service = view.Service(id.Namespace, id.Name)
 	if b.service == nil {
 		return b.gone(fmt.Sprintf("there is no Service %s/%s: create it, or name another", id.Namespace, id.Name))
 	}
-	b.port = portOf(b.service, id.Port)
+	b.network = corev1.ProtocolTCP
+	if b.variant == UDPVariant {
+		b.network = corev1.ProtocolUDP
+	}
+	b.port = portOf(b.service, id.Port, b.network)
 	if b.port == nil {
-		return b.gone(fmt.Sprintf("the Service %s/%s has no TCP port %d: it has %s", id.Namespace, id.Name, id.Port, portList(b.service)))
+		return b.gone(fmt.Sprintf("the Service %s/%s has no %s port %d: it has %s", id.Namespace, id.Name, b.network, id.Port, portList(b.service, b.network)))
 	}
 	b.build()
 	return b.result
@@ -75,11 +97,14 @@ func Build(view *snapshot.View, id route.BackendID, options Options) Result {
 
 // builder is the working state for one backend.
 type builder struct {
-	view     *snapshot.View
-	options  Options
-	service  *corev1.Service
-	port     *corev1.ServicePort
-	settings *annotation.Service
+	view    *snapshot.View
+	options Options
+	// variant is that of the identity, without the certificate of WithCertificate.
+	variant, certificate string
+	service              *corev1.Service
+	port                 *corev1.ServicePort
+	network              corev1.Protocol // of the port
+	settings             *annotation.Service
 	// external is the resolved name of an ExternalName.
 	external external
 	result   Result
@@ -141,22 +166,21 @@ func (b *builder) lastCheck() *refusal.Refusal {
 	return b.faultOf(&bare, "")
 }
 
-// portOf returns the TCP port of a number. A number can occur twice, for TCP and
-// UDP.
-func portOf(service *corev1.Service, number uint16) *corev1.ServicePort {
+// portOf returns the port of a number. A number can occur twice, for TCP and UDP.
+func portOf(service *corev1.Service, number uint16, network corev1.Protocol) *corev1.ServicePort {
 	for i := range service.Spec.Ports {
 		port := &service.Spec.Ports[i]
-		if number != 0 && port.Port == int32(number) && (port.Protocol == "" || port.Protocol == corev1.ProtocolTCP) {
+		if number != 0 && port.Port == int32(number) && cmp.Or(port.Protocol, corev1.ProtocolTCP) == network {
 			return port
 		}
 	}
 	return nil
 }
 
-func portList(service *corev1.Service) string {
+func portList(service *corev1.Service, network corev1.Protocol) string {
 	var ports []string
 	for _, port := range service.Spec.Ports {
-		if port.Protocol == "" || port.Protocol == corev1.ProtocolTCP {
+		if cmp.Or(port.Protocol, corev1.ProtocolTCP) == network {
 			ports = append(ports, strconv.Itoa(int(port.Port)))
 		}
 	}

@@ -230,7 +230,7 @@ func (b *builder) candidates() []candidate {
 			unusable.add(slice, "has addresses of type "+string(slice.AddressType)+", and only IPv4 and IPv6 are used")
 			continue
 		}
-		port := slicePort(slice, b.port.Name)
+		port := slicePort(slice, b.port.Name, b.network)
 		switch {
 		case port == nil:
 			continue
@@ -264,11 +264,15 @@ func (b *builder) candidates() []candidate {
 	return oncePerOwner(all, b.wantsIPv6())
 }
 
-// slicePort returns the TCP port of a name.
-func slicePort(slice *discoveryv1.EndpointSlice, name string) *discoveryv1.EndpointPort {
+// slicePort returns the port of a name.
+func slicePort(slice *discoveryv1.EndpointSlice, name string, network corev1.Protocol) *discoveryv1.EndpointPort {
 	for i := range slice.Ports {
 		port := &slice.Ports[i]
-		if text(port.Name) == name && (port.Protocol == nil || *port.Protocol == "" || *port.Protocol == corev1.ProtocolTCP) {
+		protocol := corev1.ProtocolTCP
+		if port.Protocol != nil {
+			protocol = cmp.Or(*port.Protocol, protocol)
+		}
+		if text(port.Name) == name && protocol == network {
 			return port
 		}
 	}

@@ -14,6 +14,25 @@ import (
 
 // setTransport sets protocol, TLS and timeouts of the backend.
 func (b *builder) setTransport() *refusal.Refusal {
+	set, fault := b.applyTLSPolicy()
+	switch {
+	case set || fault != nil:
+	case b.variant == TCPVariant || b.variant == TLSVariant || b.variant == UDPVariant:
+		b.result.Backend.Transport = route.Transport{Protocol: route.ProtocolHTTP1} // bytes without TLS
+	default:
+		fault = b.setOwnTransport()
+	}
+	if fault == nil {
+		fault = b.addCertificate()
+	}
+	if fault != nil {
+		return fault
+	}
+	return b.checkDeclared()
+}
+
+// setOwnTransport sets the transport that the Service describes.
+func (b *builder) setOwnTransport() *refusal.Refusal {
 	protocol, fault := b.protocol()
 	if fault != nil {
 		return fault
@@ -41,7 +60,7 @@ func (b *builder) setTransport() *refusal.Refusal {
 	b.result.Backend.Transport = route.Transport{Protocol: protocol, TLS: verified, HostOfEndpoint: !passHost}
 	b.result.Timeouts = declared.Timeouts
 	b.result.Authorities, b.result.Certificates = declared.Authorities, declared.Certificates
-	return b.checkDeclared()
+	return nil
 }
 
 // protocol returns the protocol of the endpoints, see the package comment.
@@ -55,14 +74,14 @@ func (b *builder) protocol() (route.Protocol, *refusal.Refusal) {
 	}
 	protocol, known := protocolOfApp(text(b.port.AppProtocol))
 	switch {
-	case b.result.Backend.ID.Variant == GRPCVariant && protocol.Encrypted():
+	case b.variant == GRPCVariant && protocol.Encrypted():
 		return route.ProtocolH2, nil
-	case b.result.Backend.ID.Variant == GRPCVariant:
+	case b.variant == GRPCVariant:
 		return route.ProtocolH2C, nil
 	case known:
 		return protocol, nil
 	}
-	if b.result.Backend.ID.Variant == RouteVariant {
+	if b.variant == RouteVariant {
 		return route.ProtocolHTTP1, nil
 	}
 	if b.port.Port == 443 || strings.HasPrefix(b.port.Name, "https") {

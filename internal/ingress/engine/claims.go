@@ -26,12 +26,15 @@ type hostClaims struct {
 	// Ingresses; recomputeHost sets them.
 	owner  string
 	grants []resolve.HostGrant
+	// shared is set if the owner has the host from a listener only. Routes of other
+	// namespaces that have it from one, too, count.
+	shared bool
 }
 
 // replaceClaims replaces the claims of an Ingress. Hosts whose claims change are
 // recomputed later in the update, once for all Ingresses.
 func (e *Engine) replaceClaims(u *routeUnit, born time.Time, next *translate.Outcome) {
-	same := u.born.Equal(born) && slices.Equal(u.outcome.Hosts, next.Hosts) && reflect.DeepEqual(u.outcome.Grants, next.Grants) &&
+	same := u.born.Equal(born) && slices.Equal(u.outcome.Hosts, next.Hosts) && u.outcome.HostsImplied == next.HostsImplied && reflect.DeepEqual(u.outcome.Grants, next.Grants) &&
 		reflect.DeepEqual(u.outcome.Certificates, next.Certificates) && reflect.DeepEqual(u.outcome.Options, next.Options) &&
 		reflect.DeepEqual(u.outcome.Requests, next.Requests)
 	// Most updates change only rules or endpoints, and need no work on hosts.

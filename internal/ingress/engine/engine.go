@@ -79,7 +79,9 @@ type updateState struct {
 	challenges bool
 	// gateways are the dirty Gateways.
 	gateways map[*gatewayUnit]struct{}
-	change   route.Change
+	// reattached are the Gateways with routes that came, went or changed.
+	reattached map[snapshot.Ref]struct{}
+	change     route.Change
 }
 
 // New returns an Engine for a Snapshot. The first update publishes everything.
@@ -119,6 +121,7 @@ func (e *Engine) Update(changed []snapshot.Ref) Result {
 		routes: map[*routeUnit]struct{}{}, backends: map[*backendUnit]struct{}{}, idle: map[*backendUnit]struct{}{},
 		hosts: map[string]struct{}{}, moved: map[string]struct{}{}, dirtyRules: map[*routeUnit]struct{}{}, ownershipChanged: map[snapshot.Ref]struct{}{},
 		requesters: map[*routeUnit]struct{}{}, wantChanges: map[snapshot.Ref]struct{}{}, gateways: map[*gatewayUnit]struct{}{},
+		reattached: map[snapshot.Ref]struct{}{},
 	}
 	e.requestsChanged, e.tokensChanged = false, false
 	for _, ref := range changed {
@@ -133,6 +136,8 @@ func (e *Engine) Update(changed []snapshot.Ref) Result {
 			e.state.gateways[unit] = struct{}{}
 		case ref.Kind == snapshot.GatewayClass:
 			e.gateways.stale[ref] = struct{}{}
+		case ref.Kind == snapshot.BackendTLSPolicy:
+			e.markPolicies(ref.Namespace)
 		}
 		for _, reader := range e.readers[ref] {
 			reader.markDirty(&e.state)
@@ -144,6 +149,7 @@ func (e *Engine) Update(changed []snapshot.Ref) Result {
 	// step can use them.
 	e.resolve()
 	e.resolveGateways()
+	e.recomputeConflicts()
 	e.recomputeHosts()
 	e.recomputeRequests()
 	e.appendRuleDeltas()

@@ -6,7 +6,6 @@ import (
 	"maps"
 	"slices"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	"slipway.dev/slipway/internal/ingress/gateway"
@@ -24,6 +23,11 @@ type gatewayState struct {
 	pool  gateway.Pool
 	// attached has the listeners of each Gateway that a route is attached to.
 	attached map[snapshot.Ref]map[*routeUnit][]string
+	// grpcRoutes counts the GRPCRoutes of each Gateway among them.
+	grpcRoutes map[snapshot.Ref]int
+	// conflicted counts the routes of each Gateway that an older one of the other kind
+	// keeps out.
+	conflicted map[snapshot.Ref]int
 	// unopened are the listeners that the edge could not open, with the reason.
 	unopened map[route.ListenerID]string
 	// stale are the objects whose status has to be derived again.
@@ -33,7 +37,8 @@ type gatewayState struct {
 func newGatewayState(options resolve.GatewayOptions) gatewayState {
 	return gatewayState{
 		units: map[snapshot.Ref]*gatewayUnit{}, pool: gateway.Pool{Prefixes: options.Addresses},
-		attached: map[snapshot.Ref]map[*routeUnit][]string{}, unopened: map[route.ListenerID]string{}, stale: map[snapshot.Ref]struct{}{},
+		attached: map[snapshot.Ref]map[*routeUnit][]string{}, grpcRoutes: map[snapshot.Ref]int{}, conflicted: map[snapshot.Ref]int{},
+		unopened: map[route.ListenerID]string{}, stale: map[snapshot.Ref]struct{}{},
 	}
 }
 
@@ -42,8 +47,9 @@ type gatewayUnit struct {
 	ref    snapshot.Ref
 	reads  []snapshot.Ref
 	result *gateway.Gateway
-	// live and listeners are the published rules and listeners.
+	// live, liveTCP and listeners are the published rules, TCP routes and listeners.
 	live      ruleSet
+	liveTCP   tcpSet
 	listeners map[route.ListenerID]*route.Listener
 	tls       *backendTLS
 }
@@ -92,6 +98,7 @@ func (e *Engine) resolveGateway(u *gatewayUnit) {
 		e.gateways.pool.Release(u.ref)
 	}
 	u.live.replace(u.result.Rules, &e.state.change.Rules)
+	u.liveTCP.replace(u.result.TCPRoutes, &e.state.change.TCPRoutes)
 	before := u.listeners
 	u.listeners = make(map[route.ListenerID]*route.Listener, len(u.result.Listeners))
 	for _, listener := range u.result.Listeners {
@@ -103,8 +110,8 @@ func (e *Engine) resolveGateway(u *gatewayUnit) {
 		delete(e.gateways.unopened, id)
 	}
 	var certificates *backendTLS
-	if len(u.result.Certificates) > 0 {
-		certificates = &backendTLS{certificates: u.result.Certificates}
+	if len(u.result.Certificates)+len(u.result.Authorities) > 0 {
+		certificates = &backendTLS{u.result.Authorities, u.result.Certificates}
 	}
 	e.tls.replaceBackend(u.tls, certificates)
 	u.tls = certificates
@@ -124,12 +131,19 @@ func (e *Engine) replaceAttached(u *routeUnit, next *gateway.Route) {
 	}
 	u.route = next
 	for ref := range before {
+		e.state.reattached[ref] = struct{}{}
 		if next.Attached[ref] == nil {
 			delete(e.gateways.attached[ref], u)
 			e.gateways.stale[ref] = struct{}{}
+			e.countGRPC(u, ref, -1)
+			e.setConflict(u, ref, snapshot.Ref{})
 		}
 	}
 	for ref, names := range next.Attached {
+		e.state.reattached[ref] = struct{}{}
+		if before[ref] == nil {
+			e.countGRPC(u, ref, 1)
+		}
 		if slices.Equal(before[ref], names) {
 			continue
 		}
@@ -138,6 +152,13 @@ func (e *Engine) replaceAttached(u *routeUnit, next *gateway.Route) {
 		}
 		e.gateways.attached[ref][u] = names
 		e.gateways.stale[ref] = struct{}{}
+	}
+}
+
+// countGRPC counts a route that came to a Gateway or left it, if it is a GRPCRoute.
+func (e *Engine) countGRPC(u *routeUnit, at snapshot.Ref, change int) {
+	if u.ref.Kind == snapshot.GRPCRoute {
+		e.gateways.grpcRoutes[at] += change
 	}
 }
 
@@ -168,14 +189,20 @@ func (e *Engine) MarkStale(ref snapshot.Ref) { e.gateways.stale[ref] = struct{}{
 type GatewayStatus struct {
 	Class   *gatewayv1.GatewayClassStatus
 	Gateway *gatewayv1.GatewayStatus
+	Set     *gatewayv1.ListenerSetStatus
 	// Parents are those of a route that are ours.
 	Parents []gatewayv1.RouteParentStatus
+	// Ancestors are those of a BackendTLSPolicy that are ours.
+	Ancestors []gatewayv1.PolicyAncestorStatus
 }
 
 // ChangedGatewayStatuses returns the objects of Gateway API whose status may have
 // changed since the last call, with the new status. Call it after NoteListeners,
 // NoteRules and ChangedConditions.
 func (e *Engine) ChangedGatewayStatuses() iter.Seq2[snapshot.Ref, GatewayStatus] {
+	for _, ref := range slices.Collect(maps.Keys(e.gateways.stale)) {
+		e.markSets(ref)
+	}
 	stale := slices.SortedFunc(maps.Keys(e.gateways.stale), snapshot.Ref.Compare)
 	clear(e.gateways.stale)
 	return func(yield func(snapshot.Ref, GatewayStatus) bool) {
@@ -187,6 +214,30 @@ func (e *Engine) ChangedGatewayStatuses() iter.Seq2[snapshot.Ref, GatewayStatus]
 	}
 }
 
+// markSets marks the status of the ListenerSets of a Gateway: the Gateway decides it.
+func (e *Engine) markSets(ref snapshot.Ref) {
+	if ref.Kind != snapshot.Gateway {
+		return
+	}
+	for _, set := range e.snapshot.View().ListenerSets(ref.Namespace, ref.Name) {
+		e.gateways.stale[snapshot.Ref{Kind: snapshot.ListenerSet, Namespace: set.Namespace, Name: set.Name}] = struct{}{}
+	}
+}
+
+// setStatus derives the status of a ListenerSet; nil if its Gateway is not ours.
+func (e *Engine) setStatus(ref snapshot.Ref) *gatewayv1.ListenerSetStatus {
+	set, ok := e.snapshot.GatewayObject(ref).(*gatewayv1.ListenerSet)
+	if !ok {
+		return nil
+	}
+	u := e.gateways.units[snapshot.ParentOf(set)]
+	if u == nil || !u.result.Ours {
+		return nil
+	}
+	status := u.result.SetStatus(set, e.factsOf(u))
+	return &status
+}
+
 // gatewayStatus derives the status of an object.
 func (e *Engine) gatewayStatus(ref snapshot.Ref) GatewayStatus {
 	switch u := e.gateways.units[ref]; {
@@ -194,6 +245,12 @@ func (e *Engine) gatewayStatus(ref snapshot.Ref) GatewayStatus {
 		if status, ours := gateway.Class(e.snapshot.View(), ref.Name); ours {
 			return GatewayStatus{Class: &status}
 		}
+	case ref.Kind == snapshot.BackendTLSPolicy:
+		if policy, ok := e.snapshot.GatewayObject(ref).(*gatewayv1.BackendTLSPolicy); ok {
+			return GatewayStatus{Ancestors: e.policyStatus(policy)}
+		}
+	case ref.Kind == snapshot.ListenerSet:
+		return GatewayStatus{Set: e.setStatus(ref)}
 	case u != nil && u.result.Ours:
 		status := u.result.Status(e.factsOf(u))
 		return GatewayStatus{Gateway: &status}
@@ -205,15 +262,18 @@ func (e *Engine) gatewayStatus(ref snapshot.Ref) GatewayStatus {
 
 // factsOf returns what the status of a Gateway has and the Gateway does not decide.
 func (e *Engine) factsOf(u *gatewayUnit) gateway.Facts {
-	facts := gateway.Facts{Attached: map[string]int32{}, Unopened: map[uint16]string{}}
-	for _, names := range e.gateways.attached[u.ref] {
+	facts := gateway.Facts{Attached: map[string]int32{}, Unopened: map[route.ListenerID]string{}}
+	for attached, names := range e.gateways.attached[u.ref] {
+		if _, conflicts := attached.conflicts[u.ref]; conflicts {
+			continue
+		}
 		for _, name := range names {
 			facts.Attached[name]++
 		}
 	}
 	for id := range u.listeners {
 		if reason, closed := e.gateways.unopened[id]; closed {
-			facts.Unopened[id.Port] = reason
+			facts.Unopened[id] = reason
 		}
 	}
 	return facts
@@ -224,17 +284,11 @@ func (e *Engine) factsOf(u *gatewayUnit) gateway.Facts {
 func (e *Engine) parentsOf(u *routeUnit) []gatewayv1.RouteParentStatus {
 	refused := e.refusals.of(u.ref.Object())
 	if len(refused) == 0 {
-		return u.route.Parents
+		return e.refuseParents(u, u.route.Parents)
 	}
 	parents := slices.Clone(u.route.Parents)
 	for i := range parents {
-		parents[i].Conditions = slices.Clone(parents[i].Conditions)
-		for j := range parents[i].Conditions {
-			c := &parents[i].Conditions[j]
-			if c.Type == string(gatewayv1.RouteConditionAccepted) && c.Status == metav1.ConditionTrue {
-				c.Status, c.Reason, c.Message = metav1.ConditionFalse, string(refused[0].Reason), refused[0].Text()
-			}
-		}
+		refuseParent(&parents[i], gatewayv1.RouteConditionReason(refused[0].Reason), refused[0].Text())
 	}
 	return parents
 }

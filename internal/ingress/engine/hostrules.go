@@ -27,10 +27,11 @@ func (e *Engine) setOwner(claims *hostClaims, owner string, units []*routeUnit) 
 			grants = append(grants, u.outcome.Grants...)
 		}
 	}
-	if claims.owner == owner && reflect.DeepEqual(claims.grants, grants) {
+	shared := units[0].outcome.HostsImplied
+	if claims.owner == owner && claims.shared == shared && reflect.DeepEqual(claims.grants, grants) {
 		return
 	}
-	claims.owner, claims.grants = owner, grants
+	claims.owner, claims.grants, claims.shared = owner, grants, shared
 	for _, u := range units {
 		e.state.dirtyRules[u] = struct{}{}
 	}
@@ -43,12 +44,15 @@ func (e *Engine) setOwner(claims *hostClaims, owner string, units []*routeUnit) 
 func (e *Engine) placeRules(u *routeUnit) []*route.Rule {
 	rules := u.outcome.Rules
 	if e.options.HostSharing == resolve.HostSharingOpen {
-		return slices.Clone(rules)
+		return slices.DeleteFunc(slices.Clone(rules), func(rule *route.Rule) bool { return u.conflicts.at(rule.Listener) })
 	}
 	behind := e.options.HostSharing == resolve.HostSharingBehind
 	placed := make([]*route.Rule, 0, len(rules))
 	var denied deniedHosts
 	for i, rule := range rules {
+		if u.conflicts.at(rule.Listener) {
+			continue
+		}
 		claims := e.hosts[rule.Host]
 		// A route without a host belongs to no namespace: its Gateway decides who may
 		// attach to it. It serves no host that belongs to another namespace.
@@ -83,7 +87,7 @@ func (e *Engine) placeRules(u *routeUnit) []*route.Rule {
 // admits reports whether a rule counts for the host: it is one of the owner, or the
 // owner has granted it.
 func (c *hostClaims) admits(u *routeUnit, rule *route.Rule) bool {
-	if u.ref.Namespace == c.owner {
+	if u.ref.Namespace == c.owner || c.shared && u.outcome.HostsImplied {
 		return true
 	}
 	return slices.ContainsFunc(c.grants, func(grant resolve.HostGrant) bool {

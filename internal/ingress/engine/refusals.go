@@ -136,8 +136,18 @@ func (e *Engine) NoteRules(change *route.Change, problems []route.Problem) {
 	for _, id := range change.Rules.Removed {
 		bySite[ingressOf(id)] = nil
 	}
+	for _, tcp := range slices.Concat(change.TCPRoutes.Added, change.TCPRoutes.Changed) {
+		bySite[ingressOf(route.ID(tcp.ID))] = nil
+	}
+	for _, id := range change.TCPRoutes.Removed {
+		bySite[ingressOf(route.ID(id))] = nil
+	}
 	for _, problem := range problems {
-		if id, ok := problem.Subject.(route.ID); ok && isRoute(id) {
+		id, ok := problem.Subject.(route.ID)
+		if tcp, stream := problem.Subject.(route.TCPRouteID); stream {
+			id, ok = route.ID(tcp), true
+		}
+		if ok && isRoute(id) {
 			at := ingressOf(id)
 			bySite[at] = append(bySite[at], refusal.Refusal{
 				Object: at.Object(), Field: ruleField(id), Reason: refusal.Invalid, Message: problem.Text(),
@@ -214,8 +224,13 @@ func isRoute(id route.ID) bool {
 
 // ruleField returns the field of a rule in its object.
 func ruleField(id route.ID) string {
-	if id.Kind != string(snapshot.Ingress) {
-		return "spec.rules[" + strconv.Itoa(id.Rule) + "].matches[" + strconv.Itoa(id.Path) + "]"
+	field, part := "spec.rules["+strconv.Itoa(id.Rule)+"]", "["+strconv.Itoa(id.Path)+"]"
+	switch kind := ingressOf(id).Kind; {
+	case kind == snapshot.Ingress:
+		return field + ".http.paths" + part
+	case snapshot.IsStreamRoute(kind):
+		return field
+	default:
+		return field + ".matches" + part
 	}
-	return "spec.rules[" + strconv.Itoa(id.Rule) + "].http.paths[" + strconv.Itoa(id.Path) + "]"
 }

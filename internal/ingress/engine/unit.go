@@ -30,7 +30,8 @@ type routeUnit struct {
 	outcome    translate.Outcome
 	hostClaims map[string]ingressHostClaims // the claims of the outcome by host
 	// live are the published rules.
-	live ruleSet
+	live    ruleSet
+	liveTCP tcpSet
 	// closed are the hosts whose rules return 503, with the reason.
 	closed map[string]*refusal.Refusal
 	// granted are the Secrets of its certificate requests that count.
@@ -40,6 +41,7 @@ type routeUnit struct {
 	// none, but route instead.
 	condition Condition
 	route     *gateway.Route
+	conflicts conflicts
 }
 
 // markDirty implements unit.
@@ -122,6 +124,9 @@ func (e *Engine) build(u *backendUnit) {
 	u.reads = e.read(u, u.reads, view)
 	// The delta compares with u.result, so that is replaced after it.
 	e.appendBackendDelta(u, result.Backend)
+	if !u.built || !reflect.DeepEqual(u.result.Backend.Transport, result.Backend.Transport) || !reflect.DeepEqual(u.result.Closed, result.Closed) {
+		e.markPolicies(u.id.Namespace)
+	}
 	e.tls.replaceBackend(backendTLSOf(&u.result), backendTLSOf(&result))
 	e.refusals.set(u, result.Refusals)
 	u.result = result
@@ -183,6 +188,12 @@ func (e *Engine) resolveRoute(u *routeUnit) {
 		if !slices.Contains(backends.seen, before) {
 			delete(before.users, u)
 			e.state.idle[before] = struct{}{}
+			e.markPolicies(before.id.Namespace)
+		}
+	}
+	if u.route != nil {
+		for _, used := range backends.seen {
+			e.markPolicies(used.id.Namespace)
 		}
 	}
 	u.users = slices.Clip(backends.seen)
@@ -203,15 +214,17 @@ func (e *Engine) resolveRoute(u *routeUnit) {
 	}
 }
 
+// routeResolvers resolve the routes of Gateway API.
+var routeResolvers = map[snapshot.Kind]func(*snapshot.View, string, string, resolve.BackendResolver) *gateway.Route{
+	snapshot.HTTPRoute: gateway.HTTPRoute, snapshot.GRPCRoute: gateway.GRPCRoute,
+	snapshot.TLSRoute: gateway.TLSRoute, snapshot.TCPRoute: gateway.TCPRoute, snapshot.UDPRoute: gateway.UDPRoute,
+}
+
 // outcomeOf translates the object of a unit. This is all that differs between an
 // Ingress and a route.
 func (e *Engine) outcomeOf(u *routeUnit, view *snapshot.View, backends *backendResolver) (translate.Outcome, time.Time, bool) {
 	if snapshot.IsGatewayRoute(u.ref.Kind) {
-		of := gateway.HTTPRoute
-		if u.ref.Kind == snapshot.GRPCRoute {
-			of = gateway.GRPCRoute
-		}
-		resolved := of(view, u.ref.Namespace, u.ref.Name, backends)
+		resolved := routeResolvers[u.ref.Kind](view, u.ref.Namespace, u.ref.Name, backends)
 		e.replaceAttached(u, resolved)
 		return resolved.Outcome, resolved.Created, resolved.Ours
 	}
@@ -249,6 +262,10 @@ func (e *Engine) dropIdle() {
 // resolved, or whose hosts were closed or opened or have another owner.
 func (e *Engine) appendRuleDeltas() {
 	for u := range e.state.dirtyRules {
+		if snapshot.IsStreamRoute(u.ref.Kind) {
+			u.liveTCP.replace(e.placeTCP(u), &e.state.change.TCPRoutes)
+			continue
+		}
 		rules := e.placeRules(u)
 		for i, rule := range rules {
 			if fault := u.closed[rule.Host]; fault != nil {

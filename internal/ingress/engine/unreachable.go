@@ -5,6 +5,7 @@ import (
 
 	"slipway.dev/slipway/api/finding"
 	"slipway.dev/slipway/api/refusal"
+	"slipway.dev/slipway/internal/ingress/snapshot"
 	"slipway.dev/slipway/internal/route"
 )
 
@@ -163,7 +164,7 @@ func reasonOf(winner, rule *route.Rule) route.Criterion {
 
 // fieldOfRule returns the field of a rule, also of a default backend.
 func fieldOfRule(id route.ID) string {
-	if id.Variant != "" {
+	if id.Kind == string(snapshot.Ingress) && id.Variant != "" {
 		return "spec.defaultBackend"
 	}
 	return ruleField(id)

@@ -10,11 +10,15 @@ import (
 	"slipway.dev/slipway/internal/route"
 )
 
+// statusUnresolved is the status of the requests of a backend that does not resolve.
+// Connections without HTTP are closed.
+const statusUnresolved = 500
+
 // backendRefs returns the backends of a rule with their weights; none if all weights
-// are 0. The shares of those that do not resolve are one entry with the status 500.
-func (r *httpRoute) backendRefs(field string, written []gatewayv1.HTTPBackendRef) []route.BackendRef {
+// are 0. The shares of those that do not resolve are one entry with a status.
+func (r *attachment) backendRefs(field string, written []gatewayv1.HTTPBackendRef) []route.BackendRef {
 	var refs []route.BackendRef
-	missing := route.BackendRef{Status: 500}
+	missing := route.BackendRef{Status: statusUnresolved}
 	for i := range written {
 		at := fmt.Sprintf("%s.backendRefs[%d]", field, i)
 		weight := uint32(max(or(written[i].Weight, 1), 0))
@@ -41,7 +45,7 @@ func (r *httpRoute) backendRefs(field string, written []gatewayv1.HTTPBackendRef
 }
 
 // backendFilters adds the filters of a backendRef.
-func (r *httpRoute) backendFilters(field string, filters []gatewayv1.HTTPRouteFilter, ref *route.BackendRef) {
+func (r *attachment) backendFilters(field string, filters []gatewayv1.HTTPRouteFilter, ref *route.BackendRef) {
 	for i := range filters {
 		switch filter := &filters[i]; {
 		case filter.RequestHeaderModifier != nil && ref.RequestHeaders == nil:
@@ -61,7 +65,7 @@ func sameHeaders(a, b *route.BackendRef) bool {
 }
 
 // backend returns the identity of a backend, and whether it can be used.
-func (r *httpRoute) backend(field string, ref *gatewayv1.BackendObjectReference) (route.BackendID, bool) {
+func (r *attachment) backend(field string, ref *gatewayv1.BackendObjectReference) (route.BackendID, bool) {
 	unresolved := func(reason gatewayv1.RouteConditionReason, format string, args ...any) (route.BackendID, bool) {
 		if r.unresolved == nil {
 			c := failed(gatewayv1.RouteConditionResolvedRefs, reason, field+": "+fmt.Sprintf(format, args...))
@@ -72,9 +76,9 @@ func (r *httpRoute) backend(field string, ref *gatewayv1.BackendObjectReference)
 	if or(ref.Group, "") != "" || or(ref.Kind, kindService) != kindService {
 		return unresolved(gatewayv1.RouteReasonInvalidKind, "a backend is a Service, and not a %s", or(ref.Kind, ""))
 	}
-	namespace := string(or(ref.Namespace, gatewayv1.Namespace(r.object.Namespace)))
+	namespace := string(or(ref.Namespace, gatewayv1.Namespace(r.meta.Namespace)))
 	way := reference{
-		fromKind: r.kind, fromNamespace: r.object.Namespace, toKind: kindService, toNamespace: namespace, toName: ref.Name,
+		fromKind: r.kind, fromNamespace: r.meta.Namespace, toKind: kindService, toNamespace: namespace, toName: ref.Name,
 	}
 	if !way.permitted(r.view) {
 		return unresolved(gatewayv1.RouteReasonRefNotPermitted, "the Service %s/%s is in another namespace: create a ReferenceGrant there", namespace, ref.Name)
@@ -86,11 +90,29 @@ func (r *httpRoute) backend(field string, ref *gatewayv1.BackendObjectReference)
 		return unresolved(gatewayv1.RouteReasonBackendNotFound, "there is no Service %s/%s", namespace, ref.Name)
 	}
 	id := route.BackendID{Namespace: namespace, Name: string(ref.Name), Port: uint16(*ref.Port), Variant: backend.RouteVariant}
-	if r.kind == kindGRPCRoute {
+	switch r.kind {
+	case kindGRPCRoute:
 		id.Variant = backend.GRPCVariant
+	case kindTLSRoute, kindTCPRoute:
+		id.Variant = backend.TCPVariant
+		if r.at.mode == route.TLSTerminate {
+			id.Variant = backend.TLSVariant
+		}
+	case kindUDPRoute:
+		id.Variant = backend.UDPVariant
+	}
+	if r.at.certificate != (route.CertificateID{}) {
+		id.Variant = backend.WithCertificate(id.Variant, r.at.certificate)
 	}
 	if summary := r.backends.Summary(id); summary.Closed != nil {
 		return unresolved(gatewayv1.RouteReasonBackendNotFound, "%s", summary.Closed.Message)
 	}
 	return id, true
+}
+
+// resolveAt makes the backends that follow those of a place, and reports whether they can
+// differ from those of no place.
+func (r *attachment) resolveAt(where place) bool {
+	r.at = where
+	return where.certificate != (route.CertificateID{}) || where.mode == route.TLSTerminate
 }

@@ -36,12 +36,16 @@ import (
 //
 //	objects.yaml      objects of Gateway API, namespaces and Ingresses; ours is the
 //	                  GatewayClass slipway, which every case has
-//	services.txt      a Service with port 80 a line: its name, and ready or empty
+//	services.txt      a Service with port 80, and 53 for UDP, a line: its name, and ready
+//	                  or empty
 //	certificates.txt  a Secret a line: its name, and the name it is for
+//	authorities.txt   a ConfigMap a line: its name, and valid or empty
 //	requests.txt      a request a line: listener, method, host and path, headers; and
 //	                  the Services with their weights, or the status, or the redirect
 //	rules.txt         a request a line, as in requests.txt; and indented the policies,
 //	                  rewrite, timeouts and backends of its rule
+//	connections.txt   a connection a line: listener, and its server name, or - for one
+//	                  without TLS; and the mode, with the Services and their weights
 //	listeners.txt     a listener of the table a line, with its certificates and the
 //	                  host names that share it
 //	status.txt        a condition a line that is not that of an object as it should be,
@@ -69,6 +73,16 @@ func runCase(t *testing.T, archive *txtar.Archive, authority *pkitest.Authority)
 		namespace, name, _ := strings.Cut(words[0], "/")
 		c.put(&snapshot.SecretBody{Namespace: namespace, Name: name, Data: authority.Issue(t, words[1]).Data()})
 	}
+	for line := range lines(texts["authorities.txt"]) {
+		words := strings.Fields(line)
+		namespace, name, _ := strings.Cut(words[0], "/")
+		bundle := map[string]any{}
+		if words[1] == "valid" {
+			bundle[snapshot.AuthorityKey] = authority.PEM
+		}
+		c.put(&snapshot.Resource{Kind: snapshot.ConfigMap, Namespace: namespace, Name: name, Spec: bundle})
+	}
+	c.changed = append(c.changed, c.snapshot.SetKind(snapshot.ConfigMap, snapshot.KindKnown)...)
 	c.addYAML(t, []byte(texts["objects.yaml"]))
 	found := engine.New(c.snapshot, resolve.Options{
 		StrictPrefix: true, Gateways: resolve.GatewayOptions{Addresses: []netip.Prefix{netip.MustParsePrefix("192.0.2.16/28")}},
@@ -85,6 +99,8 @@ func runCase(t *testing.T, archive *txtar.Archive, authority *pkitest.Authority)
 		switch file := &archive.Files[i]; file.Name {
 		case "requests.txt":
 			archives.Check(t, file, servedText(t, compiled, string(file.Data)))
+		case "connections.txt":
+			archives.Check(t, file, connectionsText(t, compiled, string(file.Data)))
 		case "rules.txt":
 			archives.Check(t, file, rulesText(t, compiled, string(file.Data)))
 		case "listeners.txt":
@@ -107,13 +123,15 @@ func (c *cluster) put(object any) { c.changed = append(c.changed, c.snapshot.Put
 func (c *cluster) addService(named string, ready bool) {
 	namespace, name, _ := strings.Cut(named, "/")
 	port, portName := int32(8080), "http"
+	udpPort, udpName, udp := int32(5353), "dns", corev1.ProtocolUDP
 	c.put(&corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
-		Spec:       corev1.ServiceSpec{Ports: []corev1.ServicePort{{Name: portName, Port: 80}}},
+		Spec:       corev1.ServiceSpec{Ports: []corev1.ServicePort{{Name: portName, Port: 80}, {Name: udpName, Port: 53, Protocol: udp}}},
 	})
 	slice := &discoveryv1.EndpointSlice{
 		ObjectMeta:  metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: map[string]string{discoveryv1.LabelServiceName: name}},
-		AddressType: discoveryv1.AddressTypeIPv4, Ports: []discoveryv1.EndpointPort{{Name: &portName, Port: &port}},
+		AddressType: discoveryv1.AddressTypeIPv4,
+		Ports:       []discoveryv1.EndpointPort{{Name: &portName, Port: &port}, {Name: &udpName, Port: &udpPort, Protocol: &udp}},
 	}
 	if ready {
 		slice.Endpoints = []discoveryv1.Endpoint{{Addresses: []string{"10.0.0.1"}}}
@@ -129,22 +147,14 @@ func (c *cluster) addYAML(t *testing.T, text []byte) {
 		must.Do(t, yaml.Unmarshal(document, &head))
 		var object metav1.Object
 		switch head.Kind {
-		case "GatewayClass":
-			object = &gatewayv1.GatewayClass{}
-		case "Gateway":
-			object = &gatewayv1.Gateway{}
-		case "HTTPRoute":
-			object = &gatewayv1.HTTPRoute{}
-		case "GRPCRoute":
-			object = &gatewayv1.GRPCRoute{}
-		case "ReferenceGrant":
-			object = &gatewayv1.ReferenceGrant{}
 		case "Namespace":
 			object = &corev1.Namespace{}
 		case "Ingress":
 			object = &networkingv1.Ingress{}
 		default:
-			t.Fatalf("no kind %q", head.Kind)
+			if object = snapshot.NewGatewayObject(snapshot.Kind(head.Kind + "." + gatewayv1.GroupName)); object == nil {
+				t.Fatalf("no kind %q", head.Kind)
+			}
 		}
 		must.Do(t, yaml.UnmarshalStrict(document, object))
 		c.objects++
@@ -216,6 +226,9 @@ func rulesText(t *testing.T, compiled *program.Program, text string) string {
 		}
 		for i := range rule.Backends {
 			add("backend", rule.Backends[i])
+			if used, ok := compiled.Backend(rule.Backends[i].Backend); ok && used.Transport.TLS != nil {
+				add("transport", used.Transport)
+			}
 		}
 	}
 	return out.String()
@@ -255,9 +268,10 @@ func lookup(t *testing.T, compiled *program.Program, words []string) *route.Rule
 
 func parseListener(t *testing.T, text string) route.ListenerID {
 	t.Helper()
+	text, udp := strings.CutSuffix(text, "/udp")
 	at, port, _ := strings.Cut(text, ":")
 	namespace, name, _ := strings.Cut(at, "/")
-	return route.ListenerID{Namespace: namespace, Name: name, Port: uint16(must.Get(strconv.Atoi(port))(t))}
+	return route.ListenerID{Namespace: namespace, Name: name, Port: uint16(must.Get(strconv.Atoi(port))(t)), UDP: udp}
 }
 
 // ruleText returns what a rule does.
@@ -276,14 +290,43 @@ func ruleText(rule *route.Rule) string {
 	if rule.Response != nil {
 		return strings.Join(append(parts, strconv.Itoa(rule.Response.Status)), " ")
 	}
-	for _, ref := range rule.Backends {
+	return strings.Join(append(parts, backendTexts(rule.Backends)...), " ")
+}
+
+// backendTexts returns backends with their weights.
+func backendTexts(refs []route.BackendRef) []string {
+	var texts []string
+	for _, ref := range refs {
 		name := ref.Backend.Namespace + "/" + ref.Backend.Name
 		if ref.Status != 0 {
 			name = strconv.Itoa(ref.Status)
 		}
-		parts = append(parts, fmt.Sprintf("%s=%d", name, ref.Weight))
+		texts = append(texts, fmt.Sprintf("%s=%d", name, ref.Weight))
 	}
-	return strings.Join(parts, " ")
+	return texts
+}
+
+// connectionsText returns the lines of connections with what takes each.
+func connectionsText(t *testing.T, compiled *program.Program, text string) string {
+	t.Helper()
+	var out strings.Builder
+	for line := range lines(text) {
+		connection, _, _ := strings.Cut(line, " -> ")
+		words := strings.Fields(connection)
+		request := program.TCPRequest{Listener: unique.Make(parseListener(t, words[0])), TLS: words[1] != "-"}
+		if request.TLS {
+			request.ServerName = words[1]
+		}
+		served := "nothing"
+		if found := compiled.LookupTCP(&request).Route; found != nil {
+			served = strings.Join(append([]string{string(found.TLS)}, backendTexts(found.Backends)...), " ")
+			if used, ok := compiled.Backend(found.Backends[0].Backend); ok && used.Transport.TLS != nil {
+				served += " encrypted with " + used.Transport.TLS.Certificate.String()
+			}
+		}
+		fmt.Fprintf(&out, "%s -> %s\n", connection, served)
+	}
+	return out.String()
 }
 
 // listenerText returns the listeners of a table.
@@ -294,6 +337,12 @@ func listenerText(table *route.Table) string {
 		for _, use := range listener.Certificates {
 			known := slices.ContainsFunc(table.Certificates, func(c *route.Certificate) bool { return c.ID == use.Certificate })
 			fmt.Fprintf(&out, " %s=%s,%t", cmp.Or(use.Host, "*"), use.Certificate, known)
+		}
+		if listener.Raw {
+			fmt.Fprintf(&out, " raw, tls=%t", listener.TLS)
+		}
+		if listener.ClientAuth != "" {
+			fmt.Fprintf(&out, " clients %s by %v", listener.ClientAuth, listener.ClientAuthorities)
 		}
 		if len(listener.Hosts) > 1 {
 			fmt.Fprintf(&out, " shared by %q", listener.Hosts)
@@ -329,9 +378,23 @@ func statusText(found *engine.Engine) string {
 			print(object, status.Class.Conditions)
 		case status.Gateway != nil:
 			print(object, status.Gateway.Conditions)
+			if sets := status.Gateway.AttachedListenerSets; sets != nil {
+				fmt.Fprintf(&out, "%s has %d ListenerSets\n", object, *sets)
+			}
 			for _, listener := range status.Gateway.Listeners {
 				fmt.Fprintf(&out, "%s %s has %d routes of %d kinds\n", object, listener.Name, listener.AttachedRoutes, len(listener.SupportedKinds))
 				print(object+" "+string(listener.Name), listener.Conditions)
+			}
+		case status.Set != nil:
+			print(object, status.Set.Conditions)
+			for _, listener := range status.Set.Listeners {
+				fmt.Fprintf(&out, "%s %s has %d routes of %d kinds\n", object, listener.Name, listener.AttachedRoutes, len(listener.SupportedKinds))
+				print(object+" "+string(listener.Name), listener.Conditions)
+			}
+		case ref.Kind == snapshot.BackendTLSPolicy:
+			for _, ancestor := range status.Ancestors {
+				fmt.Fprintf(&out, "%s is used at %s\n", object, ancestor.AncestorRef.Name)
+				print(object+" at "+string(ancestor.AncestorRef.Name), ancestor.Conditions)
 			}
 		case snapshot.IsGatewayRoute(ref.Kind):
 			for _, parent := range status.Parents {

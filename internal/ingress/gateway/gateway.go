@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"fmt"
 	"maps"
+	"math"
 	"net/netip"
 	"slices"
 
@@ -28,15 +29,20 @@ type Gateway struct {
 	// Ours is false for a Gateway that does not exist or belongs to another
 	// controller. Nothing else is set then.
 	Ours bool
-	// Listeners, Rules and Certificates are its part of the routing table.
+	// Listeners, Rules, TCPRoutes, Certificates and Authorities are its part of the
+	// routing table.
 	Listeners    []*route.Listener
 	Rules        []*route.Rule
+	TCPRoutes    []*route.TCPRoute
 	Certificates []*route.Certificate
+	Authorities  []*route.Authority
 
 	object    *gatewayv1.Gateway
 	listeners []listener
 	// references has the condition ResolvedRefs of each listener.
 	references []metav1.Condition
+	// toBackends is the condition about the certificate for backends; nil without one.
+	toBackends *metav1.Condition
 	assignment Assignment
 }
 
@@ -46,26 +52,35 @@ func Resolve(view *snapshot.View, namespace, name string, assign func(*gatewayv1
 	if object == nil || !oursByClass(view, object.Spec.GatewayClassName) {
 		return &Gateway{}
 	}
-	g := &Gateway{Ours: true, object: object, listeners: listenersOf(object), assignment: assign(object)}
-	ports := map[uint16]*route.Listener{}
+	g := &Gateway{Ours: true, object: object, listeners: listenersOf(view, object), assignment: assign(object)}
+	_, g.toBackends = backendCertificate(view, object)
+	ports := map[route.ListenerID]*route.Listener{}
 	for i := range g.listeners {
 		l := &g.listeners[i]
 		certificates, resolved := g.resolveReferences(view, l)
+		var clients route.Listener // of which only how it verifies clients is used
+		if fault := g.verifyClients(view, l, &clients); fault != nil && resolved.Status == metav1.ConditionTrue {
+			resolved = *fault
+		}
 		g.references = append(g.references, resolved)
-		l.bare = l.tls && len(certificates) == 0
-		if !l.usable() || l.bare {
+		l.bare = l.terminates() && len(certificates) == 0
+		if !l.usable() || l.bare || l.distrusts {
 			continue
 		}
 		g.addIsolation(i)
-		at := ports[l.port]
+		id := listenerID(object, l)
+		at := ports[id]
 		if at == nil {
-			at = &route.Listener{ID: listenerID(object, l), Address: netip.AddrPortFrom(g.assignment.Address, l.port), TLS: l.tls}
-			ports[l.port] = at
+			at = &route.Listener{ID: id, Address: netip.AddrPortFrom(g.assignment.Address, l.port), TLS: l.tls, Raw: l.mode != ""}
+			ports[id] = at
 			if g.assignment.Address.IsValid() {
 				g.Listeners = append(g.Listeners, at)
 			}
 		}
-		if l.tls {
+		if clients.ClientAuth != "" { // one that passes TLS on has none, and shares the port
+			at.ClientAuth, at.ClientAuthorities = clients.ClientAuth, clients.ClientAuthorities
+		}
+		if l.tls && !at.Raw {
 			at.Hosts = append(at.Hosts, l.hostname)
 		}
 		for _, certificate := range certificates {
@@ -83,15 +98,29 @@ func (g *Gateway) addIsolation(i int) {
 	l := &g.listeners[i]
 	for j := range g.listeners {
 		other := &g.listeners[j]
-		if other.port != l.port || other.hostname == l.hostname || !covers(other.hostname, l.hostname) {
+		if !other.usable() || !other.sharesPort(l) || other.hostname == l.hostname || !covers(other.hostname, l.hostname) {
 			continue
 		}
+		id := route.ID{Kind: string(kindGateway), Namespace: g.object.Namespace, Name: g.object.Name, Rule: i}
+		if l.mode != "" {
+			g.TCPRoutes = append(g.TCPRoutes, g.closing(route.TCPRouteID(id), l))
+			return
+		}
 		g.Rules = append(g.Rules, &route.Rule{
-			ID:       route.ID{Kind: string(kindGateway), Namespace: g.object.Namespace, Name: g.object.Name, Rule: i},
+			ID:       id,
 			Listener: listenerID(g.object, l), Host: l.hostname, Fallback: true, Created: g.object.CreationTimestamp.Time,
 			Response: &route.Response{Status: 404, Reason: route.ReasonConfigured, Message: "no route of the listener " + l.name + " matches"},
 		})
 		return
+	}
+}
+
+// closing returns the TCP route that closes the connections of a listener that no route
+// of it takes. It comes after all of them.
+func (g *Gateway) closing(id route.TCPRouteID, l *listener) *route.TCPRoute {
+	return &route.TCPRoute{
+		ID: id, Listener: listenerID(g.object, l), ServerName: l.hostname, TLS: l.mode, Priority: math.MinInt32,
+		Created: g.object.CreationTimestamp.Time, Backends: []route.BackendRef{{Status: statusUnresolved, Weight: 1}},
 	}
 }
 
@@ -101,18 +130,19 @@ func (g *Gateway) resolveReferences(view *snapshot.View, l *listener) ([]*route.
 	resolved := condition(gatewayv1.ListenerConditionResolvedRefs, gatewayv1.ListenerReasonResolvedRefs, "")
 	if l.unknownKinds {
 		resolved = failed(gatewayv1.ListenerConditionResolvedRefs, gatewayv1.ListenerReasonInvalidRouteKinds,
-			"allowedRoutes.kinds has a kind that this listener cannot have: use HTTPRoute or GRPCRoute")
+			"allowedRoutes.kinds has a kind that a listener of this protocol cannot have: remove it")
 	}
-	if !l.tls {
+	if !l.terminates() {
 		return nil, resolved
 	}
 	if l.spec.TLS == nil || len(l.spec.TLS.CertificateRefs) == 0 {
 		return nil, failed(gatewayv1.ListenerConditionResolvedRefs, gatewayv1.ListenerReasonInvalidCertificateRef,
-			"an HTTPS listener needs a certificate: name its Secret in tls.certificateRefs")
+			"a listener that terminates TLS needs a certificate: name its Secret in tls.certificateRefs")
 	}
 	var certificates []*route.Certificate
 	for i := range l.spec.TLS.CertificateRefs {
-		certificate, fault := g.certificate(view, &l.spec.TLS.CertificateRefs[i])
+		kind, namespace := l.owner(g.object)
+		certificate, fault := certificate(view, kind, namespace, &l.spec.TLS.CertificateRefs[i], gatewayv1.ListenerReasonInvalidCertificateRef)
 		if fault != nil {
 			fault.Message = fmt.Sprintf("tls.certificateRefs[%d]: %s", i, fault.Message)
 			resolved = *fault
@@ -123,29 +153,29 @@ func (g *Gateway) resolveReferences(view *snapshot.View, l *listener) ([]*route.
 	return certificates, resolved
 }
 
-// certificate reads the certificate of a reference, and returns a condition if it
-// cannot be used.
-func (g *Gateway) certificate(view *snapshot.View, ref *gatewayv1.SecretObjectReference) (*route.Certificate, *metav1.Condition) {
+// certificate reads the certificate of a reference of an object, and returns a condition
+// if it cannot be used. The reason invalid is that of one which is permitted.
+func certificate(view *snapshot.View, kind gatewayv1.Kind, own string, ref *gatewayv1.SecretObjectReference, invalid gatewayv1.ListenerConditionReason) (*route.Certificate, *metav1.Condition) {
 	fault := func(reason gatewayv1.ListenerConditionReason, format string, args ...any) (*route.Certificate, *metav1.Condition) {
 		c := failed(gatewayv1.ListenerConditionResolvedRefs, reason, fmt.Sprintf(format, args...))
 		return nil, &c
 	}
 	if or(ref.Group, "") != "" || or(ref.Kind, kindSecret) != kindSecret {
-		return fault(gatewayv1.ListenerReasonInvalidCertificateRef, "a certificate is in a Secret, and not in a %s", or(ref.Kind, ""))
+		return fault(invalid, "a certificate is in a Secret, and not in a %s", or(ref.Kind, ""))
 	}
-	namespace := string(or(ref.Namespace, gatewayv1.Namespace(g.object.Namespace)))
+	namespace := string(or(ref.Namespace, gatewayv1.Namespace(own)))
 	way := reference{
-		fromKind: kindGateway, fromNamespace: g.object.Namespace, toKind: kindSecret, toNamespace: namespace, toName: ref.Name,
+		fromKind: kind, fromNamespace: own, toKind: kindSecret, toNamespace: namespace, toName: ref.Name,
 	}
 	if !way.permitted(view) {
 		return fault(gatewayv1.ListenerReasonRefNotPermitted, "the Secret %s/%s is in another namespace: create a ReferenceGrant there", namespace, ref.Name)
 	}
 	found, refused := ingressreference.Source{View: view, Namespace: namespace}.Certificate(string(ref.Name))
 	if refused != nil {
-		return fault(gatewayv1.ListenerReasonInvalidCertificateRef, "%s", refused.Message)
+		return fault(invalid, "%s", refused.Message)
 	}
 	if _, err := tls.X509KeyPair([]byte(found.Chain), []byte(found.Key.Reveal())); err != nil {
-		return fault(gatewayv1.ListenerReasonInvalidCertificateRef, "the Secret %s/%s has no certificate with its key: %s", namespace, ref.Name, err)
+		return fault(invalid, "the Secret %s/%s has no certificate with its key: %s", namespace, ref.Name, err)
 	}
 	return found, nil
 }
@@ -154,16 +184,22 @@ func (g *Gateway) certificate(view *snapshot.View, ref *gatewayv1.SecretObjectRe
 type Facts struct {
 	// Attached is the number of routes of each listener, by its name.
 	Attached map[string]int32
-	// Unopened is why a port does not take connections, by port.
-	Unopened map[uint16]string
+	// Unopened is why a port does not take connections.
+	Unopened map[route.ListenerID]string
 }
 
 // Status returns the status of the Gateway.
 func (g *Gateway) Status(facts Facts) gatewayv1.GatewayStatus {
 	generation := g.object.Generation
 	var status gatewayv1.GatewayStatus
+	if sets := g.attachedSets(); g.object.Spec.AllowedListeners != nil || sets > 0 {
+		status.AttachedListenerSets = &sets
+	}
 	valid, some := true, false
 	for i := range g.listeners {
+		if g.listeners[i].set != nil {
+			continue
+		}
 		of := g.listenerStatus(i, facts)
 		valid, some = valid && !hasFault(of.Conditions), some || g.listeners[i].usable()
 		status.Listeners = append(status.Listeners, of)
@@ -184,8 +220,8 @@ func (g *Gateway) Status(facts Facts) gatewayv1.GatewayStatus {
 	case !g.assignment.Address.IsValid():
 		programmed = failed(gatewayv1.GatewayConditionProgrammed, g.assignment.Reason, g.assignment.Message)
 	case len(facts.Unopened) > 0:
-		port := slices.Min(slices.Collect(maps.Keys(facts.Unopened)))
-		programmed = failed(gatewayv1.GatewayConditionProgrammed, gatewayv1.GatewayReasonAddressNotUsable, fmt.Sprintf("port %d: %s", port, facts.Unopened[port]))
+		first := slices.MinFunc(slices.Collect(maps.Keys(facts.Unopened)), route.ListenerID.Compare)
+		programmed = failed(gatewayv1.GatewayConditionProgrammed, gatewayv1.GatewayReasonAddressNotUsable, fmt.Sprintf("port %d: %s", first.Port, facts.Unopened[first]))
 	case len(g.Listeners) == 0:
 		programmed = failed(gatewayv1.GatewayConditionProgrammed, gatewayv1.GatewayReasonInvalid, "no listener can be served")
 	}
@@ -193,7 +229,15 @@ func (g *Gateway) Status(facts Facts) gatewayv1.GatewayStatus {
 		kind := gatewayv1.IPAddressType
 		status.Addresses = []gatewayv1.GatewayStatusAddress{{Type: &kind, Value: g.assignment.Address.String()}}
 	}
-	status.Conditions = observed(generation, accepted, programmed)
+	conditions := []metav1.Condition{accepted, programmed}
+	if g.insecureFallback() {
+		conditions = append(conditions, condition(gatewayv1.GatewayConditionInsecureFrontendValidationMode, gatewayv1.GatewayReasonConfigurationChanged,
+			"clients are accepted without a valid certificate on some port: set tls.frontend to the mode AllowValidOnly"))
+	}
+	if g.toBackends != nil {
+		conditions = append(conditions, *g.toBackends)
+	}
+	status.Conditions = observed(generation, conditions...)
 	return status
 }
 
@@ -207,7 +251,7 @@ func (g *Gateway) listenerStatus(i int, facts Facts) gatewayv1.ListenerStatus {
 	notServed := func(message string) {
 		programmed = failed(gatewayv1.ListenerConditionProgrammed, gatewayv1.ListenerReasonInvalid, message)
 	}
-	switch unopened, closed := facts.Unopened[l.port]; {
+	switch unopened, closed := facts.Unopened[listenerID(g.object, l)]; {
 	case l.unsupported != "":
 		accepted = failed(gatewayv1.ListenerConditionAccepted, gatewayv1.ListenerReasonUnsupportedProtocol, l.unsupported)
 		notServed(l.unsupported)
@@ -216,12 +260,22 @@ func (g *Gateway) listenerStatus(i int, facts Facts) gatewayv1.ListenerStatus {
 		conflicted = condition(gatewayv1.ListenerConditionConflicted, l.conflict, message)
 		accepted = failed(gatewayv1.ListenerConditionAccepted, l.conflict, message)
 		notServed(message)
+		if l.set != nil {
+			programmed.Reason = string(l.conflict)
+		}
+	case l.distrusts:
+		accepted = failed(gatewayv1.ListenerConditionAccepted, gatewayv1.ListenerReasonNoValidCACertificate, resolved.Message)
+		notServed(resolved.Message)
 	case l.bare:
 		notServed(resolved.Message)
 	case !g.assignment.Address.IsValid():
 		programmed = failed(gatewayv1.ListenerConditionProgrammed, gatewayv1.ListenerReasonPending, g.assignment.Message)
 	case closed:
 		notServed(unopened)
+	}
+	generation := g.object.Generation
+	if l.set != nil {
+		generation = l.set.Generation
 	}
 	kinds := make([]gatewayv1.RouteGroupKind, 0, len(l.kinds))
 	for _, kind := range l.kinds {
@@ -230,7 +284,7 @@ func (g *Gateway) listenerStatus(i int, facts Facts) gatewayv1.ListenerStatus {
 	}
 	return gatewayv1.ListenerStatus{
 		Name: l.spec.Name, SupportedKinds: kinds, AttachedRoutes: facts.Attached[l.name],
-		Conditions: observed(g.object.Generation, accepted, programmed, resolved, conflicted),
+		Conditions: observed(generation, accepted, programmed, resolved, conflicted),
 	}
 }
 

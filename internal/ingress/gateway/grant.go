@@ -44,7 +44,7 @@ func hostGrants(view *snapshot.View, kind gatewayv1.Kind, namespace, name string
 			return to.Group == gatewayv1.GroupName && to.Kind == kind && (to.Name == nil || *to.Name == "" || string(*to.Name) == name)
 		})
 		for _, from := range grant.Spec.From {
-			if mine && from.Group == gatewayv1.GroupName && (from.Kind == kindHTTPRoute || from.Kind == kindGRPCRoute) {
+			if mine && from.Group == gatewayv1.GroupName && snapshot.IsGatewayRoute(snapshot.Kind(from.Kind+"."+gatewayv1.GroupName)) {
 				grants = append(grants, resolve.HostGrant{Namespace: string(from.Namespace)})
 			}
 		}

@@ -17,8 +17,8 @@ func covers(wide, narrow string) bool {
 	return wildcard && strings.HasSuffix(narrow, "."+parent)
 }
 
-// intersect returns the host name that two have in common.
-func intersect(a, b string) (string, bool) {
+// Intersect returns the host name that two have in common; empty ones have all.
+func Intersect(a, b string) (string, bool) {
 	switch {
 	case covers(a, b):
 		return b, true

@@ -9,6 +9,7 @@
 package reference
 
 import (
+	"crypto/x509"
 	"strconv"
 	"strings"
 
@@ -187,4 +188,18 @@ func RefusalOf(problem route.Problem, field string) *refusal.Refusal {
 		reason = refusal.TooLarge
 	}
 	return &refusal.Refusal{Field: field, Reason: reason, Message: problem.Message}
+}
+
+// ConfigMapAuthority returns the authorities of a ConfigMap, as Gateway API has them.
+// The name in the table cannot be that of a Secret.
+func (s Source) ConfigMapAuthority(name string) (*route.Authority, *refusal.Refusal) {
+	object, fault := s.Resource(snapshot.ConfigMap, name)
+	if fault != nil {
+		return nil, fault
+	}
+	bundle, _ := object.Spec[snapshot.AuthorityKey].(string)
+	if !x509.NewCertPool().AppendCertsFromPEM([]byte(bundle)) {
+		return nil, refusal.New("", refusal.Invalid, "the ConfigMap %s/%s has no certificates in PEM with the key %s", object.Namespace, object.Name, snapshot.AuthorityKey)
+	}
+	return &route.Authority{ID: route.AuthorityID{Namespace: object.Namespace, Name: "ConfigMap_" + object.Name}, Bundle: bundle}, nil
 }

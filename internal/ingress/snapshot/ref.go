@@ -19,6 +19,8 @@ const (
 	// EndpointSlice stands for all slices of a Service, under its name.
 	EndpointSlice Kind = "EndpointSlice"
 	Secret        Kind = "Secret"
+	// ConfigMap is read as a Resource, whose spec has the key ca.crt only.
+	ConfigMap Kind = "ConfigMap"
 	// Node stands for all nodes, without a name.
 	Node Kind = "Node"
 
@@ -31,14 +33,19 @@ const (
 	TraefikServersTransport Kind = "ServersTransport.traefik.io"
 )
 
+// AuthorityKey is the key of the certificates of authorities in a ConfigMap.
+const AuthorityKey = "ca.crt"
+
 // CustomKinds returns the kinds that a cluster may not have. They are watched only
 // once an Ingress names one.
 func CustomKinds() []Kind {
 	return []Kind{Middleware, TLSOption, BackendTransport, TraefikMiddleware, TraefikTLSOption, TraefikServersTransport}
 }
 
-// Custom reports whether the kind is a custom one, which a cluster may not have.
-func (k Kind) Custom() bool { return strings.Contains(string(k), ".") }
+// Custom reports whether the kind is a custom one, which a cluster may not have. A
+// ConfigMap is treated as one: most clusters have no use for them here, so they are not
+// watched before an object names one.
+func (k Kind) Custom() bool { return strings.Contains(string(k), ".") || k == ConfigMap }
 
 // Ref identifies an object, or a set of objects that is read as one.
 type Ref struct {

@@ -34,9 +34,12 @@ type Snapshot struct {
 	kinds     map[Kind]KindState
 	// gateways has the objects of Gateway API, and grants its ReferenceGrants by
 	// namespace and name.
-	gateways   map[Ref]GatewayObject
-	grants     map[string]map[string]*gatewayv1.ReferenceGrant
-	namespaces map[string]*corev1.Namespace
+	gateways map[Ref]GatewayObject
+	grants   map[string]map[string]*gatewayv1.ReferenceGrant
+	policies map[string]map[string]*gatewayv1.BackendTLSPolicy // by namespace and name
+	// listenerSets has the ListenerSets of each Gateway.
+	listenerSets map[Ref][]*gatewayv1.ListenerSet
+	namespaces   map[string]*corev1.Namespace
 }
 
 // New gives an empty Snapshot.
@@ -52,7 +55,8 @@ func New() *Snapshot {
 		resources: map[Ref]*Resource{},
 		kinds:     map[Kind]KindState{},
 		gateways:  map[Ref]GatewayObject{}, grants: map[string]map[string]*gatewayv1.ReferenceGrant{},
-		namespaces: map[string]*corev1.Namespace{},
+		namespaces: map[string]*corev1.Namespace{}, policies: map[string]map[string]*gatewayv1.BackendTLSPolicy{},
+		listenerSets: map[Ref][]*gatewayv1.ListenerSet{},
 	}
 }
 

@@ -14,7 +14,6 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/flowcontrol"
 	"k8s.io/client-go/util/workqueue"
@@ -38,6 +37,8 @@ type GatewayWriter struct {
 
 	mu      sync.Mutex
 	records map[snapshot.Ref]*gatewayRecord
+	// published has the Services that were written; nil if Gateways have none.
+	published map[snapshot.Ref]gatewayService
 	// queue is nil while this replica does not lead.
 	queue    workqueue.TypedDelayingInterface[snapshot.Ref]
 	failures failureLog
@@ -50,9 +51,14 @@ type gatewayRecord struct {
 	failed int // failures in a row
 }
 
-// NewGatewayWriter returns a writer. It sends nothing before Lead.
-func NewGatewayWriter(cluster *kube.Cluster, log *slog.Logger) *GatewayWriter {
-	return &GatewayWriter{cluster: cluster, log: log, records: map[snapshot.Ref]*gatewayRecord{}}
+// NewGatewayWriter returns a writer. It sends nothing before Lead. It writes a Service for
+// each Gateway, too, if services is set.
+func NewGatewayWriter(cluster *kube.Cluster, services bool, log *slog.Logger) *GatewayWriter {
+	w := &GatewayWriter{cluster: cluster, log: log, records: map[snapshot.Ref]*gatewayRecord{}}
+	if services {
+		w.published = map[snapshot.Ref]gatewayService{}
+	}
+	return w
 }
 
 // Set sets an object as it was last seen and its status. It returns at once.
@@ -70,6 +76,7 @@ func (w *GatewayWriter) Gone(ref snapshot.Ref) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.records, ref)
+	delete(w.published, ref)
 }
 
 // Lead writes until the context is done, and returns when no request is in flight.
@@ -97,25 +104,17 @@ func (w *GatewayWriter) Lead(ctx context.Context) {
 	workers.Wait()
 }
 
-// write writes the status of an object if it differs, and returns when to try again.
+// write writes the status of an object and the Service of a Gateway if they differ, and
+// returns when to try again.
 func (w *GatewayWriter) write(ctx context.Context, ref snapshot.Ref, rate flowcontrol.RateLimiter) time.Duration {
-	if w.patchOf(ref) == nil || rate.Wait(ctx) != nil {
+	err := w.writeStatus(ctx, ref, rate)
+	if err == nil {
+		err = w.writeService(ctx, ref, rate)
+	}
+	if err == nil || ctx.Err() != nil {
 		return 0
 	}
-	patch := w.patchOf(ref) // the status may have changed during the wait
-	if patch == nil {
-		return 0
-	}
-	request, cancel := context.WithTimeout(ctx, requestTimeout)
-	defer cancel()
-	_, err := w.cluster.Dynamic.Resource(resourceOfGateway(ref.Kind)).Namespace(ref.Namespace).Patch(
-		request, ref.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: FieldManager}, statusSubresource)
-	switch {
-	case err == nil, ctx.Err() != nil, apierrors.IsNotFound(err), apierrors.IsConflict(err):
-		// After a conflict the watch delivers the new version, which queues it again.
-		return 0
-	}
-	w.failures.log(w.log, "write of a status failed, retrying", ref.String(), err)
+	w.failures.log(w.log, "write of a status or Service failed, retrying", ref.String(), err)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	record := w.records[ref]
@@ -126,21 +125,27 @@ func (w *GatewayWriter) write(ctx context.Context, ref snapshot.Ref, rate flowco
 	return retryAfter(record.failed)
 }
 
-const statusSubresource = "status"
-
-// resourceOfGateway returns the resource of a kind with a status.
-func resourceOfGateway(kind snapshot.Kind) schema.GroupVersionResource {
-	resource := "httproutes"
-	switch kind {
-	case snapshot.GatewayClass:
-		resource = "gatewayclasses"
-	case snapshot.Gateway:
-		resource = "gateways"
-	case snapshot.GRPCRoute:
-		resource = "grpcroutes"
+// writeStatus writes the status of an object if it differs.
+func (w *GatewayWriter) writeStatus(ctx context.Context, ref snapshot.Ref, rate flowcontrol.RateLimiter) error {
+	if w.patchOf(ref) == nil || rate.Wait(ctx) != nil {
+		return nil
 	}
-	return gatewayv1.SchemeGroupVersion.WithResource(resource)
+	patch := w.patchOf(ref) // the status may have changed during the wait
+	if patch == nil {
+		return nil
+	}
+	request, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	resource := gatewayv1.SchemeGroupVersion.WithResource(snapshot.GatewayResource(ref.Kind))
+	_, err := w.cluster.Dynamic.Resource(resource).Namespace(ref.Namespace).Patch(
+		request, ref.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: FieldManager}, statusSubresource)
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+		return nil // after a conflict the watch delivers the new version, which queues it again
+	}
+	return err
 }
+
+const statusSubresource = "status"
 
 // patchOf returns the patch that writes the status of an object, nil if there is
 // nothing to write. The lists of a status are replaced as a whole, so that the patch
@@ -181,10 +186,24 @@ func (r *gatewayRecord) changes(now metav1.Time) map[string]any {
 		return map[string]any{"conditions": next.Conditions, "supportedFeatures": next.SupportedFeatures}
 	case *gatewayv1.Gateway:
 		return r.gatewayChanges(object, now)
+	case *gatewayv1.ListenerSet:
+		return r.setChanges(object, now)
 	case *gatewayv1.HTTPRoute:
 		return r.routeChanges(object.Status.Parents, now)
 	case *gatewayv1.GRPCRoute:
 		return r.routeChanges(object.Status.Parents, now)
+	case *gatewayv1.TLSRoute:
+		return r.routeChanges(object.Status.Parents, now)
+	case *gatewayv1.TCPRoute:
+		return r.routeChanges(object.Status.Parents, now)
+	case *gatewayv1.UDPRoute:
+		return r.routeChanges(object.Status.Parents, now)
+	case *gatewayv1.BackendTLSPolicy:
+		next := mergeAncestors(object.Status.Ancestors, r.wanted.Ancestors, now)
+		if len(next) == len(object.Status.Ancestors) && (len(next) == 0 || reflect.DeepEqual(object.Status.Ancestors, next)) {
+			return nil
+		}
+		return map[string]any{"ancestors": next}
 	}
 	return nil
 }
@@ -204,7 +223,37 @@ func (r *gatewayRecord) gatewayChanges(object *gatewayv1.Gateway, now metav1.Tim
 		return nil
 	}
 	next := *r.wanted.Gateway
-	next.AttachedListenerSets = object.Status.AttachedListenerSets
+	// Conditions of others stay. These are ours alone, and go with their cause.
+	before := slices.DeleteFunc(slices.Clone(object.Status.Conditions), func(c metav1.Condition) bool {
+		return (c.Type == string(gatewayv1.GatewayConditionInsecureFrontendValidationMode) || c.Type == string(gatewayv1.GatewayConditionResolvedRefs)) &&
+			!slices.ContainsFunc(next.Conditions, func(own metav1.Condition) bool { return own.Type == c.Type })
+	})
+	next.Conditions = mergeConditions(before, next.Conditions, now, true)
+	next.Listeners = slices.Clone(next.Listeners)
+	for i := range next.Listeners {
+		of := &next.Listeners[i]
+		var before []metav1.Condition
+		for _, listener := range object.Status.Listeners {
+			if listener.Name == of.Name {
+				before = listener.Conditions
+			}
+		}
+		of.Conditions = mergeConditions(before, of.Conditions, now, false)
+	}
+	if reflect.DeepEqual(object.Status, next) {
+		return nil
+	}
+	return map[string]any{
+		"addresses": next.Addresses, "conditions": next.Conditions, "listeners": next.Listeners, "attachedListenerSets": next.AttachedListenerSets,
+	}
+}
+
+// setChanges is changes for a ListenerSet.
+func (r *gatewayRecord) setChanges(object *gatewayv1.ListenerSet, now metav1.Time) map[string]any {
+	if r.wanted.Set == nil {
+		return nil
+	}
+	next := *r.wanted.Set
 	next.Conditions = mergeConditions(object.Status.Conditions, next.Conditions, now, true)
 	next.Listeners = slices.Clone(next.Listeners)
 	for i := range next.Listeners {
@@ -220,7 +269,7 @@ func (r *gatewayRecord) gatewayChanges(object *gatewayv1.Gateway, now metav1.Tim
 	if reflect.DeepEqual(object.Status, next) {
 		return nil
 	}
-	return map[string]any{"addresses": next.Addresses, "conditions": next.Conditions, "listeners": next.Listeners}
+	return map[string]any{"conditions": next.Conditions, "listeners": next.Listeners}
 }
 
 // mergeConditions returns conditions with the time of their last transition: now for
@@ -274,6 +323,25 @@ func mergeParents(before, next []gatewayv1.RouteParentStatus, now metav1.Time) [
 			entry.Conditions = mergeConditions(nil, entry.Conditions, now, false)
 			merged = append(merged, entry)
 		}
+	}
+	return merged
+}
+
+// mergeAncestors replaces our entries in the status of a policy, as mergeParents does for
+// routes. Those of other controllers come first.
+func mergeAncestors(before, next []gatewayv1.PolicyAncestorStatus, now metav1.Time) []gatewayv1.PolicyAncestorStatus {
+	mine := func(of gatewayv1.PolicyAncestorStatus) bool { return of.ControllerName == gateway.ControllerName }
+	merged := slices.DeleteFunc(slices.Clone(before), mine)
+	for _, entry := range next {
+		known := slices.IndexFunc(before, func(of gatewayv1.PolicyAncestorStatus) bool {
+			return mine(of) && reflect.DeepEqual(of.AncestorRef, entry.AncestorRef)
+		})
+		var conditions []metav1.Condition
+		if known >= 0 {
+			conditions = before[known].Conditions
+		}
+		entry.Conditions = mergeConditions(conditions, entry.Conditions, now, false)
+		merged = append(merged, entry)
 	}
 	return merged
 }

@@ -22,6 +22,8 @@ import (
 // Outcome is the part of the routing table that an Ingress claims.
 type Outcome struct {
 	Rules []*route.Rule
+	// TCPRoutes are those of a route of Gateway API for connections, which has no rules.
+	TCPRoutes []*route.TCPRoute
 	// Backends are those that the Ingress depends on, sorted, each once: those of
 	// its rules, and those whose state decided the response of a rule.
 	Backends []route.BackendID
@@ -35,6 +37,10 @@ type Outcome struct {
 	// Hosts are all hosts of the Ingress, of rules and of TLS, sorted, each once;
 	// empty is that of rules without a host.
 	Hosts []string
+	// HostsImplied is set if a route of Gateway API names no host, and has those of its
+	// listeners: it shares them with others like it, because the Gateway decides who may
+	// attach.
+	HostsImplied bool
 	// Grants let other namespaces have rules for the hosts, if these belong to the
 	// namespace of the Ingress.
 	Grants   []resolve.HostGrant

@@ -26,17 +26,11 @@ const denialsBelieved = 3
 func resourceOf(kind snapshot.Kind) (schema.GroupVersionResource, bool) {
 	const ours, traefik, version = "slipway.dev", "traefik.io", "v1alpha1"
 	switch kind {
-	case snapshot.GatewayClass:
-		return gatewayv1.SchemeGroupVersion.WithResource("gatewayclasses"), true
-	case snapshot.Gateway:
-		return gatewayv1.SchemeGroupVersion.WithResource("gateways"), true
-	case snapshot.HTTPRoute:
-		return gatewayv1.SchemeGroupVersion.WithResource("httproutes"), true
-	case snapshot.GRPCRoute:
-		return gatewayv1.SchemeGroupVersion.WithResource("grpcroutes"), true
 	case snapshot.ReferenceGrant:
 		// Every release of Gateway API has this version, and the same fields in it.
 		return schema.GroupVersionResource{Group: gatewayv1.GroupName, Version: "v1beta1", Resource: "referencegrants"}, true
+	case snapshot.ConfigMap:
+		return schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}, true
 	case snapshot.Middleware:
 		return schema.GroupVersionResource{Group: ours, Version: version, Resource: "middlewares"}, true
 	case snapshot.TLSOption:
@@ -50,7 +44,7 @@ func resourceOf(kind snapshot.Kind) (schema.GroupVersionResource, bool) {
 	case snapshot.TraefikServersTransport:
 		return schema.GroupVersionResource{Group: traefik, Version: version, Resource: "serverstransports"}, true
 	default:
-		return schema.GroupVersionResource{}, false
+		return gatewayv1.SchemeGroupVersion.WithResource(snapshot.GatewayResource(kind)), snapshot.NewGatewayObject(kind) != nil
 	}
 }
 

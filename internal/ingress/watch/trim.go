@@ -135,7 +135,8 @@ func trimNode(node *corev1.Node) {
 	node.Status = status
 }
 
-// trimResource keeps identity and spec of a custom object.
+// trimResource keeps identity and spec of a custom object. Of a ConfigMap the
+// authorities are the spec: the rest can be large, and is for others.
 func trimResource(resource *unstructured.Unstructured) {
 	kept := &unstructured.Unstructured{Object: map[string]any{}}
 	kept.SetGroupVersionKind(resource.GroupVersionKind())
@@ -145,6 +146,9 @@ func trimResource(resource *unstructured.Unstructured) {
 	kept.SetResourceVersion(resource.GetResourceVersion())
 	if spec, has := resource.Object["spec"]; has {
 		kept.Object["spec"] = spec
+	}
+	if bundle, has, _ := unstructured.NestedString(resource.Object, "data", snapshot.AuthorityKey); has && resource.GetKind() == string(snapshot.ConfigMap) {
+		kept.Object["spec"] = map[string]any{snapshot.AuthorityKey: bundle}
 	}
 	resource.Object = kept.Object
 }
@@ -165,19 +169,8 @@ func trimGateway(object *unstructured.Unstructured) {
 // type leaves the rest of the object empty: the API server has checked the types,
 // so this is an object of another version.
 func gatewayObjectOf(kind snapshot.Kind, object *unstructured.Unstructured) any {
-	var typed snapshot.GatewayObject
-	switch kind {
-	case snapshot.GatewayClass:
-		typed = &gatewayv1.GatewayClass{}
-	case snapshot.Gateway:
-		typed = &gatewayv1.Gateway{}
-	case snapshot.HTTPRoute:
-		typed = &gatewayv1.HTTPRoute{}
-	case snapshot.GRPCRoute:
-		typed = &gatewayv1.GRPCRoute{}
-	case snapshot.ReferenceGrant:
-		typed = &gatewayv1.ReferenceGrant{}
-	default:
+	typed := snapshot.NewGatewayObject(kind)
+	if typed == nil {
 		return nil
 	}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, typed); err != nil {
