@@ -12,10 +12,15 @@ const ControllerName gatewayv1.GatewayController = "slipway.dev/gateway-controll
 // supportedFeatures are the features of Gateway API that are served, sorted. Only
 // what is complete is listed: the conformance suite runs the tests of each.
 var supportedFeatures = []gatewayv1.FeatureName{
+	"BackendTLSPolicy",
+	"BackendTLSPolicySANValidation",
 	"GRPCRoute",
 	"GRPCRouteNamedRouteRule",
 	"Gateway",
 	"GatewayAddressEmpty",
+	"GatewayBackendClientCertificate",
+	"GatewayFrontendClientCertificateValidation",
+	"GatewayFrontendClientCertificateValidationInsecureFallback",
 	"GatewayHTTPListenerIsolation",
 	"GatewayHTTPSListenerDetectMisdirectedRequests",
 	"GatewayPort8080",
@@ -47,7 +52,13 @@ var supportedFeatures = []gatewayv1.FeatureName{
 	"HTTPRouteRetryBackendTimeout",
 	"HTTPRouteRetryConnectionError",
 	"HTTPRouteSchemeRedirect",
+	"ListenerSet",
 	"ReferenceGrant",
+	"TCPRoute",
+	"TLSRoute",
+	"TLSRouteModeMixed",
+	"TLSRouteModeTerminate",
+	"UDPRoute",
 }
 
 // oursByClass reports whether a GatewayClass exists and names our controller.
