@@ -15,6 +15,7 @@ import (
 
 	"slipway.dev/slipway/internal/agent/clusters"
 	"slipway.dev/slipway/internal/gitops/health"
+	"slipway.dev/slipway/internal/gitops/plugin"
 	"slipway.dev/slipway/internal/gitops/render"
 	"slipway.dev/slipway/internal/gitops/source"
 	"slipway.dev/slipway/internal/gitops/source/credential"
@@ -54,6 +55,8 @@ type Options struct {
 	Credential *FileCredential
 	// Render configures the renderer. Log and Observe are set by Run.
 	Render render.Options
+	// Plugins are the config management plugins; nil if there are none.
+	Plugins *plugin.Plugins
 
 	// Webhooks is the listener for requests of Git hosts. Run closes it.
 	Webhooks net.Listener
@@ -97,6 +100,7 @@ type agent struct {
 	secrets     *hookSecrets
 	sources     *source.Sources
 	renderer    *render.Renderer
+	plugins     *plugin.Plugins
 	health      *health.Rules
 	relay       *pushRelay
 	leading     leadership
@@ -123,7 +127,7 @@ type readiness struct {
 func Run(ctx context.Context, options Options) error {
 	a := &agent{
 		options: options, log: options.Log,
-		metrics:       options.Metrics,
+		metrics: options.Metrics, plugins: options.Plugins,
 		loadedSecrets: map[types.NamespacedName]bool{}, reportedSecrets: map[types.UID]string{},
 		credentials: &credential.Store{}, clusters: clusters.NewRegistry(options.Log), secrets: &hookSecrets{log: options.Log},
 		readiness: readiness{

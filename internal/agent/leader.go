@@ -180,7 +180,7 @@ func (a *agent) newLeadershipTerm() (*leadershipTerm, error) {
 	// Responses to our writes update the cache before the watch does.
 	applier.NoteTo(cache.NoteJSON)
 	apps, err := reconcile.New(reconcile.Options{
-		Cluster: cluster, Sources: a.sources, Renderer: a.renderer, Live: cache, Kinds: kinds, Applier: applier,
+		Cluster: cluster, Sources: a.sources, Renderer: a.renderer, Plugins: a.plugins, Live: cache, Kinds: kinds, Applier: applier,
 		Destinations: fleet, Health: a.health, Settings: a.settings.current,
 		ControlNamespace: a.options.ControlNamespace, Namespaces: namespaces,
 		Interval: a.options.Interval, Jitter: max(a.options.Jitter, 1), // 0 would be the default

@@ -186,7 +186,7 @@ func (r *platformRuntime) newProxy() *appproxy.Service {
 	options := r.agent.options
 	return appproxy.New(appproxy.Options{
 		Cluster: options.Cluster, ControlNamespace: options.ControlNamespace, Namespaces: options.Namespaces,
-		Sources: r.sources, Renderer: r.renderer, Health: r.health, Settings: r.settings.current, RemoteTarget: r.remoteTarget, Configure: r.sharedRepository.Configure, Info: r.info, Preflight: r.preflight,
+		Sources: r.sources, Renderer: r.renderer, Plugins: r.plugins, Health: r.health, Settings: r.settings.current, RemoteTarget: r.remoteTarget, Configure: r.sharedRepository.Configure, Info: r.info, Preflight: r.preflight,
 		ComponentNamespace: options.Cluster.Namespace, Rights: r.rights.policy, Log: r.log,
 	})
 }

@@ -197,7 +197,7 @@ func toolRows() []Row {
 func houseBans() []Ban {
 	// Packages that only tests import may use what is for tests.
 	const fixtures = "./test/... ./internal/programs ./internal/kube/kubetest ./internal/edge/edgetest ./internal/edge/pkitest " +
-		"./internal/archives ./internal/edge/bridge/bridgetest ./internal/gitops/gittest ./internal/gitops/argotest ./internal/cli/clitest"
+		"./internal/archives ./internal/edge/bridge/bridgetest ./internal/gitops/gittest ./internal/gitops/argotest ./internal/gitops/plugintest ./internal/cli/clitest"
 	return []Ban{
 		{Package: "./internal/archives", Reason: "it has the cases of tests and belongs in _test.go files only"},
 		{Package: "./internal/must", Except: fixtures, Reason: "it ends tests and belongs in _test.go files only"},
@@ -208,6 +208,7 @@ func houseBans() []Ban {
 		{Package: "./internal/kube/kubetest/privatenet", Except: "./test/... ./internal/kube/kubetest ./internal/cli/clitest ./internal/gitops/argotest", Reason: "it is the network of tests and benchmarks only"},
 		{Package: "./internal/gitops/gittest/...", Except: "./internal/cli/clitest", Reason: "it serves repositories to tests and belongs in _test.go files only"},
 		{Package: "./internal/gitops/argotest", Reason: "it runs Applications in tests and belongs in _test.go files only"},
+		{Package: "./internal/gitops/plugintest", Reason: "it serves plugins to tests and belongs in _test.go files only"},
 		{Package: "./internal/observe/otlp/otlptest", Reason: "it replaces a collector in tests and belongs in _test.go files only"},
 		{Package: "./internal/platform/store/pgtest", Reason: "it starts a PostgreSQL and belongs in _test.go files only"},
 		{Package: "./internal/platform/identity/oidctest", Reason: "it is an identity provider for tests and belongs in _test.go files only"},

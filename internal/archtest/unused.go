@@ -35,7 +35,7 @@ func HouseUnused() UnusedRules {
 		Module: "slipway.dev/slipway", Below: "internal",
 		Fixtures: []string{
 			"test", "internal/archives", "internal/archtest", "internal/cli/clitest", "internal/edge/bridge/bridgetest",
-			"internal/edge/edgetest", "internal/edge/pkitest", "internal/gitops/argotest", "internal/gitops/gittest",
+			"internal/edge/edgetest", "internal/edge/pkitest", "internal/gitops/argotest", "internal/gitops/gittest", "internal/gitops/plugintest",
 			"internal/gitprovider/providertest", "internal/kube/kubetest", "internal/must", "internal/observe/otlp/otlptest",
 			"internal/platform/identity/oidctest", "internal/platform/identity/passkeytest", "internal/platform/store/pgtest",
 			"internal/programs",

@@ -15,6 +15,7 @@ type Agent struct {
 	Applications   Applications   `yaml:"applications"`
 	Sources        SourceCache    `yaml:"sources"`
 	Render         RenderLimits   `yaml:"render"`
+	Plugins        PluginSockets  `yaml:"plugins"`
 	Webhooks       WebhookServer  `yaml:"webhooks"`
 	LeaderElection LeaderElection `yaml:"leaderElection"`
 	Platform       PlatformLink   `yaml:"platform"`
@@ -77,6 +78,13 @@ type RenderLimits struct {
 	OutputLimit string   `yaml:"outputLimit" description:"Maximum total size of all objects of one Application, or of all Applications of one ApplicationSet, in bytes or with Ki, Mi or Gi."`
 }
 
+// PluginSockets are where config management plugins in sidecars of the agent
+// serve.
+type PluginSockets struct {
+	SocketDir string   `yaml:"socketDir" description:"Directory of the Unix sockets of config management plugins, which run in sidecars of the agent as they do beside Argo CD's repo-server. It need not exist. An AppProject with limits lists the plugins that it may use in its annotation slipway.dev/plugins."`
+	Timeout   Duration `yaml:"timeout" description:"Timeout of one call of a plugin. The agent reports a plugin that exceeds it in the Application's status."`
+}
+
 // WebhookServer is the server that receives push events of Git hosts.
 type WebhookServer struct {
 	Address string `yaml:"address" description:"Address that serves /webhooks, and /api/webhook as in Argo CD. It is a separate port, so that an Ingress for it exposes nothing else."`
@@ -136,6 +144,7 @@ func (a *Agent) Defaults() {
 		Applications: Applications{ControlNamespace: "argocd", PollInterval: 120 * second, PollJitter: 60 * second, Workers: 8},
 		Sources:      SourceCache{FetchTimeout: 90 * second, IndexLimit: "128Mi", DiskPerProject: "4Gi", DiskLimit: "7Gi"},
 		Render:       RenderLimits{Timeout: 60 * second, MemoryLimit: "512Mi", OutputLimit: "16Mi"},
+		Plugins:      PluginSockets{SocketDir: "/home/argocd/cmp-server/plugins", Timeout: 90 * second},
 		Webhooks:     WebhookServer{Address: ":8084", Secret: "argocd-secret"},
 		LeaderElection: LeaderElection{
 			Enabled: true, LeaseName: "slipway-agent",

@@ -103,6 +103,7 @@ func TestAgentValidate(t *testing.T) {
 		{"workers", "--applications.workers=0", "applications.workers is 0: choose a number from 1 to 256"},
 		{"render workers", "--render.workers=1000", "render.workers is 1000"},
 		{"timeout", "--render.timeout=0s", "render.timeout is 0s"},
+		{"timeout of plugins", "--plugins.timeout=0s", "plugins.timeout is 0s"},
 		{"memory", "--render.memoryLimit=1Mi", "render.memoryLimit is \"1Mi\": it has to be at least"},
 		{"unit", "--render.outputLimit=1MB", "render.outputLimit is \"1MB\": write a number of bytes"},
 		{"credentials", "--sources.credentials.passwordFile=/x", "sources.credentials.url is missing, and"},

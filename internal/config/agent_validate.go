@@ -35,6 +35,7 @@ func (a *Agent) Validate() error {
 	c.size("sources.diskLimit", a.Sources.DiskLimit, 64<<20)
 	c.sourceCredentials(&a.Sources.Credentials, a.Platform.URL != "")
 	c.render(&a.Render)
+	c.above("plugins.timeout", a.Plugins.Timeout)
 	if !validSubdomain(a.Webhooks.Secret) {
 		c.add("webhooks.secret", "is %s, which is not the name of a Secret: write one such as argocd-secret", quoted(a.Webhooks.Secret))
 	}

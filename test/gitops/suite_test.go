@@ -10,6 +10,8 @@
 //     it.
 //   - memory: large indexes of Helm repositories and files of ApplicationSets.
 //     The agent's memory does not grow with them.
+//   - plugins: config management plugins that work, and some that do not, while
+//     another Application goes on.
 //   - neighbours: a project that uses all workers and the disk, and one beside it
 //     that goes on.
 //   - leader: of two agents one works, also when that one is killed.
@@ -41,6 +43,7 @@ func TestGitops(t *testing.T) {
 	t.Run("hostile", s.testHostile)
 	t.Run("lfs", s.testLFS)
 	t.Run("memory", s.testMemory)
+	t.Run("plugins", s.testPlugins)
 	t.Run("neighbours", s.testNeighbours)
 	t.Run("leader", s.testLeader)
 }

@@ -33,6 +33,7 @@ func mutations() []mutation {
 		{[]string{"default-port"}, internal + "gitops/source/address/parse.go", "if port != defaultPort(scheme) {", "if OFF || port != defaultPort(scheme) {"},
 		{[]string{"operation-source", "status-source", "status-sources"}, internal + "gitops/reconcile/desired.go",
 			"allowed, err := p.project.Admit(one)", "allowed, err := p.project.Admit(one)\n\t\tif OFF {\n\t\t\tallowed, err = project.Unlimited(p.project.Name()).Admit(one)\n\t\t}"},
+		{[]string{"plugin", "plugin-of-override"}, internal + "gitops/project/plugin.go", "if anyMatches(p.plugins, name) {", "if OFF || anyMatches(p.plugins, name) {"},
 		{[]string{"status-in-window"}, internal + "gitops/reconcile/operate.go", "if !p.isOwn(state) {\n\t\tbegan = p.now", "if !p.isOwn(state) && !OFF {\n\t\tbegan = p.now"},
 		{[]string{"own-machine"}, internal + "outbound/outbound.go", "if slices.ContainsFunc(p.allow,", "if OFF || slices.ContainsFunc(p.allow,"},
 		{[]string{"secret-of-bank"}, internal + "gitops/source/credential/store.go", `return e.credential.Project == "" ||`, `return OFF || e.credential.Project == "" ||`},

@@ -160,3 +160,11 @@ func synced(w *world) error {
 	}
 	return nil
 }
+
+// uncalled: no plugin was called.
+func uncalled(w *world) error {
+	if calls := w.plugin.Generated.Load() + w.plugin.Matched.Load(); calls > 0 {
+		return fmt.Errorf("the plugin was called %d times", calls)
+	}
+	return nil
+}

@@ -18,6 +18,7 @@ func sourceAttempts() []attempt {
 		forbids   = "spec.sourceRepos forbids it"
 		notListed = "spec.sourceRepos does not have it"
 		hasUser   = "the address has a user or a password"
+		noPlugin  = `does not allow the config management plugin "secrets"`
 	)
 	return []attempt{
 		spelling("as-it-is", "http://localhost/corp/NAME", forbids),
@@ -65,6 +66,9 @@ func sourceAttempts() []attempt {
 			reason: notListed, proof: unrequested("corp/remote-base")},
 		{name: "helm-charts", git: "-- kustomization.yaml --\nhelmCharts: [{name: shop, version: 1.0.0, repo: \"http://localhost/charts/corp/NAME\"}]\n",
 			reason: notListed, proof: unrequested("charts/corp/helm-charts")},
+		{name: "plugin", git: chartFiles, applies: from(evil, `source: {repoURL: "http://localhost/evil/apps", path: NAME, targetRevision: main, plugin: {name: secrets}}`),
+			reason: noPlugin, proof: all(absent("ConfigMap evil/plugin"), uncalled)},
+		{name: "plugin-of-override", git: "-- .argocd-source.yaml --\nplugin: {name: secrets}\n", reason: noPlugin, proof: all(absent("ConfigMap evil/plugin-of-override"), uncalled)},
 		{name: "remote-file", git: "-- kustomization.yaml --\nresources: [\"http://localhost/corp/NAME.yaml\"]\n",
 			reason: notListed, proof: unrequested("corp/remote-file")},
 	}

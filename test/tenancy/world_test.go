@@ -18,6 +18,7 @@ import (
 
 	"slipway.dev/slipway/api/argo/v1alpha1"
 	"slipway.dev/slipway/internal/edge/pkitest"
+	"slipway.dev/slipway/internal/gitops/plugintest"
 	"slipway.dev/slipway/internal/kube"
 	"slipway.dev/slipway/internal/kube/kubetest"
 	"slipway.dev/slipway/internal/must"
@@ -42,6 +43,8 @@ type world struct {
 	admin, tenant user
 	sources       *sources
 	agent         *agentprocess.Agent
+	// plugin is a config management plugin with the secrets of bank.
+	plugin *plugintest.Server
 	// edge has the addresses of the edge by their names.
 	edge   map[string]string
 	client *http.Client
@@ -71,9 +74,13 @@ func newWorld(t *testing.T, binary string, environment ...string) *world {
 	w.admin.must(t, w.ownCluster())
 	w.serveTenants(t)
 	w.startEdge(t, binary, environment)
+	plugins := plugintest.Folder(t)
+	w.plugin = plugintest.Serve(t, plugins, "secrets", plugintest.Plugin{Generate: func(_ context.Context, got plugintest.Request) ([]string, error) {
+		return []string{"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: " + got.Variables["ARGOCD_APP_NAME"] + "}\ndata: {key: of-bank}\n"}, nil
+	}})
 	w.agent = agentprocess.Start(t, agentprocess.Options{
 		Binary: binary, Kubeconfig: w.cluster.Kubeconfig, Namespace: control, Environment: environment,
-		Arguments: []string{"--leaderElection.enabled=false", "--applications.namespaces=" + bank + "," + evil},
+		Arguments: []string{"--leaderElection.enabled=false", "--applications.namespaces=" + bank + "," + evil, "--plugins.socketDir=" + plugins},
 	})
 	return w
 }

@@ -233,7 +233,7 @@ func TestStatusIsReadWithPatience(t *testing.T) {
 		"health":         "Healthy",
 		"reconciledAt":   "yesterday",
 		"sourceHydrator": map[string]any{"currentOperation": map[string]any{}},
-		"history":        []any{nil, map[string]any{"id": "three"}, map[string]any{"id": int64(4), "source": map[string]any{"plugin": map[string]any{"name": "x"}}}},
+		"history":        []any{nil, map[string]any{"id": "three"}, map[string]any{"id": int64(4), "source": map[string]any{"helm": map[string]any{"passCredentials": true}}}},
 	}
 	application, refused, err := v1alpha1.Decode(object)
 	if err != nil || len(refused) > 0 {

@@ -88,21 +88,23 @@ func (d *decoder) sourceRules(source *ApplicationSource, place string, several b
 	}
 }
 
-// resolveRenderer leaves one of helm, kustomize and directory. Empty options
-// choose nothing, as in Argo CD, which removes them. Between helm and kustomize
-// only the author can decide; directory is the fallback for folders that neither
+// resolveRenderer leaves one of helm, kustomize, plugin and directory. Empty
+// options choose nothing, as in Argo CD, which removes them. Between the first
+// three only the author can decide; directory is the fallback for folders that none
 // of them renders, so it gives way.
 func (d *decoder) resolveRenderer(source *ApplicationSource, place string) {
-	helm, kustomize := isSet(source.Helm), isSet(source.Kustomize)
-	switch {
-	case helm && kustomize:
-		d.Invalid(place, "it has both helm and kustomize: keep the one that renders it")
-	case isSet(source.Directory) && (helm || kustomize):
-		renderer := "helm"
-		if kustomize {
-			renderer = "kustomize"
+	var renderers []string
+	for name, set := range map[string]bool{"helm": isSet(source.Helm), "kustomize": isSet(source.Kustomize), "plugin": isSet(source.Plugin)} {
+		if set {
+			renderers = append(renderers, name)
 		}
-		d.ignore(declare.Join(place, "directory"), "it has no effect, because %s renders the source: remove one of both", renderer)
+	}
+	slices.Sort(renderers)
+	switch {
+	case len(renderers) > 1:
+		d.Invalid(place, "it has both %s and %s: keep the one that renders it", renderers[0], renderers[1])
+	case isSet(source.Directory) && len(renderers) > 0:
+		d.ignore(declare.Join(place, "directory"), "it has no effect, because %s renders the source: remove one of both", renderers[0])
 		source.Directory = nil
 	}
 }

@@ -18,7 +18,7 @@ type ApplicationSource struct {
 	Helm           *ApplicationSourceHelm      `json:"helm,omitzero" description:"Options for rendering a Helm chart."`
 	Kustomize      *ApplicationSourceKustomize `json:"kustomize,omitzero" description:"Options for rendering a kustomization."`
 	Directory      *ApplicationSourceDirectory `json:"directory,omitzero" description:"Options for reading a directory of manifests."`
-	Plugin         Unsupported                 `json:"plugin,omitzero" refused:"nothing runs programs on the content of a repository: render with Helm, Kustomize or Jsonnet, or commit the result" description:"Not supported."`
+	Plugin         *ApplicationSourcePlugin    `json:"plugin,omitzero" description:"Options for a config management plugin, which generates the manifests."`
 }
 
 // ApplicationSourceHelm has the options for rendering a chart.

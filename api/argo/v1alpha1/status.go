@@ -13,7 +13,7 @@ type ApplicationStatus struct {
 	ReconciledAt         *metav1.Time           `json:"reconciledAt,omitzero" description:"When Git and cluster were last compared."`
 	OperationState       *OperationState        `json:"operationState,omitzero" description:"The last or current sync operation."`
 	ObservedAt           *metav1.Time           `json:"observedAt,omitzero" description:"When the cluster was last observed."`
-	SourceType           SourceType             `json:"sourceType,omitzero" description:"Type of the source: Helm, Kustomize or Directory."`
+	SourceType           SourceType             `json:"sourceType,omitzero" description:"Type of the source: Helm, Kustomize, Directory or Plugin."`
 	SourceTypes          []SourceType           `json:"sourceTypes,omitzero" description:"Types of the sources."`
 	Summary              ApplicationSummary     `json:"summary,omitzero" description:"Addresses and images of the objects."`
 	ResourceHealthSource string                 `json:"resourceHealthSource,omitzero" description:"Where the health of objects is stored; empty means in this status."`
@@ -28,6 +28,7 @@ const (
 	SourceHelm      SourceType = "Helm"
 	SourceKustomize SourceType = "Kustomize"
 	SourceDirectory SourceType = "Directory"
+	SourcePlugin    SourceType = "Plugin"
 )
 
 // SyncStatusCode is the result of a comparison of Git and cluster.

@@ -44,7 +44,7 @@ func (s *Service) newComparison(ctx context.Context, app *inspect.Application, w
 	comparison := &inspect.Comparison{
 		Inspector: s.strictFor(at).Inspector, App: app, Kinds: at.Kinds, ControlNamespace: s.options.ControlNamespace,
 		Project: limits.project, Gate: limits.gate, Applier: limits.applier, Warn: warn,
-		Resolve: s.options.Sources.Dependencies(limits.project, -1),
+		Resolve: s.options.Sources.Dependencies(limits.project, -1), Plugins: s.options.Plugins,
 	}
 	if s.options.Settings != nil {
 		comparison.Settings, comparison.Server = s.options.Settings(), at.Server

@@ -20,6 +20,7 @@ import (
 	"slipway.dev/slipway/internal/gitops/health"
 	"slipway.dev/slipway/internal/gitops/inspect"
 	"slipway.dev/slipway/internal/gitops/live"
+	"slipway.dev/slipway/internal/gitops/plugin"
 	"slipway.dev/slipway/internal/gitops/project"
 	"slipway.dev/slipway/internal/gitops/render"
 	"slipway.dev/slipway/internal/gitops/source"
@@ -76,6 +77,8 @@ type Options struct {
 	// compared.
 	Sources  *source.Sources
 	Renderer *render.Renderer
+	// Plugins are the config management plugins; nil if there are none.
+	Plugins *plugin.Plugins
 	// Health and Settings are those of reconcile.Options.
 	Health   *health.Rules
 	Settings func() *customization.Settings

@@ -21,6 +21,7 @@ import (
 	"slipway.dev/slipway/internal/cli/exit"
 	"slipway.dev/slipway/internal/cli/roleflags"
 	"slipway.dev/slipway/internal/config"
+	"slipway.dev/slipway/internal/gitops/plugin"
 	"slipway.dev/slipway/internal/gitops/render"
 	"slipway.dev/slipway/internal/gitops/source"
 	"slipway.dev/slipway/internal/kube"
@@ -156,6 +157,7 @@ func agentOptions(options *config.Agent) (agent.Options, error) {
 		Render: render.Options{
 			Workers: options.Render.Workers, Timeout: time.Duration(options.Render.Timeout), MemoryBytes: memory, OutputBytes: output,
 		},
+		Plugins:       plugin.New(options.Plugins.SocketDir, time.Duration(options.Plugins.Timeout)),
 		WebhookSecret: options.Webhooks.Secret, Identity: identity,
 	}
 	if from := options.Sources.Credentials; from.PasswordFile != "" {

@@ -94,6 +94,7 @@ func TestRenderRefusals(t *testing.T) {
 	files["remote/kustomization.yaml"] = "resources: [\"https://files.example/base.yaml?token=x\"]\n"
 	files["broken/bad.yaml"] = "apiVersion: v1\nkind: ConfigMap\nmetadata: [\n"
 	files["apps/plugin.yaml"] = strings.Replace(files["apps/shop.yaml"], "helm: {valueFiles: [blue.yaml], parameters: [{name: colour, value: cyan}]}", "plugin: {name: x}", 1)
+	files["apps/hydrator.yaml"] = strings.Replace(files["apps/shop.yaml"], "project:", "sourceHydrator: {a: b}\n  project:", 1)
 	files["apps/two.yaml"] = "---\n# two of them\n---\n" + files["apps/shop.yaml"] + "---\n" + files["apps/shop.yaml"]
 	dir := writeFiles(t, files)
 	outside := filepath.Join(t.TempDir(), "outside.yaml")
@@ -115,7 +116,8 @@ func TestRenderRefusals(t *testing.T) {
 		{"options of two kinds", dir + " --path chart --helm-set a=b --kustomize-name-prefix x", 2, "do not go together"},
 		{"no value", dir + " --helm-set a", 2, `--helm-set "a" is not of the form name=value`},
 		{"application and path", dir + " --path chart -f " + dir + "/apps/shop.yaml", 2, "leave out --path"},
-		{"refused field", dir + " -f " + dir + "/apps/plugin.yaml", 1, "plugin"},
+		{"refused field", dir + " -f " + dir + "/apps/hydrator.yaml", 1, "sourceHydrator"},
+		{"plugin", dir + " -f " + dir + "/apps/plugin.yaml", 1, `plugin "x": plugin: config management plugins run beside the agent only`},
 		{"two Applications", dir + " -f " + dir + "/apps/two.yaml", 1, "several documents"},
 		{"not an Application", dir + " -f " + dir + "/plain/one.yaml", 1, "one.yaml"},
 		{"output", dir + " -o xml", 2, "choose one of yaml, json, name"},

@@ -98,6 +98,14 @@ func (r *Repository) Link(t testing.TB, path, target string) string {
 	return r.commit(t, Main, "link", &changes)
 }
 
+// Program commits a file with the mode of a program to main.
+func (r *Repository) Program(t testing.TB, path, content string) string {
+	t.Helper()
+	var changes bytes.Buffer
+	writeFile(&changes, "100755", path, content)
+	return r.commit(t, Main, "program", &changes)
+}
+
 // Submodule commits an entry for a submodule to main, whose commit does not
 // exist.
 func (r *Repository) Submodule(t testing.TB, path string) string {

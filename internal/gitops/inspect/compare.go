@@ -20,6 +20,7 @@ import (
 	"slipway.dev/slipway/internal/gitops/jq"
 	"slipway.dev/slipway/internal/gitops/live"
 	"slipway.dev/slipway/internal/gitops/plan"
+	"slipway.dev/slipway/internal/gitops/plugin"
 	"slipway.dev/slipway/internal/gitops/project"
 	"slipway.dev/slipway/internal/gitops/render"
 	"slipway.dev/slipway/internal/gitops/tracking"
@@ -47,6 +48,9 @@ type Comparison struct {
 	// Resolve fetches what the sources need of elsewhere. Without it, such
 	// sources are refused.
 	Resolve func(context.Context, render.Dependency) (tree.Store, error)
+	// Plugins are the config management plugins, which Project admits; nil where
+	// there are none, as on the machine of a user.
+	Plugins *plugin.Plugins
 	// Settings are those of the control namespace; nil for none. Server is the
 	// address of the cluster in them.
 	Settings *customization.Settings
@@ -77,10 +81,14 @@ func (c *Comparison) Render(ctx context.Context, renderer *render.Renderer, inpu
 	if err != nil {
 		return nil, err
 	}
-	result, err := renderer.Render(ctx, render.Request{
+	request := render.Request{
 		App: c.App.Name, Project: c.App.Spec.ProjectName(), Namespace: c.App.Spec.Destination.Namespace,
 		KubeVersion: version, APIVersions: apis, Inputs: inputs, Resolve: c.Resolve,
-	})
+	}
+	if err := c.usePlugins(ctx, &request); err != nil {
+		return nil, err
+	}
+	result, err := renderer.Render(ctx, request)
 	if err != nil {
 		return nil, err
 	}
@@ -88,6 +96,22 @@ func (c *Comparison) Render(ctx context.Context, renderer *render.Renderer, inpu
 		c.warn(warning)
 	}
 	return result.Objects, nil
+}
+
+// usePlugins lets a request use plugins. Without them a source that a plugin
+// matched in the agent is an error: rendered in another way it would look like a
+// change.
+func (c *Comparison) usePlugins(ctx context.Context, request *render.Request) error {
+	if c.Plugins != nil {
+		return c.Plugins.Complete(ctx, request, c.Project.AdmitPlugin)
+	}
+	types := append(slices.Clone(c.App.Status.SourceTypes), c.App.Status.SourceType)
+	for i := range request.Inputs {
+		if request.Inputs[i].Untyped() && slices.Contains(types, v1alpha1.SourcePlugin) {
+			return &StateError{fmt.Sprintf("a config management plugin generates %s, and plugins run beside the agent only: compare it in the console or through the runtime", c.App.ID())}
+		}
+	}
+	return nil
 }
 
 // warn passes a warning on.

@@ -20,12 +20,18 @@ func (p *Project) Check(app *v1alpha1.Application, controlNamespace string) []re
 			app.Namespace, p.name)
 	}
 	for i, source := range app.Spec.AllSources() {
-		field := "spec.source.repoURL"
+		field := "spec.source"
 		if len(app.Spec.Sources) > 0 {
-			field = fmt.Sprintf("spec.sources[%d].repoURL", i)
+			field = fmt.Sprintf("spec.sources[%d]", i)
 		}
 		if _, err := p.Admit(source); err != nil {
-			refuse(field, "%s", err.(*refusal.Refusal).Message)
+			refuse(field+".repoURL", "%s", err.(*refusal.Refusal).Message)
+		}
+		if source.Plugin == nil || source.Plugin.Name == "" {
+			continue
+		}
+		if err := p.AdmitPlugin(source.Plugin.Name); err != nil {
+			refuse(field+".plugin", "%s", err.(*refusal.Refusal).Message)
 		}
 	}
 	destination := Complete(app.Spec.Destination)

@@ -32,6 +32,8 @@ type Project struct {
 	disk int64
 	// lookup: charts may read objects of the cluster.
 	lookup bool
+	// plugins are the config management plugins that it may use.
+	plugins []rule
 }
 
 // LookupAnnotation is the annotation of an AppProject that lets its charts read
@@ -108,6 +110,7 @@ func Compile(project *v1alpha1.AppProject) (*Project, []refusal.Refusal) {
 	compiled.unlimited = len(c.refused) == 0 && isUnlimited(spec)
 	compiled.disk = c.disk(project.Annotations)
 	compiled.lookup = c.lookup(project.Annotations)
+	compiled.plugins = c.plugins(project.Annotations, compiled.unlimited)
 	return compiled, c.refused
 }
 

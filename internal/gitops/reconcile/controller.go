@@ -23,6 +23,7 @@ import (
 	"slipway.dev/slipway/internal/gitops/jq"
 	"slipway.dev/slipway/internal/gitops/live"
 	"slipway.dev/slipway/internal/gitops/plan"
+	"slipway.dev/slipway/internal/gitops/plugin"
 	"slipway.dev/slipway/internal/gitops/project"
 	"slipway.dev/slipway/internal/gitops/render"
 	"slipway.dev/slipway/internal/gitops/source"
@@ -52,6 +53,8 @@ type Options struct {
 	Live     *live.Cache
 	Kinds    *live.Kinds
 	Applier  *apply.Applier
+	// Plugins are the config management plugins; nil if there are none.
+	Plugins *plugin.Plugins
 	// Destinations are other clusters to deploy to; nil if there are none.
 	Destinations Destinations
 	// Health has the rules of the cluster; nil has the built-in ones only.
@@ -103,16 +106,20 @@ const (
 )
 
 // Controller reconciles Applications. It runs once. Items of its queue are
-// processed by a fixed number of workers; polls of repositories have a queue
-// and workers of their own, so that a slow Git server delays no sync.
+// processed by a fixed number of workers; polls of repositories and calls of
+// plugins have queues and workers of their own, so that a slow server delays no
+// sync.
 type Controller struct {
 	Options
 
 	store *store
-	// queue has the Applications, and polls the repositories.
+	// queue has the Applications, polls the repositories, and pluginQueue the calls
+	// of plugins.
 	queue        *queue
 	polls        *queue
+	pluginQueue  *queue
 	repositories *repositories
+	pluginCalls  *pluginCalls
 	events       *eventRecorder
 	paths        plan.PathEvaluator
 	feeds        []*feed.Feed
@@ -148,8 +155,9 @@ func New(options Options) (*Controller, error) {
 	if options.Metrics == nil {
 		options.Metrics = NewMetrics(nil)
 	}
-	c := &Controller{Options: options, store: newStore(), repositories: newRepositories(), paths: jq.New()}
+	c := &Controller{Options: options, store: newStore(), repositories: newRepositories(), pluginCalls: newPluginCalls(), paths: jq.New()}
 	c.queue, c.polls = newQueue(options.Workers, c.projectsOf), newQueue(pollers, c.projectsOf)
+	c.pluginQueue = newQueue(pluginCallers, c.projectsOf)
 	c.events = newEventRecorder(options.Cluster, options.Events, options.Metrics, options.Log)
 	c.feeds = c.newFeeds()
 	// The one of the current leadership term is counted.
@@ -187,6 +195,8 @@ func (c *Controller) Run(ctx context.Context) error {
 	running.Go(func() { c.events.run(ctx) })
 	running.Go(func() { c.queue.run(ctx) })
 	running.Go(func() { c.polls.run(ctx) })
+	running.Go(func() { c.pluginQueue.run(ctx) })
+	running.Go(func() { c.followPlugins(ctx) })
 	// Without its project every Application would be refused, so no worker starts before all projects are listed.
 	for _, one := range c.feeds {
 		select {
@@ -204,6 +214,9 @@ func (c *Controller) Run(ctx context.Context) error {
 	}
 	for range pollers + 1 {
 		running.Go(func() { c.work(ctx, c.polls) })
+	}
+	for range pluginCallers + 1 {
+		running.Go(func() { c.work(ctx, c.pluginQueue) })
 	}
 	<-ctx.Done()
 	return ctx.Err()
@@ -273,6 +286,8 @@ func (c *Controller) process(ctx context.Context, next item, why reason) {
 		}
 	case !next.repository.IsZero():
 		c.poll(ctx, next.repository)
+	case next.call != "":
+		c.runPluginCall(ctx, next.app, next.call)
 	default:
 		c.reconcile(ctx, next.app, why)
 	}
@@ -329,6 +344,7 @@ func (c *Controller) onApplicationDeleted(name types.NamespacedName, uid types.U
 	id := tracking.App{Namespace: name.Namespace, Name: name.Name}
 	c.store.remove(id, uid)
 	c.repositories.forget(id)
+	c.pluginCalls.forget(id)
 	c.queue.forget(item{app: id})
 	c.queue.within(item{unwatch: true}, reasonTimer, time.Now().Add(unwatchDelay))
 }

@@ -12,7 +12,10 @@ import (
 // resolveDependency finds what a source needs of elsewhere: the project admits
 // it as it admits a source, and opens it with its credentials. For the sources of
 // the spec it is polled with them, so that a moved range or branch is noticed.
-func (p *reconcileRun) resolveDependency(ctx context.Context, sources []project.Admitted, wanted render.Dependency, polled bool) (tree.Store, error) {
+func (p *reconcileRun) resolveDependency(ctx context.Context, request *render.Request, sources []project.Admitted, wanted render.Dependency, polled bool) (tree.Store, error) {
+	if wanted.Plugin != "" {
+		return p.generate(ctx, request, wanted, polled)
+	}
 	admitted, err := p.Sources.AdmitDependency(p.project, wanted)
 	if err != nil {
 		return nil, asInvalidSpec(err)

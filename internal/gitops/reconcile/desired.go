@@ -61,10 +61,12 @@ func (p *reconcileRun) renderDesired(ctx context.Context) (rendered bool, err er
 	}
 	fresh, err := p.render(ctx, request)
 	s.failedRender = nil
+	failure, failed := errors.AsType[*render.Error](err)
+	if failed || err == nil {
+		p.pluginCalls.forget(p.id) // what plugins generated was rendered
+	}
 	if err != nil {
-		if failure, ok := errors.AsType[*render.Error](err); ok {
-			s.failedRender = failure
-		}
+		s.failedRender = failure
 		return false, err
 	}
 	s.rendering, s.dependencies = fresh, fresh.result.Dependencies
@@ -73,9 +75,9 @@ func (p *reconcileRun) renderDesired(ctx context.Context) (rendered bool, err er
 }
 
 // holds reports whether a request gives the same result. What the cluster
-// serves matters only to charts.
+// serves matters only to charts and plugins.
 func (r *rendering) holds(request render.Request) bool {
-	if !r.usesCharts() {
+	if !r.seesCluster() {
 		request.KubeVersion, request.APIVersions = r.request.KubeVersion, r.request.APIVersions
 	}
 	return r.result.Holds(request)
@@ -109,7 +111,7 @@ func asInvalidSpec(err error) error {
 func (p *reconcileRun) resolve(ctx context.Context, sources []project.Admitted, polled bool) (render.Request, error) {
 	request := render.Request{App: p.id.Name, Project: p.app.Spec.ProjectName(), Namespace: p.app.Spec.Destination.Namespace}
 	request.Resolve = func(ctx context.Context, wanted render.Dependency) (tree.Store, error) {
-		return p.resolveDependency(ctx, sources, wanted, polled)
+		return p.resolveDependency(ctx, &request, sources, wanted, polled)
 	}
 	request.Lookup = p.lookup(ctx)
 	if polled {
@@ -124,19 +126,22 @@ func (p *reconcileRun) resolve(ctx context.Context, sources []project.Admitted, 
 			Source: one.Source(), Store: found.Store, Path: found.Path, Revision: found.Revision, Chart: found.Chart,
 		})
 	}
-	if polled {
-		p.addDependencies(ctx, &request)
-	}
 	version := p.destinationCluster.Kinds.Version
-	if known := p.session.rendering; known != nil && !known.usesCharts() {
-		// Only charts depend on it. What becomes a chart is rendered again at the
-		// next run, if the cluster has changed meanwhile.
+	if known := p.session.rendering; known != nil && !known.seesCluster() {
+		// Only charts and plugins depend on it. What becomes one is rendered again
+		// at the next run, if the cluster has changed meanwhile.
 		version = p.destinationCluster.Kinds.LastVersion
 	}
 	var err error
 	request.KubeVersion, request.APIVersions, err = version(ctx)
 	if err != nil {
 		return request, fmt.Errorf("the kinds of the cluster cannot be read: %w", err)
+	}
+	if err := p.matchPlugins(ctx, &request, polled); err != nil {
+		return request, err
+	}
+	if polled {
+		p.addDependencies(ctx, &request)
 	}
 	return request, nil
 }

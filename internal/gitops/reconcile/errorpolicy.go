@@ -7,6 +7,7 @@ import (
 
 	"slipway.dev/slipway/api/argo/v1alpha1"
 	"slipway.dev/slipway/api/refusal"
+	"slipway.dev/slipway/internal/gitops/plugin"
 	"slipway.dev/slipway/internal/gitops/render"
 	"slipway.dev/slipway/internal/gitops/source"
 )
@@ -40,6 +41,7 @@ func policyFor(err error) errorPolicy {
 		invalid *invalidSpec
 		remote  *source.Error
 		failure *render.Error
+		called  *plugin.Error
 		object  *refusal.Refusal
 	)
 	switch {
@@ -58,6 +60,8 @@ func policyFor(err error) errorPolicy {
 			follows.retry = true
 		}
 		return follows
+	case errors.As(err, &called):
+		return errorPolicy{condition: v1alpha1.ConditionComparisonError, event: "PluginFailed", retry: true, slow: called.Slow}
 	// Errors of sources and renders wrap refusals of files, so this comes after
 	// them.
 	case errors.As(err, &object):

@@ -13,11 +13,13 @@ import (
 )
 
 // item is what a worker processes, one at a time for each: an Application, a
-// repository to poll, or the kinds to unwatch.
+// repository to poll, a call of a plugin, or the kinds to unwatch.
 type item struct {
 	app        tracking.App
 	repository address.Address
-	unwatch    bool
+	// call is the key of a call of a plugin for the Application.
+	call    string
+	unwatch bool
 }
 
 // reason is why an item is in the queue. Several are merged.

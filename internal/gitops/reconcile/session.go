@@ -37,6 +37,9 @@ type session struct {
 	// dependencies are what the sources of the spec need of elsewhere, as far as
 	// renders have shown it.
 	dependencies []render.Dependency
+	// matches are the config management plugins that match sources, by the key of
+	// the match; empty where none does.
+	matches map[string]string
 
 	// refreshSince is when a refresh was requested that is not done yet; zero
 	// if there is none. Only polls that began later satisfy it.
@@ -195,9 +198,9 @@ func (r *rendering) decode() ([]*unstructured.Unstructured, error) {
 	return objects, nil
 }
 
-// usesCharts reports whether Helm rendered a part. Only charts depend on the
-// kinds that the cluster serves.
-func (r *rendering) usesCharts() bool { return slices.Contains(r.result.Types, v1alpha1.SourceHelm) }
+// seesCluster reports whether a part depends on the kinds that the cluster
+// serves.
+func (r *rendering) seesCluster() bool { return render.SeesCluster(r.result.Types) }
 
 // revision is the revision of one source, or those of several.
 func (r *rendering) revision() (string, []string) {

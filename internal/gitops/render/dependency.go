@@ -21,7 +21,8 @@ const maxDependencyBytes = 128 << 20
 
 // Dependency names files of elsewhere that a source needs: a chart of a Helm
 // repository or a registry, a Git repository at a revision, one file at an
-// address, or a file that Git LFS keeps.
+// address, a file that Git LFS keeps, or what a config management plugin
+// generates.
 type Dependency = job.Dependency
 
 // DependencyFiles is a dependency with its files.

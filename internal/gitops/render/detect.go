@@ -11,18 +11,22 @@ import (
 	"slipway.dev/slipway/internal/gitops/tree"
 )
 
-// sourceType returns how a source is rendered: by its options, or else by the
-// files in its folder. As in Argo CD, a folder with both a chart and a
-// kustomization is a kustomization.
+// sourceType returns how a source is rendered: by its options, by the plugin that
+// matches it, or else by the files in its folder. As in Argo CD, a folder with both
+// a chart and a kustomization is a kustomization.
 func sourceType(files job.Files, source *job.Source) (v1alpha1.SourceType, error) {
 	given := &source.Source
 	switch {
-	case source.Chart, given.Chart != "", isGiven(given.Helm):
+	case isGiven(given.Plugin):
+		return v1alpha1.SourcePlugin, nil
+	case isGiven(given.Helm), source.Plugin == "" && (source.Chart || given.Chart != ""):
 		return v1alpha1.SourceHelm, nil
 	case isGiven(given.Kustomize):
 		return v1alpha1.SourceKustomize, nil
 	case isGiven(given.Directory):
 		return v1alpha1.SourceDirectory, nil
+	case source.Plugin != "":
+		return v1alpha1.SourcePlugin, nil
 	}
 	// The order decides: a kustomization goes before a chart.
 	for _, mark := range []struct {

@@ -11,7 +11,7 @@ import (
 )
 
 // requestKey is a hash of everything in a request that decides the result, but
-// for the files and the names of their revisions. Only charts can read the
+// for the files and the names of their revisions. Only charts and plugins see the
 // cluster: a new kind in it must not render everything else again. The order of
 // API versions and their duplicates do not change the key.
 func requestKey(request *Request, cluster bool) string {
@@ -19,6 +19,7 @@ func requestKey(request *Request, cluster bool) string {
 		Source v1alpha1.ApplicationSource
 		Path   string
 		Chart  bool
+		Plugin string
 	}
 	// The order of the kinds is that of discovery and means nothing.
 	version, versions := "", []string(nil)
@@ -35,7 +36,7 @@ func requestKey(request *Request, cluster bool) string {
 	}{1, request.App, request.Project, request.Namespace, version, slices.Compact(versions), cluster && request.Lookup != nil, nil}
 	for i := range request.Inputs {
 		given := &request.Inputs[i]
-		content.Inputs = append(content.Inputs, input{given.Source, given.folder(), given.Chart})
+		content.Inputs = append(content.Inputs, input{given.Source, given.folder(), given.Chart, given.Plugin})
 	}
 	text, err := json.Marshal(content)
 	if err != nil {
@@ -64,6 +65,10 @@ func (t *renderTask) newBasis(cluster, revision bool) basis {
 	request, views := t.request, t.views
 	b := basis{key: requestKey(request, cluster), cluster: cluster, lookups: t.lookups}
 	for i, dependency := range request.Dependencies {
+		// A plugin is a function of the key and the revision.
+		if dependency.Plugin != "" {
+			continue
+		}
 		// What was not read does not count: the sources do not need it any more.
 		if reads := views[len(request.Inputs)+i].Reads(); reads.Len() > 0 {
 			b.dependencies = append(b.dependencies, dependencyReads{dependency.Dependency, reads})

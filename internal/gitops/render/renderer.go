@@ -311,7 +311,7 @@ func newViews(request *Request) []*tree.View {
 	views := make([]*tree.View, 0, len(request.Inputs)+len(request.Dependencies))
 	for i := range request.Inputs {
 		view := tree.NewView(request.Inputs[i].Store, limits)
-		if !request.Inputs[i].onlyFiles() {
+		if !request.Inputs[i].OnlyFiles() {
 			view.Within(request.Inputs[i].folder())
 		}
 		views = append(views, view)

@@ -40,7 +40,7 @@ func (c *call) render() error {
 		}
 	}
 	for i, dependency := range c.job.Dependencies {
-		isRepository := !dependency.File && dependency.OID == "" && dependency.Chart == ""
+		isRepository := !dependency.File && dependency.OID == "" && dependency.Chart == "" && dependency.Plugin == ""
 		r.dependencies[dependency] = r.files(len(all)+i, dependency.RepoURL, isRepository)
 	}
 	incompleteSource := -1 // the first source that lacks something
@@ -109,6 +109,8 @@ func (r *rendering) source(source *job.Source, files job.Files, refs map[string]
 		err = helm.Render(request, r.into)
 	case v1alpha1.SourceKustomize:
 		err = kustomize.Render(kustomize.Request{Job: &r.job, Source: source, Files: files, Dependencies: r.dependencies}, r.into)
+	case v1alpha1.SourcePlugin:
+		err = r.addGenerated(source)
 	default:
 		err = directory.Render(files, source, r.into)
 	}

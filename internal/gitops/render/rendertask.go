@@ -35,18 +35,21 @@ func newRenderTask(request *Request) *renderTask {
 }
 
 // job has the sources without their files.
-func (t *renderTask) job() *job.Job {
+func (t *renderTask) job() *job.Job { return t.request.Job() }
+
+// Job is the request as a worker gets it.
+func (r *Request) Job() *job.Job {
 	work := &job.Job{
-		App: t.request.App, Project: t.request.Project, Namespace: t.request.Namespace,
-		KubeVersion: t.request.KubeVersion, APIVersions: t.request.APIVersions, Lookup: t.request.Lookup != nil,
+		App: r.App, Project: r.Project, Namespace: r.Namespace,
+		KubeVersion: r.KubeVersion, APIVersions: r.APIVersions, Lookup: r.Lookup != nil,
 	}
-	for i := range t.request.Inputs {
-		input := &t.request.Inputs[i]
+	for i := range r.Inputs {
+		input := &r.Inputs[i]
 		work.Sources = append(work.Sources, job.Source{
-			Source: input.Source, Path: input.folder(), Revision: input.Revision, Chart: input.Chart, OnlyFiles: input.onlyFiles(),
+			Source: input.Source, Path: input.folder(), Revision: input.Revision, Chart: input.Chart, Plugin: input.Plugin, OnlyFiles: input.OnlyFiles(),
 		})
 	}
-	for _, dependency := range t.request.Dependencies {
+	for _, dependency := range r.Dependencies {
 		work.Dependencies = append(work.Dependencies, dependency.Dependency)
 	}
 	return work
@@ -162,18 +165,24 @@ func (t *renderTask) tooLarge(s *session) *Error {
 }
 
 // done completes the result. The result depends on the cluster only if a chart
-// was rendered; other sources cannot see it.
+// was rendered or a plugin called; other sources cannot see it.
 func (t *renderTask) done(s *session, report *frame.Report) *Error {
 	if len(report.Types) != len(t.request.Inputs) {
 		return s.workerDied(errors.New("its report cannot be read"))
 	}
 	t.result.Types, t.result.Warnings = report.Types, report.Warnings
-	t.result.basis = t.newBasis(slices.Contains(report.Types, v1alpha1.SourceHelm), report.Revision)
+	t.result.basis = t.newBasis(SeesCluster(report.Types), report.Revision)
 	t.result.Key, t.result.Reads = t.result.basis.key, t.result.basis.reads
 	for _, dependency := range t.result.basis.dependencies {
 		t.result.Dependencies = append(t.result.Dependencies, dependency.Dependency)
 	}
 	return nil
+}
+
+// SeesCluster reports whether a source of one of the types may depend on the
+// version and the kinds of the cluster.
+func SeesCluster(types []v1alpha1.SourceType) bool {
+	return slices.Contains(types, v1alpha1.SourceHelm) || slices.Contains(types, v1alpha1.SourcePlugin)
 }
 
 // failed adds what the error depends on. It holds for other requests with the

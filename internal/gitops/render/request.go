@@ -47,13 +47,23 @@ type Input struct {
 	Revision string
 	// Chart: the Store is a chart from a chart repository.
 	Chart bool
+	// Plugin is the config management plugin that matches an Untyped input; empty
+	// if none does.
+	Plugin string
+}
+
+// Untyped reports whether the files decide how the input is rendered, so that a
+// config management plugin may match it.
+func (i *Input) Untyped() bool {
+	given := &i.Source
+	return !i.OnlyFiles() && !isGiven(given.Helm) && !isGiven(given.Kustomize) && !isGiven(given.Directory) && (given.Plugin == nil || given.Plugin.Name == "")
 }
 
 // folder is Path as the Store spells it.
 func (i *Input) folder() string { return strings.TrimPrefix(path.Clean("/"+i.Path), "/") }
 
-// onlyFiles reports whether the input is there for the others.
-func (i *Input) onlyFiles() bool {
+// OnlyFiles reports whether the input is there for the others.
+func (i *Input) OnlyFiles() bool {
 	return i.Source.Ref != "" && i.Source.Path == "" && i.Source.Chart == "" && !i.Chart
 }
 

@@ -19,17 +19,7 @@ type variables struct {
 
 // newVariables returns the variables of one source.
 func newVariables(work *job.Job, source *job.Source) *variables {
-	v := &variables{values: map[string]string{
-		"ARGOCD_APP_NAME":                   work.App,
-		"ARGOCD_APP_NAMESPACE":              work.Namespace,
-		"ARGOCD_APP_PROJECT_NAME":           work.Project,
-		"ARGOCD_APP_REVISION":               source.Revision,
-		"ARGOCD_APP_REVISION_SHORT":         firstChars(source.Revision, 7),
-		"ARGOCD_APP_REVISION_SHORT_8":       firstChars(source.Revision, 8),
-		"ARGOCD_APP_SOURCE_REPO_URL":        source.Source.RepoURL,
-		"ARGOCD_APP_SOURCE_PATH":            source.Source.Path,
-		"ARGOCD_APP_SOURCE_TARGET_REVISION": source.Source.TargetRevision,
-	}}
+	v := &variables{values: job.BuildEnvironment(work, source)}
 	for i := range work.Sources {
 		if ref := work.Sources[i].Source.Ref; ref != "" {
 			v.refs = append(v.refs, ref)
@@ -37,10 +27,6 @@ func newVariables(work *job.Job, source *job.Source) *variables {
 	}
 	return v
 }
-
-// firstChars is the beginning of a text: revisions of charts can be shorter
-// than those of commits.
-func firstChars(text string, count int) string { return text[:min(len(text), count)] }
 
 // replace puts values in place of names. os.Expand calls the function for $$
 // with the name "$".

@@ -173,7 +173,7 @@ func parseTree(content []byte) ([]tree.Entry, error) {
 			return nil, refusal.New(name, refusal.Unsupported, "it is of an unknown kind")
 		}
 		id := objects.ID([]byte(rest[:len(objects.ID{})]))
-		entries = append(entries, tree.Entry{Name: name, Kind: kind, Hash: id.String()})
+		entries = append(entries, tree.Entry{Name: name, Kind: kind, Hash: id.String(), Executable: mode == "100755"})
 		text = rest[len(id):]
 	}
 	// Git sorts folders as if their names ended with a slash.

@@ -14,6 +14,9 @@ import (
 // AdmitDependency checks a dependency against a project, as it checks a source. A
 // Helm repository by the name of its Secret counts as its address.
 func (s *Sources) AdmitDependency(limits *project.Project, wanted job.Dependency) (project.Admitted, error) {
+	if wanted.Plugin != "" {
+		return project.Admitted{}, refusal.New("plugin", refusal.Unsupported, "config management plugins run beside the agent only: compare the Application in the console, or commit what the plugin generates")
+	}
 	if wanted.File {
 		return limits.AdmitFile(wanted.RepoURL)
 	}

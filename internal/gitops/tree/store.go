@@ -25,6 +25,9 @@ type Entry struct {
 	Kind Kind
 	// Size is that of a file.
 	Size int64
+	// Executable: the file has the mode of a program. Renders do not see it; it is
+	// for config management plugins.
+	Executable bool
 	// Hash is Git's object id, or a hash that the Store computes from the
 	// content. The hash of a folder covers everything below it. It may be
 	// empty; then nothing can be concluded about what is below.

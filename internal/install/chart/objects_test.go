@@ -257,3 +257,47 @@ func TestRestrictedPods(t *testing.T) {
 		}
 	}
 }
+
+// TestPluginSidecars: containers of config management plugins are beside the
+// agent, which mounts the folder of their sockets where it looks for them.
+func TestPluginSidecars(t *testing.T) {
+	set := flagSet{name: "plugins", set: joined(), yaml: `
+agent:
+  initContainers: [{name: copy, image: argocd}]
+  extraContainers: [{name: envsubst, image: envsubst, volumeMounts: [{name: plugins, mountPath: /sockets}, {name: var-files, mountPath: /files}, {name: mine, mountPath: /mine}]}]
+  volumes: [{name: mine, emptyDir: {}}]
+`}
+	made := render(t, runtimeChart, set)
+	names := func(object map[string]any, field string) (names []string) {
+		list, _, err := unstructured.NestedSlice(object, "spec", "template", "spec", field)
+		must.Do(t, err)
+		for _, one := range list {
+			names = append(names, one.(map[string]any)["name"].(string))
+		}
+		return names
+	}
+	object := find(t, made, "Deployment", "slipway-agent").Object
+	if got := names(object, "initContainers"); !slices.Equal(got, []string{"copy"}) {
+		t.Errorf("the init containers are %q", got)
+	}
+	if got := names(object, "containers"); !slices.Equal(got, []string{"agent", "envsubst"}) {
+		t.Errorf("the containers are %q", got)
+	}
+	for _, volume := range []string{"plugins", "var-files", "mine"} {
+		if !slices.Contains(names(object, "volumes"), volume) {
+			t.Errorf("the volumes are %q", names(object, "volumes"))
+		}
+	}
+	var defaults config.Agent
+	defaults.Defaults()
+	containers, _, _ := unstructured.NestedSlice(object, "spec", "template", "spec", "containers")
+	if !slices.ContainsFunc(containers[0].(map[string]any)["volumeMounts"].([]any), func(mount any) bool {
+		return mount.(map[string]any)["name"] == "plugins" && mount.(map[string]any)["mountPath"] == defaults.Plugins.SocketDir
+	}) {
+		t.Errorf("the agent mounts %v", containers[0].(map[string]any)["volumeMounts"])
+	}
+	plain := find(t, render(t, runtimeChart, setNamed(t, runtimeSets(), "tunnel R50")), "Deployment", "slipway-agent").Object
+	if slices.Contains(names(plain, "volumes"), "plugins") {
+		t.Error("an agent without plugins has their volumes")
+	}
+}

@@ -13,6 +13,9 @@ func agentValues() []Value {
 		{Key: KeyRepositoryCerts, Kind: TextMap, Default: map[string]any{}, About: "CA certificates in PEM, by host of a Git server or registry: the ConfigMap argocd-tls-certs-cm."},
 		{Key: group + "repositories.knownHosts", About: "Lines of known_hosts for Git over SSH: the ConfigMap argocd-ssh-known-hosts-cm."},
 		{Key: group + "cache.sizeLimit", Default: "8Gi", Rule: quantity(), About: "Maximum disk space on the node for fetched repositories and charts. Keep it above the option sources.diskLimit of the agent, 7Gi by default."},
+		{Key: group + "extraContainers", Kind: ObjectList, Default: []any{}, About: "Additional containers of the agent's Pods: config management plugins, as in repoServer.extraContainers of Argo CD's chart. With them the Pods have the volumes plugins, for the sockets, which the agent mounts at /home/argocd/cmp-server/plugins, and var-files, for argocd-cmp-server. They run as user 65532 unless they name another; then the agent cannot open their sockets."},
+		{Key: group + "initContainers", Kind: ObjectList, Default: []any{}, About: "Init containers of the agent's Pods, such as one that copies argocd-cmp-server to the volume var-files."},
+		{Key: group + "volumes", Kind: ObjectList, Default: []any{}, About: "Additional volumes of the agent's Pods, such as ConfigMaps with plugin.yaml."},
 		{Key: group + "resources", Kind: Object, Default: map[string]any{"requests": map[string]any{"cpu": "100m", "memory": "256Mi"}, "limits": map[string]any{"memory": "1536Mi"}}, About: "Resources of the agent. The limit has room for two renders of 512Mi each."},
 	}, workloadValues(group)...)
 }

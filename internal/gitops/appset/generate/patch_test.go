@@ -85,7 +85,7 @@ func TestTemplatePatchRefused(t *testing.T) {
 		"metadata: {namespace: other}": "would be in namespace other",
 		"metadata: {name: A}":          "cannot be called",
 		"metadata: {finalizers: [{a: b}, {a: b}]}": "cannot be read",
-		"spec: {source: {plugin: {name: x}}}":      "plugin",
+		"spec: {sourceHydrator: {a: b}}":           "sourceHydrator",
 		"spec: {source: []}":                       "spec.source",
 		"spec: {$patch: delete}":                   "spec.destination",
 	} {

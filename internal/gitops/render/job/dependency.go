@@ -7,7 +7,8 @@ import (
 
 // Dependency names files of elsewhere that a source needs: a chart of a Helm
 // repository or a registry, a Git repository at a revision, one file at an
-// address, or a file of a Git repository that Git LFS keeps.
+// address, a file of a Git repository that Git LFS keeps, or what a config
+// management plugin generates.
 type Dependency struct {
 	RepoURL  string `json:"repoURL"`
 	File     bool   `json:"file,omitempty"`
@@ -18,11 +19,19 @@ type Dependency struct {
 	OID    string `json:"oid,omitempty"`
 	Size   int64  `json:"size,omitempty"`
 	Server string `json:"server,omitempty"`
+	// Plugin is the options of a plugin, as JSON, and Input the number of the
+	// source that it generates manifests of.
+	Plugin string `json:"plugin,omitempty"`
+	Input  int    `json:"input,omitempty"`
 }
 
 // FileName is the name of the only file of a dependency that is a file, or one of
 // Git LFS.
 const FileName = "file"
+
+// PluginFile is the name of the only file of a dependency that a plugin
+// generates: YAML, whose aliases are checked when it is read.
+const PluginFile = "manifests.yaml"
 
 // Source is a dependency that is no single file as a project admits it.
 func (d Dependency) Source() v1alpha1.ApplicationSource {
@@ -45,6 +54,9 @@ func (e *Incomplete) Error() string {
 	first := e.Missing[0]
 	if first.OID != "" {
 		return first.By + ", and its content is not fetched: " + tree.PointerAdvice
+	}
+	if first.Plugin != "" {
+		return first.By + " generates the source, and config management plugins run beside the agent only: compare the Application in the console, or commit what the plugin generates"
 	}
 	if first.Chart == "" {
 		return first.By + ", and nothing is fetched while rendering: copy it into the repository, or make it a source of its own"

@@ -52,6 +52,9 @@ type Source struct {
 	Revision string `json:"revision"`
 	// Chart: the files are a chart from a chart repository.
 	Chart bool `json:"chart"`
+	// Plugin is the config management plugin that matches the source, if its
+	// options name none.
+	Plugin string `json:"plugin,omitempty"`
 	// OnlyFiles: nothing is rendered, other sources read its files.
 	OnlyFiles bool `json:"onlyFiles"`
 }
