@@ -73,11 +73,7 @@ func Folder(t testing.TB) string {
 func Serve(t testing.TB, folder, name string, plugin Plugin) *Server {
 	t.Helper()
 	s := &Server{plugin: plugin}
-	compiler := protocompile.Compiler{Resolver: protocompile.WithStandardImports(&protocompile.SourceResolver{
-		Accessor: protocompile.SourceAccessorFromMap(map[string]string{"plugin.proto": definition}),
-	})}
-	files := must.Get(compiler.Compile(t.Context(), "plugin.proto"))(t)
-	service := files[0].Services().Get(0)
+	service := compile(t, map[string]string{"plugin.proto": definition}).Services().Get(0)
 	described := &grpc.ServiceDesc{ServiceName: string(service.FullName()), HandlerType: (*any)(nil)}
 	for i := range service.Methods().Len() {
 		method := service.Methods().Get(i)
@@ -92,6 +88,13 @@ func Serve(t testing.TB, folder, name string, plugin Plugin) *Server {
 	go func() { _ = server.Serve(listener) }()
 	t.Cleanup(server.Stop)
 	return s
+}
+
+// compile reads the definition plugin.proto with its imports.
+func compile(t testing.TB, files map[string]string) protoreflect.FileDescriptor {
+	t.Helper()
+	compiler := protocompile.Compiler{Resolver: protocompile.WithStandardImports(&protocompile.SourceResolver{Accessor: protocompile.SourceAccessorFromMap(files)})}
+	return must.Get(compiler.Compile(t.Context(), "plugin.proto"))(t)[0]
 }
 
 // handle serves one call.
