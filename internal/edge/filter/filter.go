@@ -159,13 +159,15 @@ func (m *exchangeMemory) reset() {
 	m.path, m.spare, m.work, m.kept, m.edits = m.path[:0], m.spare[:0], m.work[:0], m.kept[:0], m.edits[:0]
 }
 
-// Begin resets the Exchange for a request by one assignment, and keeps the memory.
+// Begin resets the Exchange for a request, and keeps the memory. The struct is
+// cleared in its place: a literal with its own fields would be copied once more.
 func (x *Exchange) Begin(head *h1.Head, marks int) {
-	*x = Exchange{
-		Head: head, Path: head.URI.Path, Query: head.URI.Query, HasQuery: head.URI.HasQuery,
-		RequestEdits: x.RequestEdits[:0], ResponseEdits: x.ResponseEdits[:0],
-		Pages: x.Pages[:0], Mirrors: x.Mirrors[:0], Marks: x.Marks, memory: x.memory,
-	}
+	requestEdits, responseEdits, pages, mirrors := x.RequestEdits[:0], x.ResponseEdits[:0], x.Pages[:0], x.Mirrors[:0]
+	memory, kept := x.memory, x.Marks
+	*x = Exchange{}
+	x.Head, x.Path, x.Query, x.HasQuery = head, head.URI.Path, head.URI.Query, head.URI.HasQuery
+	x.RequestEdits, x.ResponseEdits, x.Pages, x.Mirrors = requestEdits, responseEdits, pages, mirrors
+	x.memory, x.Marks = memory, kept
 	x.memory.reset()
 	if marks == 0 {
 		return

@@ -163,10 +163,13 @@ func (a *attempt) run(fresh bool) attemptResult {
 	return a.handleResponse(outcome)
 }
 
-// begin ends the use of the attempt before and resets everything but the target.
+// begin ends the use of the attempt before, if there was one, and resets
+// everything but the target.
 func (a *attempt) begin() {
-	a.releaseUpstream()
-	*a = attempt{x: a.x, target: a.target}
+	if a.x.record.Attempts > 1 {
+		a.releaseUpstream()
+		*a = attempt{x: a.x, target: a.target}
+	}
 	if a.x.filters.Retry != nil || a.x.rule.timeouts.attempt > 0 {
 		a.start = time.Since(a.x.record.Began)
 	}

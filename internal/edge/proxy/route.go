@@ -4,7 +4,6 @@ import (
 	"slipway.dev/slipway/internal/edge/filter"
 	"slipway.dev/slipway/internal/edge/normalize"
 	"slipway.dev/slipway/internal/edge/prefetch"
-	"slipway.dev/slipway/internal/edge/program"
 )
 
 // The local responses of requests that no rule serves.
@@ -19,17 +18,11 @@ var (
 // is the cheapest place.
 func (x *exchange) route() *filter.LocalResponse {
 	c := x.conn
-	uri := &c.head.URI
-	x.request = program.Request{
-		EntryPoint: c.from.EntryPoint,
-		Listener:   c.from.Listener,
-		TLS:        x.secure(),
-		Host:       normalize.View(uri.Host),
-		Path:       normalize.View(uri.Path),
-		Method:     normalize.View(c.head.Method()),
-		Query:      normalize.View(uri.Query),
-		Header:     x,
-	}
+	uri, request := &c.head.URI, &x.request
+	request.EntryPoint, request.Listener, request.TLS = c.from.EntryPoint, c.from.Listener, x.secure()
+	request.Method, request.Host = normalize.View(c.head.Method()), normalize.View(uri.Host)
+	request.Path, request.Query = normalize.View(uri.Path), normalize.View(uri.Query)
+	request.Header = x
 	x.counters = c.proxy.counters.unrouted
 	x.record.Client = x.clientAddress()
 	x.record.Method, x.record.Host, x.record.Path = x.request.Method, x.request.Host, x.request.Path
@@ -59,7 +52,7 @@ func (x *exchange) route() *filter.LocalResponse {
 	return nil
 }
 
-// Value implements [program.Request]'s Header: it gives the conditions of rules
+// Value implements the Header of a program's request: it gives the conditions of rules
 // value number i, from 0, of the headers with a name.
 func (x *exchange) Value(name string, i int) (string, bool) {
 	head := &x.conn.head
