@@ -138,9 +138,13 @@ func TestLFSServer(t *testing.T) {
 		}
 	}
 	server.requests = nil
-	request := requestFor(tree.NewMemory(map[string]string{"a.yaml": strings.Replace(pointer, "\noid", "\next-0-a sha256:1\noid", 1)}))
-	request.Resolve = server.resolve
-	if _, err := renderer.Render(t.Context(), request); err == nil || !strings.Contains(err.Error(), "its content is not fetched") || len(server.requests) > 0 {
-		t.Errorf("%v, requested %+v", err, server.requests)
+	extended := requestFor(tree.NewMemory(map[string]string{"a.yaml": strings.Replace(pointer, "\noid", "\next-0-a sha256:1\noid", 1)}))
+	published := requestFor(tree.NewMemory(map[string]string{"Chart.yaml": "apiVersion: v2\nname: a\nversion: 0.1.0\n", "templates/a.yaml": pointer}))
+	published.Inputs[0].Chart = true
+	for _, request := range []render.Request{extended, published} {
+		request.Resolve = server.resolve
+		if _, err := renderer.Render(t.Context(), request); err == nil || !strings.Contains(err.Error(), "its content is not fetched") || len(server.requests) > 0 {
+			t.Errorf("%v, requested %+v", err, server.requests)
+		}
 	}
 }

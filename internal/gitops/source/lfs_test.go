@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -36,12 +38,20 @@ func objectAt(t *testing.T, s *source.Sources, wanted job.Dependency) project.Ad
 }
 
 // A file of Git LFS is fetched with the credentials of its repository, once; also
-// by a process that is started later.
+// by a process that is started later. One that is damaged on the disk is fetched
+// again.
 func TestObject(t *testing.T) {
 	server, repository := demo(t, gittest.BasicAuth("ada", password))
 	server.Pointer(lfsContent)
 	folder := t.TempDir()
-	for range 2 {
+	for start, requests := range []int{2, 2, 4} {
+		if start == 2 {
+			kept, err := filepath.Glob(filepath.Join(folder, "*", objectOf("", "", lfsContent).OID+"*"))
+			if err != nil || len(kept) != 1 {
+				t.Fatalf("kept are %q: %v", kept, err)
+			}
+			must(t, os.WriteFile(kept[0], []byte("damaged"), 0o600))
+		}
 		s := open(t, with(credential.Credential{URL: repository.URL(), Username: "ada", Password: secret.New(password), EnableLFS: true}), func(o *source.Options) { o.Folder = folder })
 		for range 2 {
 			found, err := s.Resolve(t.Context(), objectAt(t, s, objectOf(repository.URL(), "", lfsContent)), 0)
@@ -51,9 +61,26 @@ func TestObject(t *testing.T) {
 			}
 		}
 		must(t, s.Close())
+		if got := server.Requests(); count(got, "info/lfs") != requests {
+			t.Errorf("the requests are %q, and not %d", got, requests)
+		}
 	}
-	if got := strings.Join(server.Requests(), ", "); count(server.Requests(), "info/lfs") != 2 {
-		t.Errorf("the requests are %s", got)
+}
+
+// A token that the server gives for a content goes there in the place of the
+// repository's credentials.
+func TestObjectToken(t *testing.T) {
+	server := serveLFS(t, false)
+	repository := server.URL + "/team/lfs"
+	server.header = map[string]string{"Authorization": "RemoteAuth token"}
+	s := open(t, with(credential.Credential{URL: repository, BearerToken: secret.New(password), EnableLFS: true}))
+	found, err := s.Resolve(t.Context(), objectAt(t, s, objectOf(repository, "", lfsContent)), 0)
+	must(t, err)
+	if got := read(t, found.Store, job.FileName); got != lfsContent {
+		t.Errorf("read %q", got)
+	}
+	if got := strings.Join(server.given, ", "); got != "/team/lfs.git/info/lfs/objects/batch Bearer "+password+", /team/lfs/content RemoteAuth token" {
+		t.Errorf("the server got %s", got)
 	}
 }
 
