@@ -4,7 +4,10 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -13,6 +16,7 @@ import (
 	"slipway.dev/slipway/internal/agent"
 	"slipway.dev/slipway/internal/gitops/argotest"
 	"slipway.dev/slipway/internal/gitops/gittest"
+	"slipway.dev/slipway/internal/gitprovider/providertest"
 	"slipway.dev/slipway/internal/kube"
 	"slipway.dev/slipway/internal/kube/kubetest"
 )
@@ -60,6 +64,43 @@ func TestDelivers(t *testing.T) {
 		w.syncedTo(t, "app", commit)
 		w.valueIs(t, "after "+path)
 	}
+}
+
+// TestPullRequestWebhook: a webhook about a pull request regenerates the sets that
+// list it. The agent does not request the list again within the half hour.
+func TestPullRequestWebhook(t *testing.T) {
+	w := newWorld(t)
+	w.hookSecret(t)
+	var open atomic.Int64
+	open.Store(1)
+	host := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		list := make([]string, open.Load())
+		for i := range list {
+			list[i] = fmt.Sprintf(`{"number": %d, "head": {"ref": "b", "sha": "abc"}}`, i+1)
+		}
+		_, _ = fmt.Fprintf(w, "[%s]", strings.Join(list, ","))
+	}))
+	defer host.Close()
+	r := w.start(t, "one")
+	r.readyWhen(t, "")
+	w.apply(t, `apiVersion: argoproj.io/v1alpha1
+kind: ApplicationSet
+metadata: {name: previews}
+spec:
+  goTemplate: true
+  generators: [{pullRequest: {github: {owner: acme, repo: shop, api: "`+host.URL+`"}}}]
+  template:
+    metadata: {name: "pr-{{.number}}"}
+    spec: {project: default, source: {repoURL: "https://git.example/a", path: x}, destination: {namespace: CONTROL}}
+`)
+	exists := func(map[string]any) error { return nil }
+	w.await(t, "pr-1", exists)
+	open.Store(2)
+	push := providertest.Push{Event: "pull_request", Path: "acme/shop", CloneURL: host.URL + "/acme/shop.git"}
+	if status := push.SendGitHub(t, http.DefaultTransport, providertest.Hook{URL: r.webhooks + "/webhooks", Secret: hookSecret}); status != 200 {
+		t.Errorf("the webhook: %d", status)
+	}
+	w.await(t, "pr-2", exists)
 }
 
 // TestCredentialsAreFollowed: a repository that asks for a password is opened as

@@ -18,6 +18,7 @@ import (
 	"slipway.dev/slipway/internal/gitops/source"
 	"slipway.dev/slipway/internal/gitops/tracking"
 	"slipway.dev/slipway/internal/gitops/webhook"
+	"slipway.dev/slipway/internal/gitprovider"
 	"slipway.dev/slipway/internal/kube"
 	"slipway.dev/slipway/internal/observe"
 )
@@ -77,11 +78,13 @@ func (l *leadership) pushed(push webhook.Push) bool {
 	if current == nil {
 		return false
 	}
-	current.apps.Pushed(push)
-	for _, address := range push.RepositoryURLs {
-		current.sources.Forget(address)
-		current.sets.Refresh(address)
+	if !push.PullRequest {
+		current.apps.Pushed(push)
+		for _, address := range push.RepositoryURLs {
+			current.sources.Forget(address)
+		}
 	}
+	current.sets.Refresh(push)
 	return true
 }
 
@@ -195,7 +198,7 @@ func (a *agent) newLeadershipTerm() (*leadershipTerm, error) {
 		Generator: a.renderer,
 		Facts: &appset.ClusterFacts{
 			Cluster: cluster, Namespace: a.options.ControlNamespace, Sources: a.sources, MaxAge: a.options.Interval,
-			Outbound: a.options.Outbound, Pauses: &appset.Pauses{},
+			Outbound: a.options.Outbound, Pauses: &appset.Pauses{}, Responses: gitprovider.NewResponses(),
 		},
 		Interval: a.options.Interval, Reporter: reporter, Log: a.log,
 	})

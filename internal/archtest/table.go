@@ -122,7 +122,7 @@ func HouseTable() Table {
 				{Package: agent, Reason: "agent and platform share wire and nothing else"},
 				{Package: edge, Reason: "the edge runs without the platform"},
 			}},
-			{Packages: gitprovider, MayUse: []string{observe, outbound, secret, backoff}, Foreign: anything},
+			{Packages: gitprovider, MayUse: []string{observe, outbound, secret, backoff, cache}, Foreign: anything},
 			{Packages: web, MayUse: nothing, Foreign: nothing},
 			{Packages: "./charts", MayUse: nothing, Foreign: nothing},
 

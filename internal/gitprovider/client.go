@@ -44,6 +44,7 @@ type client struct {
 	timeout   time.Duration
 	now       func() time.Time
 	http      *http.Client
+	responses *Responses
 }
 
 // newClient validates the options.
@@ -65,7 +66,7 @@ func newClient(options Options) (*client, error) {
 	if strings.ContainsFunc(options.Username, func(r rune) bool { return r < ' ' || r == ':' || r == 0x7f }) {
 		return nil, invalid(options.Kind, "the user name must not have a colon or a control character")
 	}
-	c := &client{kind: options.Kind, api: api, token: secret.New(token), username: strings.TrimSpace(options.Username), timeout: options.Timeout, now: options.Now}
+	c := &client{kind: options.Kind, api: api, token: secret.New(token), username: strings.TrimSpace(options.Username), timeout: options.Timeout, now: options.Now, responses: options.Responses}
 	if c.timeout <= 0 {
 		c.timeout = 15 * time.Second
 	}
@@ -247,11 +248,15 @@ func (c *client) send(ctx context.Context, call call) (apiResponse, error) {
 	if err != nil {
 		return apiResponse{}, err
 	}
+	known, conditional := c.responses.condition(request)
 	response, err := c.http.Do(request)
 	if err != nil {
 		return apiResponse{}, c.networkFailure(request.URL.Host, err)
 	}
 	defer response.Body.Close()
+	if conditional && response.StatusCode == http.StatusNotModified {
+		return apiResponse{status: http.StatusOK, header: known.header}, json.Unmarshal(known.body, call.into)
+	}
 	// One byte more than the limit distinguishes a complete response from a
 	// truncated one.
 	body, err := io.ReadAll(io.LimitReader(response.Body, maxResponse+1))
@@ -272,6 +277,7 @@ func (c *client) send(ctx context.Context, call call) (apiResponse, error) {
 	if err := json.Unmarshal(body, call.into); err != nil {
 		return got, invalid(c.kind, "%s did not return a response of the %s API: check the API URL %s", request.URL.Host, c.kind.Title(), c.api)
 	}
+	c.responses.keep(request, response.Header, body)
 	return got, nil
 }
 

@@ -105,6 +105,10 @@ type Options struct {
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
 
+	// Responses keeps lists, so that those that did not change are not sent again;
+	// nil keeps none.
+	Responses *Responses
+
 	// anonymous allows an empty token, for a Listing.
 	anonymous bool
 }

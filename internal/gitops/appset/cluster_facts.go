@@ -14,6 +14,7 @@ import (
 	"slipway.dev/slipway/internal/gitops/project"
 	"slipway.dev/slipway/internal/gitops/source"
 	"slipway.dev/slipway/internal/gitops/tree"
+	"slipway.dev/slipway/internal/gitprovider"
 	"slipway.dev/slipway/internal/kube"
 	"slipway.dev/slipway/internal/outbound"
 )
@@ -38,8 +39,9 @@ type ClusterFacts struct {
 	// Outbound decides which addresses of Git hosts and plugins are connected to;
 	// nil allows all.
 	Outbound *outbound.Policy
-	// Pauses may be nil.
-	Pauses *Pauses
+	// Pauses and Responses may be nil.
+	Pauses    *Pauses
+	Responses *gitprovider.Responses
 	// SetNamespace has the Secrets of a set: its own namespace.
 	SetNamespace string
 

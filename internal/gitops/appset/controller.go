@@ -21,6 +21,7 @@ import (
 	"slipway.dev/slipway/internal/gitops/fair"
 	"slipway.dev/slipway/internal/gitops/feed"
 	"slipway.dev/slipway/internal/gitops/jq"
+	"slipway.dev/slipway/internal/gitops/webhook"
 	"slipway.dev/slipway/internal/kube"
 )
 
@@ -175,10 +176,10 @@ func (c *Controller) Ready() error {
 	return nil
 }
 
-// Refresh regenerates the sets that read a repository. The caller drops the
-// cached refs first.
-func (c *Controller) Refresh(repoURL string) {
-	for _, name := range c.store.setsReading(repoURL) {
+// Refresh regenerates the sets that read what was pushed or changed. The caller
+// drops the cached refs first.
+func (c *Controller) Refresh(push webhook.Push) {
+	for _, name := range c.store.setsReading(push) {
 		c.regenerate(name)
 	}
 }

@@ -93,7 +93,7 @@ func (f *ClusterFacts) PullRequests(ctx context.Context, g *v1alpha1.PullRequest
 // listing returns a client of the host.
 func (f *ClusterFacts) listing(ctx context.Context, at *hostRepository) (*gitprovider.Listing, error) {
 	// As for repositories, the project decides about http://.
-	at.options.Outbound, at.options.PlainHTTP = f.Outbound, true
+	at.options.Outbound, at.options.PlainHTTP, at.options.Responses = f.Outbound, true, f.Responses
 	// The address of a client without the token decides.
 	checked, err := gitprovider.NewListing(at.options)
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"slipway.dev/slipway/internal/gitops/webhook"
 	"slipway.dev/slipway/internal/must"
 )
 
@@ -20,6 +21,7 @@ type host struct {
 	*httptest.Server
 	mu       sync.Mutex
 	pulls    []int
+	created  []string // repositories that are new
 	limited  bool
 	requests []string
 }
@@ -49,10 +51,17 @@ func (h *host) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		for _, number := range h.pulls {
 			list = append(list, map[string]any{"number": number, "head": map[string]any{"ref": "b", "sha": "abc"}, "base": map[string]any{"ref": "main"}, "user": map[string]any{"login": "ann"}})
 		}
+		tag := fmt.Sprintf("%q", fmt.Sprint(h.pulls))
+		w.Header().Set("ETag", tag)
+		if r.Header.Get("If-None-Match") == tag {
+			h.requests[len(h.requests)-1] += " unchanged"
+			w.WriteHeader(http.StatusNotModified)
+			return
+		}
 		_ = json.NewEncoder(w).Encode(list)
 	case r.URL.Path == "/api/v3/orgs/acme/repos":
 		list := []any{}
-		for _, name := range []string{"shop", "secret", "bank"} {
+		for _, name := range append([]string{"shop", "secret", "bank"}, h.created...) {
 			list = append(list, map[string]any{"id": 1, "name": name, "default_branch": "main", "clone_url": h.URL + "/acme/" + name, "ssh_url": "ssh://git@localhost/acme/" + name})
 		}
 		_ = json.NewEncoder(w).Encode(list)
@@ -264,4 +273,44 @@ spec: {project: default, source: {repoURL: https://git/b, path: z}, destination:
 	s.generatorSet(s.tenant, "team", strings.Replace(generator, "duck", "gone", 1), "{{.name}}")
 	s.told(s.tenant, "ErrorOccurred", "True", "there is no object of applications.argoproj.io")
 	must.Get(s.applications(s.tenant).Get(t.Context(), "in-cluster", metav1.GetOptions{}))(t)
+}
+
+// Requests of webhooks regenerate the sets that list what was changed, and no
+// others. A list that is the same is not sent again.
+func TestHostWebhooks(t *testing.T) {
+	s, at := newScene(t), serveHost(t)
+	s.team(at)
+	s.cluster.Apply(t, s.tenant, tokenSecret)
+	pulls := "{pullRequest: {github: {owner: acme, repo: shop, api: '" + at.URL + "', tokenRef: {secretName: token, key: key}}}}"
+	s.generatorSet(s.tenant, "team", pulls, "pr-{{.number}}")
+	s.awaits(s.tenant, "pr-1,pr-2")
+	s.settled(s.tenant, 2)
+	at.change(func() { at.pulls = []int{2, 3} })
+	changed := func(push webhook.Push, repository string) webhook.Push {
+		push.RepositoryURLs = []string{at.URL + "/" + repository + ".git"}
+		return push
+	}
+	// Neither a push nor another repository is a change of its pull requests.
+	before := len(at.seen())
+	s.controller.Refresh(changed(webhook.Push{}, "acme/shop"))
+	s.controller.Refresh(changed(webhook.Push{PullRequest: true}, "acme/bank"))
+	s.controller.Refresh(changed(webhook.Push{PullRequest: true}, "acme/shop"))
+	s.awaits(s.tenant, "pr-2,pr-3")
+	s.settled(s.tenant, 2)
+	if got := at.seen()[before:]; len(got) != 1 {
+		t.Errorf("the requests are %q", got)
+	}
+	s.askAgain(s.tenant)
+	if got := at.seen(); !strings.HasSuffix(got[len(got)-1], " unchanged") {
+		t.Errorf("the last request is %q", got[len(got)-1])
+	}
+	s.awaits(s.tenant, "pr-2,pr-3")
+
+	s.generatorSet(s.tenant, "team", "{scmProvider: {cloneProtocol: https, github: {organization: acme, api: '"+at.URL+"', tokenRef: {secretName: token, key: key}}}}", "{{.repository}}")
+	s.awaits(s.tenant, "bank,secret,shop")
+	s.settled(s.tenant, 3)
+	at.change(func() { at.created = []string{"new"} })
+	s.controller.Refresh(changed(webhook.Push{PullRequest: true}, "acme/new"))
+	s.controller.Refresh(changed(webhook.Push{}, "acme/new"))
+	s.awaits(s.tenant, "bank,new,secret,shop")
 }

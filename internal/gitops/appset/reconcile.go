@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -91,7 +90,7 @@ func (c *Controller) pass(ctx context.Context, name types.NamespacedName) (time.
 		return 0, nil // a change of the annotation is an event
 	}
 	if err := c.invalid(set, refused); err != nil {
-		c.store.setInputs(name, nil, false)
+		c.store.setInputs(name, inputs{})
 		// Nothing is written until the set is valid again. Existing
 		// Applications stay.
 		c.store.generated(name, set.UID, nil)
@@ -241,27 +240,16 @@ func (c *Controller) polled(g *v1alpha1.Generator) time.Duration {
 // Git; zero for a set that does not read it. The shortest interval of all git
 // generators counts for the whole set, because a generation runs all of them.
 func (c *Controller) recordInputs(name types.NamespacedName, set *v1alpha1.ApplicationSet) time.Duration {
-	var repositories []string
+	var read inputs
 	var interval time.Duration
-	clusters := false
 	for i := range set.Spec.Generators {
 		set.Spec.Generators[i].At("").Walk(func(g *v1alpha1.Generator) {
-			clusters = clusters || g.Clusters != nil || g.ClusterDecisionResource != nil
+			read.add(g)
 			if wanted := c.polled(g); wanted > 0 && (interval == 0 || wanted < interval) {
 				interval = wanted
 			}
-			if g.Git == nil {
-				return
-			}
-			address := g.Git.RepoURL
-			// The address depends on parameters and is only known in a
-			// generation.
-			if strings.Contains(address, "{{") {
-				address = ""
-			}
-			repositories = append(repositories, address)
 		})
 	}
-	c.store.setInputs(name, repositories, clusters)
+	c.store.setInputs(name, read)
 	return interval
 }

@@ -23,6 +23,8 @@ import (
 	"slipway.dev/slipway/internal/gitops/gittest"
 	"slipway.dev/slipway/internal/gitops/render"
 	"slipway.dev/slipway/internal/gitops/source"
+	"slipway.dev/slipway/internal/gitops/webhook"
+	"slipway.dev/slipway/internal/gitprovider"
 	"slipway.dev/slipway/internal/kube"
 	"slipway.dev/slipway/internal/kube/kubetest"
 	"slipway.dev/slipway/internal/must"
@@ -74,7 +76,7 @@ func (s *scene) start() {
 	options := appset.ControllerOptions{
 		Generator: renderer,
 		Cluster:   cluster, ControlNamespace: s.control, Namespaces: []string{s.control, s.tenant}, Interval: time.Hour,
-		Facts:    &appset.ClusterFacts{Cluster: cluster, Namespace: s.control, Sources: s.sources, MaxAge: time.Hour, Pauses: &appset.Pauses{}},
+		Facts:    &appset.ClusterFacts{Cluster: cluster, Namespace: s.control, Sources: s.sources, MaxAge: time.Hour, Pauses: &appset.Pauses{}, Responses: gitprovider.NewResponses()},
 		Reporter: kube.Reporter{Controller: "slipway.dev/test", Instance: "one"},
 	}
 	if testing.Verbose() {
@@ -98,7 +100,7 @@ func (s *scene) start() {
 // refresh reports a push.
 func (s *scene) refresh(repository *gittest.Repository) {
 	s.sources.Forget(repository.URL())
-	s.controller.Refresh(repository.URL())
+	s.controller.Refresh(webhook.Push{RepositoryURLs: []string{repository.URL()}})
 }
 
 func (s *scene) applications(namespace string) dynamic.ResourceInterface {

@@ -2,7 +2,6 @@ package appset
 
 import (
 	"encoding/json"
-	"slices"
 	"sync"
 	"time"
 
@@ -39,11 +38,8 @@ type setState struct {
 	// desired are the Applications of the last generation; nil if there is
 	// none.
 	desired map[string]*desired
-	// repositories are the addresses that its generators read. One with
-	// parameters is empty and may be any.
-	repositories []string
-	// clusters is set if a generator lists clusters.
-	clusters bool
+	// inputs is what its generators read.
+	inputs inputs
 }
 
 // record is an Application in the cluster.
@@ -196,27 +192,22 @@ func (b *store) generated(name types.NamespacedName, uid types.UID, result map[s
 
 // setInputs stores what the generators of a set read, so that a push or a new
 // cluster finds it.
-func (b *store) setInputs(name types.NamespacedName, repositories []string, clusters bool) {
+func (b *store) setInputs(name types.NamespacedName, read inputs) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if entry := b.sets[name]; entry != nil {
-		entry.repositories, entry.clusters = repositories, clusters
+		entry.inputs = read
 	}
 }
 
-// setsReading returns the sets that read a repository.
-func (b *store) setsReading(repoURL string) []types.NamespacedName {
-	return b.setsWhere(func(entry *setState) bool {
-		return slices.ContainsFunc(entry.repositories, func(used string) bool {
-			// An address with parameters can be any repository.
-			return used == "" || used == repoURL || webhook.SameRepository(used, repoURL)
-		})
-	})
+// setsReading returns the sets that read what was pushed or changed.
+func (b *store) setsReading(push webhook.Push) []types.NamespacedName {
+	return b.setsWhere(func(entry *setState) bool { return entry.inputs.concerns(push) })
 }
 
 // setsOfClusters returns the sets that list clusters.
 func (b *store) setsOfClusters() []types.NamespacedName {
-	return b.setsWhere(func(entry *setState) bool { return entry.clusters })
+	return b.setsWhere(func(entry *setState) bool { return entry.inputs.clusters })
 }
 
 // setsWhere returns the sets that match.

@@ -7,7 +7,8 @@ const maxRefs = 1000
 
 // bitbucketCloudPush is the part of a push that matters here. It has no paths.
 type bitbucketCloudPush struct {
-	Push struct {
+	PullRequest *struct{} `json:"pullrequest"`
+	Push        struct {
 		Changes []struct {
 			Old *bitbucketCloudRef `json:"old"`
 			New *bitbucketCloudRef `json:"new"`
@@ -41,7 +42,7 @@ func (r *bitbucketCloudRef) ref() string {
 	return "refs/heads/" + r.Name
 }
 
-// readBitbucketCloud reads a push. Bitbucket Cloud sends no paths, so that
+// readBitbucketCloud reads a push or a change of a pull request. Bitbucket Cloud sends no paths, so that
 // every push may touch everything.
 func readBitbucketCloud(provider Provider, body []byte) ([]Push, error) {
 	var sent bitbucketCloudPush
@@ -56,6 +57,9 @@ func readBitbucketCloud(provider Provider, body []byte) ([]Push, error) {
 		urls = append(urls, "https://bitbucket.org/"+name+".git", "git@bitbucket.org:"+name+".git")
 	}
 	urls = addresses(urls...)
+	if sent.PullRequest != nil {
+		return newPullRequest(Push{Provider: provider, Repository: name, RepositoryURLs: urls})
+	}
 	var pushes []Push
 	for _, change := range sent.Push.Changes[:min(len(sent.Push.Changes), maxRefs)] {
 		push := Push{Provider: provider, Repository: name, RepositoryURLs: urls}
@@ -85,16 +89,8 @@ const pingOfBitbucketServer = "diagnostics:ping"
 
 // bitbucketServerPush is the part of a push that matters here. It has no paths.
 type bitbucketServerPush struct {
-	Repository struct {
-		Slug    string `json:"slug"`
-		Project struct {
-			Key string `json:"key"`
-		} `json:"project"`
-		Links struct {
-			Clone []bitbucketLink `json:"clone"`
-		} `json:"links"`
-	} `json:"repository"`
-	Changes []struct {
+	Repository bitbucketServerRepository `json:"repository"`
+	Changes    []struct {
 		Ref struct {
 			ID string `json:"id"`
 		} `json:"ref"`
@@ -102,6 +98,28 @@ type bitbucketServerPush struct {
 		FromHash string `json:"fromHash"`
 		ToHash   string `json:"toHash"`
 	} `json:"changes"`
+}
+
+// bitbucketServerRepository is a repository. Before version 8 it has no links.
+type bitbucketServerRepository struct {
+	Slug    string `json:"slug"`
+	Project struct {
+		Key string `json:"key"`
+	} `json:"project"`
+	Links struct {
+		Clone []bitbucketLink `json:"clone"`
+	} `json:"links"`
+}
+
+// names returns the name and the addresses.
+func (r *bitbucketServerRepository) names() (name string, urls []string) {
+	if r.Project.Key != "" && r.Slug != "" {
+		name = r.Project.Key + "/" + r.Slug
+	}
+	for _, link := range r.Links.Clone[:min(len(r.Links.Clone), maxRefs)] {
+		urls = append(urls, link.Href)
+	}
+	return name, addresses(urls...)
 }
 
 // bitbucketLink is an address to clone from.
@@ -116,15 +134,7 @@ func readBitbucketServer(provider Provider, body []byte) ([]Push, error) {
 	if err := decode(body, &sent); err != nil {
 		return nil, err
 	}
-	name := ""
-	if sent.Repository.Project.Key != "" && sent.Repository.Slug != "" {
-		name = sent.Repository.Project.Key + "/" + sent.Repository.Slug
-	}
-	var urls []string
-	for _, link := range sent.Repository.Links.Clone[:min(len(sent.Repository.Links.Clone), maxRefs)] {
-		urls = append(urls, link.Href)
-	}
-	urls = addresses(urls...)
+	name, urls := sent.Repository.names()
 	var pushes []Push
 	for _, change := range sent.Changes[:min(len(sent.Changes), maxRefs)] {
 		ref := cmp.Or(change.Ref.ID, change.RefID)
@@ -137,4 +147,21 @@ func readBitbucketServer(provider Provider, body []byte) ([]Push, error) {
 		pushes = append(pushes, push)
 	}
 	return pushes, nil
+}
+
+// readBitbucketServerPullRequest reads a change of a pull request, which is for
+// the repository of its target.
+func readBitbucketServerPullRequest(provider Provider, body []byte) ([]Push, error) {
+	var sent struct {
+		PullRequest struct {
+			ToRef struct {
+				Repository bitbucketServerRepository `json:"repository"`
+			} `json:"toRef"`
+		} `json:"pullRequest"`
+	}
+	if err := decode(body, &sent); err != nil {
+		return nil, err
+	}
+	name, urls := sent.PullRequest.ToRef.Repository.names()
+	return newPullRequest(Push{Provider: provider, Repository: name, RepositoryURLs: urls})
 }

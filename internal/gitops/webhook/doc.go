@@ -1,4 +1,4 @@
-// Package webhook receives push events from Git hosts: GitHub, GitHub
+// Package webhook receives events of pushes and pull requests from Git hosts: GitHub, GitHub
 // Enterprise, GitLab, Bitbucket Cloud, Bitbucket Data Center and Gitea.
 //
 // A request is authenticated before it is parsed. Until then only the headers

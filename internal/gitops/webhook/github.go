@@ -21,13 +21,30 @@ func readGitHub(provider Provider, body []byte) ([]Push, error) {
 	if err := decode(body, &sent); err != nil {
 		return nil, err
 	}
-	push, err := newPush(Push{
-		Provider: provider, Repository: sent.Repository.FullName,
-		RepositoryURLs: addresses(sent.Repository.CloneURL, sent.Repository.SSHURL, sent.Repository.GitURL, sent.Repository.HTMLURL),
-		Ref:            sent.Ref, Before: sent.Before, After: sent.After,
-	})
+	push, err := newPush(sent.push(provider))
 	if err != nil {
 		return nil, err
 	}
 	return []Push{push}, nil
+}
+
+// readGitHubPullRequest reads a change of a pull request, which names the
+// repository that it is for as a push does.
+func readGitHubPullRequest(provider Provider, body []byte) ([]Push, error) {
+	var sent gitHubPush
+	if err := decode(body, &sent); err != nil {
+		return nil, err
+	}
+	push := sent.push(provider)
+	push.Ref, push.Before, push.After = "", "", ""
+	return newPullRequest(push)
+}
+
+// push converts the request.
+func (p *gitHubPush) push(provider Provider) Push {
+	return Push{
+		Provider: provider, Repository: p.Repository.FullName,
+		RepositoryURLs: addresses(p.Repository.CloneURL, p.Repository.SSHURL, p.Repository.GitURL, p.Repository.HTMLURL),
+		Ref:            p.Ref, Before: p.Before, After: p.After,
+	}
 }

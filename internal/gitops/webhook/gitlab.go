@@ -26,23 +26,27 @@ type gitLabPush struct {
 	} `json:"repository"`
 }
 
-// readGitLab reads a push of a branch or a tag. System hooks deliver many kinds
+// readGitLab reads a push of a branch or a tag, or a merge request. System hooks deliver many kinds
 // of events under one name, so that the kind in the body decides.
 func readGitLab(provider Provider, body []byte) ([]Push, error) {
 	var sent gitLabPush
 	if err := decode(body, &sent); err != nil {
 		return nil, err
 	}
-	kind := cmp.Or(sent.ObjectKind, sent.EventName)
-	if kind != "push" && kind != "tag_push" {
-		return nil, nil
-	}
-	push, err := newPush(Push{
+	named := Push{
 		Provider: provider, Repository: sent.Project.PathWithNamespace,
 		RepositoryURLs: addresses(sent.Project.GitHTTPURL, sent.Project.GitSSHURL, sent.Project.HTTPURL, sent.Project.SSHURL, sent.Project.URL,
 			sent.Project.WebURL, sent.Repository.GitHTTPURL, sent.Repository.GitSSHURL, sent.Repository.URL, sent.Repository.Homepage),
-		Ref: sent.Ref, Before: sent.Before, After: sent.After,
-	})
+	}
+	switch cmp.Or(sent.ObjectKind, sent.EventName) {
+	case "merge_request":
+		return newPullRequest(named)
+	case "push", "tag_push":
+	default:
+		return nil, nil
+	}
+	named.Ref, named.Before, named.After = sent.Ref, sent.Before, sent.After
+	push, err := newPush(named)
 	if err != nil {
 		return nil, err
 	}

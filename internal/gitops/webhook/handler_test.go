@@ -96,7 +96,7 @@ func TestHandler(t *testing.T) {
 	for name, sent := range requests(t) {
 		t.Run(name, func(t *testing.T) {
 			h := start(t, nil)
-			want, pushed := http.StatusOK, strings.Count(sent.want, "refs/")
+			want, pushed := http.StatusOK, strings.Count(sent.want, "refs/")+strings.Count(sent.want, "pull request\n")
 			switch {
 			case strings.HasPrefix(sent.want, "error"):
 				want, pushed = http.StatusBadRequest, 0

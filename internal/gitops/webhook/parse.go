@@ -19,7 +19,8 @@ type Event struct {
 	Name string
 	// Ping is set for a connection test of the host.
 	Ping bool
-	// Pushes are the pushed branches and tags. A request can contain several.
+	// Pushes are the pushed branches and tags, or a changed pull request. A request
+	// can contain several.
 	Pushes []Push
 	// Ignored is the reason why there is nothing to do; empty otherwise.
 	Ignored string
@@ -41,28 +42,34 @@ func Parse(r *http.Request, body []byte) (Event, error) {
 	switch provider {
 	case GitHub, GitHubEnterprise, Gitea:
 		event.Ping = name == "ping"
-		if name == "push" {
+		switch name {
+		case "push":
 			read = readGitHub
+		case "pull_request":
+			read = readGitHubPullRequest
 		}
 	case GitLab:
-		if name == "Push Hook" || name == "Tag Push Hook" || name == "System Hook" {
+		if name == "Push Hook" || name == "Tag Push Hook" || name == "Merge Request Hook" || name == "System Hook" {
 			read = readGitLab
 		}
 	case BitbucketCloud:
-		if name == "repo:push" {
+		if name == "repo:push" || isPullRequest("pullrequest:", name) {
 			read = readBitbucketCloud
 		}
 	case BitbucketServer:
 		event.Ping = name == pingOfBitbucketServer
-		if name == "repo:refs_changed" {
+		switch {
+		case name == "repo:refs_changed":
 			read = readBitbucketServer
+		case isPullRequest("pr:", name):
+			read = readBitbucketServerPullRequest
 		}
 	}
 	switch {
 	case event.Ping:
 		return event, nil
 	case read == nil:
-		event.Ignored = fmt.Sprintf("only pushes are of interest, and this is %q", shortened(name))
+		event.Ignored = fmt.Sprintf("only pushes and pull requests are of interest, and this is %q", shortened(name))
 		return event, nil
 	}
 	event.Pushes, err = read(provider, body)
@@ -70,6 +77,12 @@ func Parse(r *http.Request, body []byte) (Event, error) {
 		event.Ignored = "it names no branch or tag"
 	}
 	return event, err
+}
+
+// isPullRequest reports whether an event of Bitbucket is about a pull request
+// itself. Comments do not change what a set lists.
+func isPullRequest(prefix, name string) bool {
+	return strings.HasPrefix(name, prefix) && !strings.Contains(name, "comment")
 }
 
 // errUnknownSender is returned for a request without the headers of a supported
@@ -112,10 +125,24 @@ func newPush(push Push) (Push, error) {
 			return Push{}, fmt.Errorf("a commit is %q", shortened(*hash))
 		}
 	}
-	if len(push.RepositoryURLs) == 0 && !isName(push.Repository) {
-		return Push{}, errors.New("it names no repository")
+	return push, push.checkRepository()
+}
+
+// newPullRequest checks a change of a pull request.
+func newPullRequest(push Push) ([]Push, error) {
+	push.PullRequest = true
+	if err := push.checkRepository(); err != nil {
+		return nil, err
 	}
-	return push, nil
+	return []Push{push}, nil
+}
+
+// checkRepository is an error for a request that names no repository.
+func (p Push) checkRepository() error {
+	if len(p.RepositoryURLs) == 0 && !isName(p.Repository) {
+		return errors.New("it names no repository")
+	}
+	return nil
 }
 
 // isHash reports whether a text is a commit id, of SHA-1 or SHA-256.

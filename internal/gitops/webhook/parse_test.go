@@ -57,6 +57,10 @@ func show(event webhook.Event, err error) string {
 		for _, address := range push.RepositoryURLs {
 			fmt.Fprintf(&text, "  %s\n", address)
 		}
+		if push.PullRequest {
+			text.WriteString("pull request\n")
+			continue
+		}
 		fmt.Fprintf(&text, "%s %s..%s\n", push.Ref, push.Before, push.After)
 	}
 	return text.String()
@@ -91,6 +95,9 @@ func TestParseMalformed(t *testing.T) {
 		{"X-Event-Key", "repo:refs_changed", `{"changes": [{}]}`},
 		{"X-Event-Key", "repo:refs_changed", `{"changes": {}}`},
 		{"X-Gitea-Event", "push", `{"ref": 1}`},
+		{"X-GitHub-Event", "pull_request", `{"action": "opened"}`},
+		{"X-Gitlab-Event", "Merge Request Hook", `{"object_kind": "merge_request"}`},
+		{"X-Event-Key", "pr:opened", `{"pullRequest": {}}`},
 	} {
 		event, err := webhook.Parse(&http.Request{Header: http.Header{http.CanonicalHeaderKey(test.header): {test.value}}}, []byte(test.body))
 		if err == nil {
@@ -118,7 +125,7 @@ func FuzzParse(f *testing.F) {
 			t.Errorf("%+v is neither a ping, nor a push, nor ignored", event)
 		}
 		for _, push := range event.Pushes {
-			if !strings.HasPrefix(push.Ref, "refs/") {
+			if strings.HasPrefix(push.Ref, "refs/") == push.PullRequest {
 				t.Errorf("%+v", push)
 			}
 			for _, address := range push.RepositoryURLs {

@@ -7,9 +7,12 @@ import (
 	"slipway.dev/slipway/internal/gitops/source/address"
 )
 
-// Push is a change of a branch or tag of a repository.
+// Push is a change of a branch, a tag or a pull request of a repository.
 type Push struct {
 	Provider Provider
+	// PullRequest: a pull or merge request was changed. Ref and the commits are
+	// empty then.
+	PullRequest bool
 	// Repository is the name that the host has for it, such as team/project.
 	Repository string
 	// RepositoryURLs are all addresses that the host names. Some versions of
@@ -45,6 +48,33 @@ func (p Push) From(repoURL string) bool {
 	name := strings.ToLower(p.Repository)
 	path := wanted.Canonical().Path
 	return path == name || strings.HasSuffix(path, "/"+name)
+}
+
+// Below reports whether the push was to a repository of an owner at any depth,
+// such as a group of GitLab. Without an address it may be.
+func (p Push) Below(owner string) bool {
+	wanted, err := address.ParseForeign(owner)
+	if err != nil {
+		return false
+	}
+	wanted = folded(wanted).Canonical()
+	prefix := wanted.Path + "/"
+	for _, named := range p.RepositoryURLs {
+		own, err := address.ParseForeign(named)
+		if err != nil || !strings.HasPrefix(folded(own).Canonical().Path, prefix) {
+			continue
+		}
+		if own.Path = wanted.Path; own.SameRepository(wanted) {
+			return true
+		}
+	}
+	return len(p.RepositoryURLs) == 0
+}
+
+// folded is an address in lower case, for hosts that ignore case.
+func folded(a address.Address) address.Address {
+	a.Path = strings.ToLower(a.Path)
+	return a
 }
 
 // maxName bounds a ref, a path and an address.

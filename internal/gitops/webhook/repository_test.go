@@ -130,3 +130,20 @@ func TestFrom(t *testing.T) {
 		}
 	}
 }
+
+// TestBelow: a push is to a repository of an owner at any depth.
+func TestBelow(t *testing.T) {
+	push := webhook.Push{Repository: "Team/Sub/Project", RepositoryURLs: []string{"git@git.example.com:Team/Sub/Project.git", "https://git.example.com:8443/Team/Sub/Project.git"}}
+	for owner, want := range map[string]bool{
+		"https://git.example.com:8443/team": true, "https://git.example.com:8443/Team/Sub": true, "https://git.example.com/team": true,
+		"https://git.example.com:8443/tea": false, "https://git.example.com:8443/team/sub/project": false, "https://git.example.com:8443/sub": false,
+		"https://other.example.com/team": false, "not an address": false,
+	} {
+		if got := push.Below(owner); got != want {
+			t.Errorf("below %s: %t", owner, got)
+		}
+	}
+	if !(webhook.Push{Repository: "PROJ/repository"}).Below("https://bitbucket.example.com/scm/PROJ") {
+		t.Error("a push without an address is below no owner")
+	}
+}

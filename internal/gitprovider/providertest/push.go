@@ -2,6 +2,7 @@ package providertest
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
@@ -16,6 +17,9 @@ import (
 
 // Push is a push to the branch main of a repository.
 type Push struct {
+	// Event is the event in the place of push, such as pull_request, about the same
+	// repository.
+	Event string
 	// Path is the repository below the host, and CloneURL its address.
 	Path, CloneURL string
 	Before, After  string
@@ -59,7 +63,7 @@ func (p Push) SendGitHub(t testing.TB, through http.RoundTripper, hook Hook) int
 		t.Fatal(err)
 	}
 	request.Header.Set("Content-Type", "application/json")
-	request.Header.Set("X-GitHub-Event", "push")
+	request.Header.Set("X-GitHub-Event", cmp.Or(p.Event, "push"))
 	request.Header.Set("X-GitHub-Delivery", "72d3162e-cc78-11e3-81ab-4c9367dc0958")
 	request.Header.Set("X-Hub-Signature-256", "sha256="+hex.EncodeToString(sum.Sum(nil)))
 	response, err := through.RoundTrip(request)

@@ -1,10 +1,6 @@
 package webhook
 
-import (
-	"strings"
-
-	"slipway.dev/slipway/internal/gitops/source/address"
-)
+import "slipway.dev/slipway/internal/gitops/source/address"
 
 // SameRepository reports whether two addresses are of the same repository, for
 // any transport: https, ssh, or the short form user@host:path. The user, the
@@ -18,10 +14,4 @@ func SameRepository(a, b string) bool {
 	}
 	second, err := address.ParseForeign(b)
 	return err == nil && first.SameRepository(second)
-}
-
-// folded is an address in lower case, for hosts that ignore case.
-func folded(a address.Address) address.Address {
-	a.Path = strings.ToLower(a.Path)
-	return a
 }
