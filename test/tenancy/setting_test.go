@@ -134,7 +134,7 @@ spec:
 apiVersion: v1
 kind: Secret
 metadata: {name: host, namespace: slipway, labels: {argocd.argoproj.io/secret-type: repo-creds}}
-stringData: {type: git, url: "http://localhost", bearerToken: host-token}
+stringData: {type: git, url: "http://localhost", bearerToken: host-token, enableLfs: "true"}
 ---
 apiVersion: v1
 kind: Secret

@@ -47,7 +47,10 @@ func serveSources(t *testing.T) *sources {
 		git:         gittest.Serve(t, gittest.RepositoryTokens("corp/site", "host-token"), gittest.RepositoryTokens("private/site", "bank-token")),
 		connections: map[string]int{},
 	}
-	s.apps = s.git.Repository(t, "evil/apps", map[string]string{"README": "of evil"})
+	s.apps = s.git.Repository(t, "evil/apps", map[string]string{"README": "of evil", ".gitmodules": gitmodules()})
+	for path := range submodules() {
+		s.apps.SubmoduleAt(t, path, strings.Repeat("5", 40))
+	}
 	for _, name := range []string{"corp/site", "private/site"} {
 		s.git.Repository(t, name, map[string]string{
 			"site.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: site}\ndata: {of: bank}\n", "secrets/one.yaml": "secret: value-of-bank\n",
@@ -84,10 +87,7 @@ func (s *sources) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.requests = append(s.requests, request{path: r.URL.Path, authorization: r.Header.Get("Authorization")})
 	s.mu.Unlock()
 	switch {
-	case r.URL.Path == "/charts/evil/index.yaml":
-		_, _ = w.Write([]byte(evilIndex))
-	case strings.HasPrefix(r.URL.Path, "/charts/evil/"):
-		_, _ = w.Write(chart())
+	case serveEvil(w, r):
 	case strings.HasPrefix(r.URL.Path, "/charts/"):
 		if _, password, _ := r.BasicAuth(); password != "chart-password" {
 			w.WriteHeader(http.StatusUnauthorized)
@@ -100,11 +100,16 @@ func (s *sources) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // evilIndex is the index of evil's charts. One of them is an archive of bank, on
-// the host that gets the runtime's password.
+// the host that gets the runtime's password, one is huge, and one is not that of its
+// digest.
 const evilIndex = `apiVersion: v1
 entries:
   own:
   - {apiVersion: v2, name: shop, version: 1.0.0, urls: [shop-1.0.0.tgz]}
+  huge:
+  - {apiVersion: v2, name: huge, version: 1.0.0, urls: [huge-1.0.0.tgz]}
+  changed:
+  - {apiVersion: v2, name: changed, version: 1.0.0, digest: "5555555555555555555555555555555555555555555555555555555555555555", urls: [changed-1.0.0.tgz]}
   stolen:
   - {apiVersion: v2, name: shop, version: 1.0.0, urls: ["http://localhost/charts/corp/archive-of-bank.tgz"]}
 `

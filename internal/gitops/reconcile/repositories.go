@@ -37,11 +37,11 @@ func refOf(of project.Admitted) sourceRef {
 	}
 }
 
-// polledAddress is what a source is polled by. Git LFS has one of its own: where
-// its server fails, Applications that need no file of it go on.
+// polledAddress is what a source is polled by. Each file of Git LFS has one of its
+// own: where one fails, Applications that do not need it go on.
 func polledAddress(of project.Admitted) address.Address {
 	if of.Object().OID != "" {
-		return of.Address().Below("info/lfs")
+		return of.Address().Below("info/lfs/" + of.Object().OID)
 	}
 	return of.Address()
 }
