@@ -105,6 +105,34 @@ test("what an application has, without its secrets", async ({ admin: page }) => 
   }
 });
 
+test("run an action of a resource", async ({ admin: page }) => {
+  await page.goto(of("web"));
+  const deployment = page
+    .getByRole("treeitem")
+    .filter({ hasText: /^Deployment/ })
+    .first();
+  await deployment.getByRole("button", { name: "Actions for Deployment web" }).click();
+  await expect(page.getByRole("menuitem", { name: "Scale", exact: true })).toBeVisible();
+  await look(page, "resource-actions");
+  await page.getByRole("menuitem", { name: "Restart", exact: true }).click();
+  const dialog = page.getByRole("dialog", { name: "Restart Deployment web" });
+  await look(page, "resource-action");
+  await dialog.getByRole("button", { name: "Restart", exact: true }).click();
+  await expect(dialog).toBeHidden();
+  await deployment.click();
+  const opened = page.getByRole("dialog", { name: "Deployment web" });
+  await expect(opened).toContainText("restartedAt");
+  await expect(opened.getByRole("button", { name: "Actions for Deployment web" })).toBeVisible();
+
+  // A parameter is required.
+  await opened.getByRole("button", { name: "Actions for Deployment web" }).click();
+  await page.getByRole("menuitem", { name: "Scale", exact: true }).click();
+  const scale = page.getByRole("dialog", { name: "Scale Deployment web" });
+  await scale.getByRole("button", { name: "Scale", exact: true }).click();
+  await expect(scale.getByText("Enter replicas.")).toBeVisible();
+  await scale.getByRole("button", { name: "Cancel" }).click();
+});
+
 test("a push is live, and the page shows it by itself", async ({ admin: page }) => {
   await page.goto(of("web"));
   const state = page.getByRole("region", { name: "State" });

@@ -56,6 +56,8 @@ async function offered(page: Page): Promise<string[]> {
 
 test("an application offers what the role allows", async ({ user: page, browser }) => {
   expect(await offered(page)).toEqual([]);
+  await expect(page.getByRole("treeitem").first()).toBeVisible();
+  await expect(page.getByRole("button", { name: /^Actions for/ })).toHaveCount(0);
   await look(page, "application-viewer");
   await page.getByRole("tab", { name: "History" }).click();
   await expect(page.getByRole("table", { name: "History" })).toBeVisible();

@@ -18,12 +18,16 @@ export interface MenuProps {
   /** What the button shows; three dots without it. */
   trigger?: ReactNode;
   entries: MenuEntry[];
+  /** For entries that are loaded when they are needed. */
+  onOpenChange?: (open: boolean) => void;
+  /** Set if the button is reached in another way than by the Tab key. */
+  excludeFromTabOrder?: boolean;
 }
 
-export function Menu({ label, trigger, entries }: MenuProps) {
+export function Menu({ label, trigger, entries, onOpenChange, excludeFromTabOrder = false }: MenuProps) {
   return (
-    <MenuTrigger>
-      <Button className="button ghost small" aria-label={label}>
+    <MenuTrigger {...(onOpenChange && { onOpenChange })}>
+      <Button className="button ghost small" aria-label={label} excludeFromTabOrder={excludeFromTabOrder}>
         {trigger ?? <MoreIcon />}
       </Button>
       <Popover className="popover" placement="bottom end">

@@ -129,7 +129,15 @@ function Known({ place, detail, summary, online }: KnownProps) {
     {
       id: "resources",
       label: "Resources",
-      content: <Resources runtime={place.runtime} live={tree} online={online} onOpen={open} />,
+      content: (
+        <Resources
+          runtime={place.runtime}
+          live={tree}
+          online={online}
+          onOpen={open}
+          actionsOf={rights.known && rights.may("action") ? place : undefined}
+        />
+      ),
     },
     { id: "diff", label: "Diff", content: <Comparison place={place} online={online} /> },
     { id: "events", label: "Events", content: <Events place={place} online={online} /> },

@@ -25,6 +25,13 @@ export const resourceQuery = (place: Place, object: ResourceName, followed: bool
     refetchInterval: followed ? false : 10_000,
   });
 
+/** actionsQuery: which actions have an effect depends on the state of the resource. */
+export const actionsQuery = (place: Place, object: ResourceName) =>
+  queryOptions({
+    queryKey: [...applicationKeyOf(place), "actions", writeObject(object)],
+    queryFn: ({ signal }) => runtime(place.runtime).applications.listActions({ ref: refOf(place), object }, { signal }),
+  });
+
 export const diffQuery = (place: Place, revision = "") =>
   queryOptions({
     queryKey: [...applicationKeyOf(place), "diff", revision],

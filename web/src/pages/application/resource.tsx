@@ -10,6 +10,7 @@ import { Events } from "./events";
 import type { Place } from "./follow";
 import { Logs } from "./logs";
 import { resourceQuery } from "./queries";
+import { ResourceActions } from "./resourceactions";
 import type { ResourceName } from "./resourcename";
 import { Offline } from "./resources";
 
@@ -57,10 +58,14 @@ export function ResourceDialog({ place, online, mayLogs, object, followed, onClo
   return (
     <Dialog title={`${object.kind} ${object.name}`} isOpen onClose={onClose} wide>
       <div className="resource-body">
-        <p className="muted">
-          {object.group || "core"}
-          {object.namespace && ` · namespace ${object.namespace}`}
-        </p>
+        <div className="row">
+          <p className="muted">
+            {object.group || "core"}
+            {object.namespace && ` · namespace ${object.namespace}`}
+          </p>
+          <span className="spread" />
+          {online && <ResourceActions place={place} object={object} />}
+        </div>
         <Tabs label="Resource" tabs={tabs} selected={tab} onSelect={setTab} />
       </div>
     </Dialog>

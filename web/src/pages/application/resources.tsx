@@ -3,6 +3,7 @@ import { explain } from "../../api/errors";
 import type { Node } from "../../api/gen/slipway/runtime/v1/application_pb";
 import { Checkbox, SearchField, Select } from "../../ui/field";
 import { Empty, Failure, Loading, Note, Panel } from "../../ui/page";
+import type { Place } from "./follow";
 import type { LiveTree } from "./followtree";
 import { ResourceGraph } from "./graph";
 import type { ResourceName } from "./resourcename";
@@ -14,10 +15,12 @@ export interface ResourcesProps {
   live: LiveTree;
   online: boolean;
   onOpen: (resource: ResourceName) => void;
+  /** Set if the user may run actions of resources. */
+  actionsOf?: Place | undefined;
 }
 
 /** Resources is what the application has in the cluster, and what that made. */
-export function Resources({ runtime, live, online, onOpen }: ResourcesProps) {
+export function Resources({ runtime, live, online, onOpen, actionsOf }: ResourcesProps) {
   const { nodes, error } = live;
   const [filter, setFilter] = useState<TreeFilter>(noFilter);
   const [collapsed, setCollapsed] = useState<ReadonlySet<string>>(new Set());
@@ -54,7 +57,7 @@ export function Resources({ runtime, live, online, onOpen }: ResourcesProps) {
           {graph ? (
             <ResourceGraph rows={rows} onOpen={onOpen} />
           ) : (
-            <ResourceTree rows={rows} onToggle={toggle} onOpen={onOpen} />
+            <ResourceTree rows={rows} onToggle={toggle} onOpen={onOpen} actionsOf={online ? actionsOf : undefined} />
           )}
         </Panel>
       )}

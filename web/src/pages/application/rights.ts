@@ -5,7 +5,7 @@ import { queryOptions, useQuery } from "@tanstack/react-query";
 import { platform } from "../../api/transport";
 import type { Place } from "./follow";
 
-const verbs = ["sync", "override", "rollback", "logs", "delete"] as const;
+const verbs = ["sync", "override", "rollback", "action", "logs", "delete"] as const;
 export type Verb = (typeof verbs)[number];
 
 export interface Rights {

@@ -1,9 +1,11 @@
 import { useVirtualizer } from "@tanstack/react-virtual";
-import { type KeyboardEvent, memo, useEffect, useRef, useState } from "react";
+import { type KeyboardEvent, memo, type SyntheticEvent, useEffect, useRef, useState } from "react";
 import type { Node } from "../../api/gen/slipway/runtime/v1/application_pb";
 import { ChevronIcon } from "../../ui/icons";
 import { Health, Status, Sync } from "../../ui/status";
 import { Time } from "../../ui/time";
+import type { Place } from "./follow";
+import { ResourceActions } from "./resourceactions";
 import { objectOf, type ResourceName } from "./resourcename";
 import { keyStep, type TreeRow } from "./tree";
 
@@ -11,10 +13,17 @@ export interface ResourceTreeProps {
   rows: TreeRow[];
   onToggle: (id: string, open: boolean) => void;
   onOpen: (resource: ResourceName) => void;
+  /** Set if the user may run actions of resources. */
+  actionsOf?: Place | undefined;
+}
+
+/** isOfRow is false for what happens in the menu of a row or in its dialogs, which React passes on to the row. */
+function isOfRow({ target, currentTarget }: SyntheticEvent): boolean {
+  return target instanceof Element && currentTarget.contains(target) && !target.closest(".tree-actions");
 }
 
 /** ResourceTree is a tree for mouse, keyboard and screen readers. */
-export function ResourceTree({ rows, onToggle, onOpen }: ResourceTreeProps) {
+export function ResourceTree({ rows, onToggle, onOpen, actionsOf }: ResourceTreeProps) {
   const scroller = useRef<HTMLDivElement>(null);
   const [active, setActive] = useState("");
   // The row that the keyboard is at; it may be gone after a change.
@@ -80,8 +89,8 @@ export function ResourceTree({ rows, onToggle, onOpen }: ResourceTreeProps) {
                 paddingInlineStart: 10 + Math.min(row.level - 1, 8) * 20,
               }}
               onFocus={() => setActive(row.id)}
-              onKeyDown={pressed}
-              onClick={() => onOpen(objectOf(row.node.ref))}
+              onKeyDown={(event) => isOfRow(event) && pressed(event)}
+              onClick={(event) => isOfRow(event) && onOpen(objectOf(row.node.ref))}
             >
               {row.children > 0 ? (
                 <span
@@ -98,6 +107,16 @@ export function ResourceTree({ rows, onToggle, onOpen }: ResourceTreeProps) {
                 <span className="tree-arrow" aria-hidden="true" />
               )}
               <NodeFacts node={row.node} />
+              {actionsOf && (
+                <span className="tree-actions">
+                  <ResourceActions
+                    place={actionsOf}
+                    object={objectOf(row.node.ref)}
+                    lazy
+                    excludeFromTabOrder={item.index !== at}
+                  />
+                </span>
+              )}
             </div>
           );
         })}
