@@ -92,7 +92,7 @@ func newClient(options Options) (*client, error) {
 
 // apiOf returns the URL of the API of a known kind.
 func apiOf(options Options) (string, error) {
-	if options.Kind == Gitea && options.anonymous {
+	if (options.Kind == Gitea || options.Kind == AzureDevOps) && options.anonymous {
 		return options.APIURL, nil
 	}
 	if _, err := ParseKind(string(options.Kind)); err != nil {

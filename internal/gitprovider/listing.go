@@ -1,6 +1,7 @@
 package gitprovider
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"net/url"
@@ -27,11 +28,15 @@ func NewListing(options Options) (*Listing, error) {
 		}
 		options.APIURL = base + "/api/v1"
 	}
+	if options.Kind == AzureDevOps {
+		options.APIURL = cmp.Or(strings.TrimRight(options.APIURL, "/"), azureAPI)
+	}
 	client, err := newClient(options)
 	if err != nil {
 		return nil, err
 	}
-	client.password = options.Username != ""
+	// Azure DevOps takes tokens as passwords of any user.
+	client.password = options.Username != "" || options.Kind == AzureDevOps
 	return &Listing{client}, nil
 }
 
@@ -81,6 +86,8 @@ func (l *Listing) PullRequests(ctx context.Context, query PullRequestQuery) ([]P
 		all, err = l.bitbucketPulls(ctx, query)
 	case BitbucketServer:
 		all, err = l.bitbucketServerPulls(ctx, query)
+	case AzureDevOps:
+		all, err = l.azurePulls(ctx, query)
 	default:
 		return nil, invalid(l.client.kind, "%s has no pull requests", l.client.kind.Title())
 	}

@@ -38,7 +38,8 @@ func (s *pullsServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.queries = append(s.queries, r.URL.Query())
 	page, _ := strconv.Atoi(r.URL.Query().Get("page"))
 	start, _ := strconv.Atoi(r.URL.Query().Get("start"))
-	page = max(page, start, 1)
+	token, _ := strconv.Atoi(r.URL.Query().Get("continuationToken"))
+	page = max(page, start, token, 1)
 	more := page < 3
 	next := *r.URL
 	query := next.Query()
@@ -66,6 +67,12 @@ func (s *pullsServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case "/rest/api/1.0/projects/ACME/repos/shop/pull-requests":
 		body = map[string]any{"isLastPage": !more, "nextPageStart": page + 1, "values": []any{map[string]any{"id": page, "title": "t",
 			"fromRef": map[string]any{"displayId": branch, "latestCommit": sha}, "toRef": map[string]any{"displayId": "main"}, "author": map[string]any{"user": map[string]any{"name": "ann"}}}}}
+	case "/acme/my%20team/_apis/git/repositories/shop/pullrequests":
+		if more {
+			w.Header().Set("X-Ms-Continuationtoken", strconv.Itoa(page+1))
+		}
+		body = map[string]any{"value": []any{map[string]any{"pullRequestId": page, "title": "t", "sourceRefName": "refs/heads/" + branch, "targetRefName": "refs/heads/main",
+			"lastMergeSourceCommit": map[string]any{"commitId": sha}, "createdBy": map[string]any{"uniqueName": "ann@example.com"}}}}
 	default:
 		http.Error(w, `{"message": "Not Found"}`, http.StatusNotFound)
 		return
@@ -89,6 +96,7 @@ func TestPullRequests(t *testing.T) {
 		{gitprovider.Gitea, "/", gitprovider.PullRequestQuery{Owner: "acme", Repository: "shop"}, "", "token canary"},
 		{gitprovider.Bitbucket, "/2.0", gitprovider.PullRequestQuery{Owner: "acme", Repository: "shop"}, "ann", "Basic YW5uOmNhbmFyeQ=="},
 		{gitprovider.BitbucketServer, "", gitprovider.PullRequestQuery{Owner: "ACME", Repository: "shop"}, "ann", "Basic YW5uOmNhbmFyeQ=="},
+		{gitprovider.AzureDevOps, "/", gitprovider.PullRequestQuery{Owner: "acme/my team", Repository: "shop"}, "", "Basic OmNhbmFyeQ=="},
 	} {
 		t.Run(string(tt.kind), func(t *testing.T) {
 			server := servePulls(t)
@@ -167,7 +175,7 @@ func FuzzListing(f *testing.F) {
 	f.Fuzz(func(t *testing.T, body []byte) {
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(body) }))
 		defer server.Close()
-		for _, kind := range []gitprovider.Kind{gitprovider.GitHub, gitprovider.GitLab, gitprovider.Gitea, gitprovider.Bitbucket, gitprovider.BitbucketServer} {
+		for _, kind := range []gitprovider.Kind{gitprovider.GitHub, gitprovider.GitLab, gitprovider.Gitea, gitprovider.Bitbucket, gitprovider.BitbucketServer, gitprovider.AzureDevOps} {
 			listing, err := gitprovider.NewListing(gitprovider.Options{Kind: kind, APIURL: server.URL})
 			if err != nil {
 				t.Fatal(err)

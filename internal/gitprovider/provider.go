@@ -56,6 +56,8 @@ func (k Kind) Title() string {
 		return "Bitbucket Server"
 	case Gitea:
 		return "Gitea"
+	case AzureDevOps:
+		return "Azure DevOps"
 	case PlainGit:
 		return "the Git server"
 	}

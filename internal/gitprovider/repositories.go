@@ -56,6 +56,8 @@ func (l *Listing) Repositories(ctx context.Context, query RepositoryQuery) ([]Li
 		all, err = l.bitbucketRepositories(ctx, query)
 	case BitbucketServer:
 		all, err = l.bitbucketServerRepositories(ctx, query)
+	case AzureDevOps:
+		all, err = l.azureRepositories(ctx, query)
 	default:
 		return nil, invalid(l.client.kind, "%s does not list repositories", l.client.kind.Title())
 	}
@@ -215,6 +217,9 @@ type listedBranch struct {
 func (l *Listing) branches(ctx context.Context, of ListedRepository, all bool) ([]ListedRepository, error) {
 	if of.Branch == "" && l.client.kind != BitbucketServer {
 		return nil, nil
+	}
+	if l.client.kind == AzureDevOps {
+		return l.azureBranches(ctx, of, all)
 	}
 	base := path(append(of.key, "branches")...)
 	if l.client.kind == BitbucketServer {

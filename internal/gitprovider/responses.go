@@ -59,6 +59,6 @@ func (r *Responses) keep(request *http.Request, header http.Header, body []byte)
 	if r == nil || request.Method != http.MethodGet || header.Get("ETag") == "" {
 		return
 	}
-	needed := http.Header{"Etag": header.Values("ETag"), "Link": header.Values("Link")}
+	needed := http.Header{"Etag": header.Values("ETag"), "Link": header.Values("Link"), azureNext: header.Values(azureNext)}
 	r.kept.Put(keyOf(request), keptResponse{needed, body}, int64(len(body)+len(request.URL.String())))
 }

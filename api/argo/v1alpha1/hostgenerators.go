@@ -9,7 +9,7 @@ type PullRequestGenerator struct {
 	Gitea                       *PullRequestGitea           `json:"gitea,omitzero" description:"A repository of Gitea."`
 	BitbucketServer             *PullRequestBitbucketServer `json:"bitbucketServer,omitzero" description:"A repository of Bitbucket Server or Data Center."`
 	Bitbucket                   *PullRequestBitbucket       `json:"bitbucket,omitzero" description:"A repository of Bitbucket Cloud."`
-	AzureDevOps                 Unsupported                 `json:"azuredevops,omitzero" refused:"pull requests of Azure DevOps are not read: use the plugin generator, or list them" description:"Not supported."`
+	AzureDevOps                 *PullRequestAzureDevOps     `json:"azuredevops,omitzero" description:"A repository of Azure DevOps."`
 	Filters                     []PullRequestFilter         `json:"filters,omitzero" description:"Filters, one of which must match. Defaults to all pull requests."`
 	Values                      map[string]string           `json:"values,omitzero" description:"Additional parameters, under values."`
 	RequeueAfterSeconds         *int64                      `json:"requeueAfterSeconds,omitzero" description:"Interval in seconds at which the Git host is polled. Defaults to 30 minutes."`
@@ -74,6 +74,16 @@ type PullRequestBitbucket struct {
 	API         string       `json:"api,omitzero" description:"URL of the API. Defaults to Bitbucket Cloud."`
 	BasicAuth   *BasicAuth   `json:"basicAuth,omitzero" description:"User name and password."`
 	BearerToken *BearerToken `json:"bearerToken,omitzero" description:"Access token."`
+}
+
+// PullRequestAzureDevOps is a repository of Azure DevOps.
+type PullRequestAzureDevOps struct {
+	Organization string     `json:"organization" required:"true" description:"Name of the organization, or of the collection."`
+	Project      string     `json:"project" required:"true" description:"Name of the project."`
+	Repo         string     `json:"repo" required:"true" description:"Name of the repository."`
+	API          string     `json:"api,omitzero" description:"URL of the server. Defaults to dev.azure.com."`
+	TokenRef     *SecretRef `json:"tokenRef,omitzero" description:"Secret with the personal access token. Defaults to none, for public projects."`
+	Labels       []string   `json:"labels,omitzero" description:"Labels that a pull request must have."`
 }
 
 // BasicAuth is a user with a password.

@@ -8,7 +8,7 @@ type SCMProviderGenerator struct {
 	Gitea               *SCMProviderGitea           `json:"gitea,omitzero" description:"An organization of Gitea."`
 	Bitbucket           *SCMProviderBitbucket       `json:"bitbucket,omitzero" description:"A workspace of Bitbucket Cloud."`
 	BitbucketServer     *SCMProviderBitbucketServer `json:"bitbucketServer,omitzero" description:"A project of Bitbucket Server or Data Center."`
-	AzureDevOps         Unsupported                 `json:"azureDevOps,omitzero" refused:"repositories of Azure DevOps are not listed: use the plugin generator, or list them" description:"Not supported."`
+	AzureDevOps         *SCMProviderAzureDevOps     `json:"azureDevOps,omitzero" description:"A project of Azure DevOps."`
 	AWSCodeCommit       Unsupported                 `json:"awsCodeCommit,omitzero" refused:"repositories of CodeCommit are not listed: use the plugin generator, or list them" description:"Not supported."`
 	Filters             []SCMProviderFilter         `json:"filters,omitzero" description:"Filters, one of which must match. Defaults to all repositories."`
 	CloneProtocol       string                      `json:"cloneProtocol,omitzero" enum:",ssh,https" description:"Protocol of the parameter url: ssh or https. Defaults to ssh."`
@@ -65,6 +65,15 @@ type SCMProviderBitbucket struct {
 	Owner          string     `json:"owner" required:"true" description:"Workspace."`
 	User           string     `json:"user" required:"true" description:"Name of the user."`
 	AppPasswordRef *SecretRef `json:"appPasswordRef" required:"true" description:"Secret with the app password."`
+	AllBranches    bool       `json:"allBranches,omitzero" description:"Generates a set for each branch, and not only for the default one."`
+}
+
+// SCMProviderAzureDevOps is a project of Azure DevOps.
+type SCMProviderAzureDevOps struct {
+	Organization   string     `json:"organization" required:"true" description:"Name of the organization, or of the collection."`
+	TeamProject    string     `json:"teamProject" required:"true" description:"Name of the project."`
+	API            string     `json:"api,omitzero" description:"URL of the server. Defaults to dev.azure.com."`
+	AccessTokenRef *SecretRef `json:"accessTokenRef" required:"true" description:"Secret with the personal access token."`
 	AllBranches    bool       `json:"allBranches,omitzero" description:"Generates a set for each branch, and not only for the default one."`
 }
 

@@ -69,9 +69,9 @@ func (d *decoder) generatorRules(g *Generator) {
 
 // pullRequestRules requires one Git host, whose certificate is verified.
 func (d *decoder) pullRequestRules(p *PullRequestGenerator, place string) {
-	hosts := present(p.GitHub != nil, p.GitLab != nil, p.Gitea != nil, p.BitbucketServer != nil, p.Bitbucket != nil)
+	hosts := present(p.GitHub != nil, p.GitLab != nil, p.Gitea != nil, p.BitbucketServer != nil, p.Bitbucket != nil, p.AzureDevOps != nil)
 	if hosts > 1 || hosts == 0 && !d.refusedBelow(place) {
-		d.Invalid(place, "it has %d Git hosts, and must have one of github, gitlab, gitea, bitbucketServer and bitbucket", hosts)
+		d.Invalid(place, "it has %d Git hosts, and must have one of github, gitlab, gitea, bitbucketServer, bitbucket and azuredevops", hosts)
 	}
 	d.insecureRule(place+".gitlab", p.GitLab != nil && p.GitLab.Insecure, "use caRef")
 	d.insecureRule(place+".bitbucketServer", p.BitbucketServer != nil && p.BitbucketServer.Insecure, "use caRef")
@@ -80,9 +80,9 @@ func (d *decoder) pullRequestRules(p *PullRequestGenerator, place string) {
 
 // scmProviderRules requires one Git host, whose certificate is verified.
 func (d *decoder) scmProviderRules(p *SCMProviderGenerator, place string) {
-	hosts := present(p.GitHub != nil, p.GitLab != nil, p.Gitea != nil, p.BitbucketServer != nil, p.Bitbucket != nil)
+	hosts := present(p.GitHub != nil, p.GitLab != nil, p.Gitea != nil, p.BitbucketServer != nil, p.Bitbucket != nil, p.AzureDevOps != nil)
 	if hosts > 1 || hosts == 0 && !d.refusedBelow(place) {
-		d.Invalid(place, "it has %d Git hosts, and must have one of github, gitlab, gitea, bitbucketServer and bitbucket", hosts)
+		d.Invalid(place, "it has %d Git hosts, and must have one of github, gitlab, gitea, bitbucketServer, bitbucket and azureDevOps", hosts)
 	}
 	d.insecureRule(place+".gitlab", p.GitLab != nil && p.GitLab.Insecure, "use caRef")
 	d.insecureRule(place+".bitbucketServer", p.BitbucketServer != nil && p.BitbucketServer.Insecure, "use caRef")

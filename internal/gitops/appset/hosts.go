@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"strings"
 	"sync"
 	"time"
@@ -29,6 +30,12 @@ type hostRepository struct {
 	// nil for none.
 	token       *v1alpha1.SecretRef
 	authorities *v1alpha1.ConfigMapRef
+}
+
+// azurePath is below which the repositories of a project of Azure DevOps are. Names
+// of projects have spaces.
+func azurePath(organization, project string) string {
+	return organization + "/" + url.PathEscape(project) + "/_git"
 }
 
 // hostOf converts a generator. The API has checked that it has one host.
@@ -56,6 +63,10 @@ func hostOf(g *v1alpha1.PullRequestGenerator) *hostRepository {
 	case g.Bitbucket != nil:
 		at := g.Bitbucket
 		set(gitprovider.Bitbucket, at.API, at.Owner, at.Repo, made.login(at.BasicAuth, at.BearerToken))
+	case g.AzureDevOps != nil:
+		at := g.AzureDevOps
+		set(gitprovider.AzureDevOps, at.API, at.Organization+"/"+at.Project, at.Repo, at.TokenRef)
+		made.query.Labels, made.path = at.Labels, azurePath(at.Organization, at.Project)+"/"+url.PathEscape(at.Repo)
 	default:
 		return nil
 	}
@@ -69,7 +80,7 @@ func hostOf(g *v1alpha1.PullRequestGenerator) *hostRepository {
 func (f *ClusterFacts) PullRequests(ctx context.Context, g *v1alpha1.PullRequestGenerator) ([]generate.PullRequest, error) {
 	at := hostOf(g)
 	if at == nil {
-		return nil, errors.New("it names no Git host: write github, gitlab, gitea, bitbucket or bitbucketServer")
+		return nil, errors.New("it names no Git host: write github, gitlab, gitea, bitbucket, bitbucketServer or azuredevops")
 	}
 	listing, err := f.listing(ctx, at)
 	if err != nil {
@@ -159,6 +170,10 @@ func repositoriesOf(g *v1alpha1.SCMProviderGenerator) (*hostRepository, gitprovi
 		at := g.BitbucketServer
 		set(gitprovider.BitbucketServer, at.API, at.Project, made.login(at.BasicAuth, at.BearerToken), at.AllBranches)
 		made.path, made.authorities = "scm/"+made.path, at.CARef
+	case g.AzureDevOps != nil:
+		at := g.AzureDevOps
+		set(gitprovider.AzureDevOps, at.API, at.Organization+"/"+at.TeamProject, at.AccessTokenRef, at.AllBranches)
+		made.path = azurePath(at.Organization, at.TeamProject)
 	default:
 		return nil, query
 	}
@@ -171,7 +186,7 @@ func repositoriesOf(g *v1alpha1.SCMProviderGenerator) (*hostRepository, gitprovi
 func (f *ClusterFacts) Repositories(ctx context.Context, g *v1alpha1.SCMProviderGenerator) ([]generate.Repository, error) {
 	at, query := repositoriesOf(g)
 	if at == nil {
-		return nil, errors.New("it names no Git host: write github, gitlab, gitea, bitbucket or bitbucketServer")
+		return nil, errors.New("it names no Git host: write github, gitlab, gitea, bitbucket, bitbucketServer or azureDevOps")
 	}
 	fits, err := generate.RepositoryFilter(g.Filters)
 	if err != nil {
