@@ -202,7 +202,7 @@ func TestSettings(t *testing.T) {
 		{"ConfigMap", "argocd-rbac-cm", "data[policy.csv] line 2", argosetting.Refused},
 		{"ConfigMap", "argocd-rbac-cm", "scopes", argosetting.NoEffect},
 		{"Secret", "repo", "password", argosetting.Same},
-		{"Secret", "repo", "enableLfs", argosetting.Differs},
+		{"Secret", "repo", "enableLfs", argosetting.Same},
 		{"Secret", "repo", "misspelt", argosetting.NoEffect},
 		{"Secret", "cloud", "azureServicePrincipalClientID", argosetting.Refused},
 		{"Secret", "far", "project", argosetting.Differs},

@@ -8,9 +8,8 @@ func Repository() Table {
 		used("type", "url", "name", "project", "username", "password", "bearerToken", "sshPrivateKey",
 			"githubAppID", "githubAppInstallationID", "githubAppPrivateKey", "githubAppEnterpriseBaseUrl",
 			"tlsClientCertData", "tlsClientCertKey", "insecure", "insecureIgnoreHostKey",
-			"enableOCI", "forceHttpBasicAuth", "insecureOCIForceHttp", "proxy", "noProxy"),
+			"enableOCI", "enableLfs", "forceHttpBasicAuth", "insecureOCIForceHttp", "proxy", "noProxy"),
 		refused(token, "gcpServiceAccountKey", "useAzureWorkloadIdentity", "azureServicePrincipal*", "azureActiveDirectoryEndpoint").unless("false"),
-		differing("a file in Git LFS is refused: commit the file itself", "enableLfs").unless("false"),
 		unused("remove it: one commit is fetched, without its history", "depth").unless("0"),
 		unused("remove it: nothing is rendered by a webhook alone", "webhookManifestCacheWarmDisabled"),
 	}
