@@ -20,6 +20,7 @@ type bench struct {
 	settings *settings
 	scenario scenario
 	identity *identity
+	counter  *counter // nil counts no instructions
 	dir      string
 	out      io.Writer
 
@@ -108,8 +109,8 @@ func (b *bench) report(round int, p *proxyResult, err error) {
 		fmt.Fprintln(b.out, "failed:", err)
 	default:
 		s := p.Samples[len(p.Samples)-1]
-		fmt.Fprintf(b.out, "%7.0f req/s  p50 %8s  p99 %8s  %6.1f µs CPU/request  %4.0f MB  %d errors %s\n",
-			s.Rate, shortTime(s.P50), shortTime(s.P99), s.CPUMicros, s.MemoryMB, s.Errors, s.Reason)
+		fmt.Fprintf(b.out, "%7.0f req/s  p50 %8s  p99 %8s  %6.1f %s/request  %4.0f MB  %d errors %s\n",
+			s.Rate, shortTime(s.P50), shortTime(s.P99), costOf(s), s.costUnit(), s.MemoryMB, s.Errors, s.Reason)
 	}
 }
 
@@ -144,6 +145,11 @@ func (b *bench) takeTurn(ctx context.Context, p peer) (sample, error) {
 	command, err := p.prepare(s)
 	if err != nil {
 		return sample{}, err
+	}
+	if b.counter != nil {
+		if err := b.counter.attach(command, s); err != nil {
+			return sample{}, err
+		}
 	}
 	proxy, err := startChild(p.name, dir, command)
 	if err != nil {
@@ -185,6 +191,10 @@ func (b *bench) measure(ctx context.Context, p peer, proxy *programs.Process, s 
 	if err != nil {
 		return sample{}, err
 	}
+	executed, err := b.counter.read(s)
+	if err != nil {
+		return sample{}, err
+	}
 	saw, err := b.scenario.load(ctx, o)
 	if err := errors.Join(err, finish()); err != nil {
 		return sample{}, err
@@ -193,6 +203,10 @@ func (b *bench) measure(ctx context.Context, p peer, proxy *programs.Process, s 
 	if err != nil {
 		return sample{}, fmt.Errorf("%w; its output: %s", err, proxy.Output())
 	}
+	total, err := b.counter.read(s)
+	if err != nil {
+		return sample{}, err
+	}
 	if b.settings.profile != "" {
 		file, _ := filepath.Abs(b.settings.profile)
 		fmt.Fprintln(b.out, "  written:", file)
@@ -200,8 +214,9 @@ func (b *bench) measure(ctx context.Context, p peer, proxy *programs.Process, s 
 	return sample{
 		Requests: saw.requests, Errors: saw.errors, Reason: saw.reason, Rate: saw.rate,
 		P50: microseconds(saw.p50), P99: microseconds(saw.p99),
-		CPUMicros: microseconds(after.CPU-before.CPU) / float64(saw.requests),
-		MemoryMB:  float64(after.Memory) / 1e6,
+		CPUMicros:    microseconds(after.CPU-before.CPU) / float64(saw.requests),
+		Instructions: float64(total-executed) / float64(saw.requests),
+		MemoryMB:     float64(after.Memory) / 1e6,
 	}, nil
 }
 

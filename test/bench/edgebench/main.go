@@ -13,6 +13,10 @@
 // disturbance does not affect a single one of them, and the report has the
 // median of the rounds.
 //
+// With -instructions each proxy runs in QEMU's user mode, and the figure is the
+// number of instructions that it executes per request: two builds of the edge
+// can then be compared on a busy machine.
+//
 // Before it measures a proxy, it has verified a correct response from it.
 // Errors under load are counted and end the program with exit code 1. It leaves
 // neither processes nor files behind and uses loopback addresses only. If a
@@ -64,10 +68,16 @@ func measureAll(ctx context.Context, s *settings, found *tools, out io.Writer) (
 	if err != nil {
 		return nil, err
 	}
+	var count *counter
+	if s.instructions {
+		if count, err = newCounter(ctx, dir); err != nil {
+			return nil, err
+		}
+	}
 	result := newReport(s, found)
 	fmt.Fprintln(out, result.heading())
 	for _, sc := range s.scenarios {
-		b := &bench{settings: s, scenario: sc, identity: who, dir: dir, out: out}
+		b := &bench{settings: s, scenario: sc, identity: who, counter: count, dir: dir, out: out}
 		measured, err := b.run(ctx)
 		result.Scenarios = append(result.Scenarios, measured)
 		result.Took = time.Since(result.Began).Round(time.Second).String()

@@ -53,7 +53,10 @@ type sample struct {
 	P50       float64 `json:"p50Micros"`
 	P99       float64 `json:"p99Micros"`
 	CPUMicros float64 `json:"cpuMicrosPerRequest"`
-	MemoryMB  float64 `json:"memoryMB"`
+	// Instructions per request outside the kernel, with -instructions only; the
+	// other figures are then those of the emulator.
+	Instructions float64 `json:"instructionsPerRequest,omitempty"`
+	MemoryMB     float64 `json:"memoryMB"`
 }
 
 // newReport starts a report with the settings and versions, which a result
@@ -122,8 +125,17 @@ func spreadOf(samples []sample, figure func(sample) float64) spread {
 	return spread{median: median, least: values[0], most: values[len(values)-1]}
 }
 
-// cpuOf selects the figure that proxies are compared by.
-func cpuOf(s sample) float64 { return s.CPUMicros }
+// costOf selects the figure that proxies are compared by: instructions where they
+// were counted, and else CPU time.
+func costOf(s sample) float64 { return cmp.Or(s.Instructions, s.CPUMicros) }
+
+// costUnit is what costOf counts.
+func (s sample) costUnit() string {
+	if s.Instructions > 0 {
+		return "instructions"
+	}
+	return "µs CPU"
+}
 
 // deliver prints the tables and, if jsonFile is not empty, writes the report to
 // it.
@@ -146,7 +158,7 @@ func (r *report) print(out io.Writer) {
 	for _, s := range r.Scenarios {
 		fmt.Fprintf(out, "\n%s: %s; median of %d (least..most)\n", s.Name, s.About, s.rounds())
 		table := tabwriter.NewWriter(out, 0, 8, 2, ' ', tabwriter.AlignRight)
-		fmt.Fprintln(table, "proxy\treq/s\t\tp50\tp99\tCPU µs/req\t\tto nginx\tRSS MB\terrors\t")
+		fmt.Fprintf(table, "proxy\treq/s\t\tp50\tp99\t%s/req\t\tto nginx\tRSS MB\terrors\t\n", s.costUnit())
 		base := s.base()
 		for _, p := range s.Proxies {
 			p.printRow(table, base)
@@ -171,12 +183,22 @@ func (s *scenarioResult) rounds() int {
 	return most
 }
 
-// base returns the median CPU time per request of nginx, the baseline; 0 if it
+// costUnit is that of the samples, which are all of one kind.
+func (s *scenarioResult) costUnit() string {
+	for _, p := range s.Proxies {
+		if len(p.Samples) > 0 {
+			return p.Samples[0].costUnit()
+		}
+	}
+	return sample{}.costUnit()
+}
+
+// base returns the median cost per request of nginx, the baseline; 0 if it
 // was not measured.
 func (s *scenarioResult) base() float64 {
 	for _, p := range s.Proxies {
 		if p.Name == nginxName && len(p.Samples) > 0 {
-			return spreadOf(p.Samples, cpuOf).median
+			return spreadOf(p.Samples, costOf).median
 		}
 	}
 	return 0
@@ -199,17 +221,17 @@ func (p *proxyResult) printRow(out io.Writer, base float64) {
 	rate := spreadOf(p.Samples, func(s sample) float64 { return s.Rate })
 	p50 := spreadOf(p.Samples, func(s sample) float64 { return s.P50 })
 	p99 := spreadOf(p.Samples, func(s sample) float64 { return s.P99 })
-	cpu := spreadOf(p.Samples, cpuOf)
+	cost := spreadOf(p.Samples, costOf)
 	memory := spreadOf(p.Samples, func(s sample) float64 { return s.MemoryMB })
 	// The ratio to nginx is comparable between machines; absolute CPU times are
 	// not.
 	ratio := "-"
 	if base > 0 {
-		ratio = fmt.Sprintf("%.2f", cpu.median/base)
+		ratio = fmt.Sprintf("%.2f", cost.median/base)
 	}
 	fmt.Fprintf(out, "%s\t%.0f\t(%.0f..%.0f)\t%s\t%s\t%.1f\t(%.1f..%.1f)\t%s\t%.0f\t%d\t\n",
 		p.Name, rate.median, rate.least, rate.most, shortTime(p50.median), shortTime(p99.median),
-		cpu.median, cpu.least, cpu.most, ratio, memory.median, p.errors())
+		cost.median, cost.least, cost.most, ratio, memory.median, p.errors())
 }
 
 // shortTime formats microseconds with a unit.

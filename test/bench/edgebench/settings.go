@@ -32,6 +32,8 @@ type settings struct {
 	peers     []peer
 	profile   string // file for a CPU profile of slipway; empty makes none
 	jsonFile  string
+	// instructions runs the proxies in an emulator that counts.
+	instructions bool
 }
 
 // parseSettings parses and validates the flags.
@@ -41,6 +43,7 @@ func parseSettings(args []string, log io.Writer) (*settings, error) {
 	flags.DurationVar(&s.duration, "duration", 8*time.Second, "how long each measured load lasts, whole seconds")
 	flags.IntVar(&s.rounds, "rounds", 3, "how often the proxies take their turn")
 	flags.StringVar(&s.profile, "profile", "", "write a CPU profile of slipway to this `file`; needs one scenario, measures slipway only, once")
+	flags.BoolVar(&s.instructions, "instructions", false, "run the proxies in an emulator and count the instructions per request: slow, and the same on a busy machine")
 	flags.StringVar(&s.jsonFile, "json", "", "write everything that was measured to this `file` too")
 	chosen := flags.String("scenario", "all", "scenarios, with commas: all or some of "+strings.Join(scenarioNames(), ", "))
 	only := flags.String("only", "", "proxies, with commas; empty is all: "+strings.Join(peerNames(housePeers("")), ","))

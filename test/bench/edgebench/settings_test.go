@@ -91,10 +91,10 @@ func TestSpread(t *testing.T) {
 		}
 		return all
 	}
-	if got := spreadOf(samples(9, 1, 2), cpuOf); got != (spread{2, 1, 9}) {
+	if got := spreadOf(samples(9, 1, 2), costOf); got != (spread{2, 1, 9}) {
 		t.Errorf("of three: %v", got)
 	}
-	if got := spreadOf(samples(4, 1, 2, 9), cpuOf); got != (spread{3, 1, 9}) {
+	if got := spreadOf(samples(4, 1, 2, 9), costOf); got != (spread{3, 1, 9}) {
 		t.Errorf("of four: %v", got)
 	}
 }

@@ -26,6 +26,7 @@ type version struct {
 func packages() map[string]string {
 	return map[string]string{
 		"nginx": "nginx-light", "haproxy": "haproxy", "caddy": "caddy", "wrk": "wrk", "h2load": "nghttp2-client",
+		emulator: "qemu-user", "gcc": "gcc",
 	}
 }
 
@@ -41,6 +42,9 @@ func findTools(ctx context.Context, s *settings) (*tools, error) {
 	}
 	for _, p := range s.peers {
 		needed = append(needed, p.program)
+	}
+	if s.instructions {
+		needed = append(needed, emulator, "gcc")
 	}
 	// Peers can share a program, so duplicates are removed below.
 	slices.Sort(needed)
