@@ -48,6 +48,7 @@ import (
 //	                  without TLS; and the mode, with the Services and their weights
 //	listeners.txt     a listener of the table a line, with its certificates and the
 //	                  host names that share it
+//	refusals.txt      a refusal a line: object, field and reason
 //	status.txt        a condition a line that is not that of an object as it should be,
 //	                  and the routes of each listener
 //
@@ -105,6 +106,8 @@ func runCase(t *testing.T, archive *txtar.Archive, authority *pkitest.Authority)
 			archives.Check(t, file, rulesText(t, compiled, string(file.Data)))
 		case "listeners.txt":
 			archives.Check(t, file, listenerText(table.Table()))
+		case "refusals.txt":
+			archives.Check(t, file, refusalText(found))
 		case "status.txt":
 			archives.Check(t, file, statusText(found))
 		}
@@ -350,6 +353,15 @@ func listenerText(table *route.Table) string {
 		out.WriteString("\n")
 	}
 	return out.String()
+}
+
+// refusalText returns the parts of objects that are refused.
+func refusalText(found *engine.Engine) string {
+	var out strings.Builder
+	for _, refused := range found.Refusals() {
+		fmt.Fprintf(&out, "%s %s %s\n", snapshot.RefOf(refused.Object), refused.Field, refused.Reason)
+	}
+	return strings.ReplaceAll(out.String(), "."+gatewayv1.GroupName, "")
 }
 
 // statusText returns the conditions that are not those of an object as it should be,

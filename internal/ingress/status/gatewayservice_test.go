@@ -1,0 +1,63 @@
+package status
+
+import (
+	"strings"
+	"testing"
+
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+
+	"slipway.dev/slipway/internal/ingress/engine"
+	"slipway.dev/slipway/internal/ingress/snapshot"
+)
+
+// TestServiceOfGateway: which Gateways have a Service, its name, which is a label of DNS
+// also for a long one, and the family of its address.
+func TestServiceOfGateway(t *testing.T) {
+	long := strings.Repeat("long.", 20) + "name"
+	for _, c := range []struct {
+		gateway, address string
+		services         bool
+		name             string
+		family           discoveryv1.AddressType
+	}{
+		{"public", "192.0.2.1", true, "slipway-public", discoveryv1.AddressTypeIPv4},
+		{"public", "2001:db8::1", true, "slipway-public", discoveryv1.AddressTypeIPv6},
+		{long, "192.0.2.1", true, "slipway-", discoveryv1.AddressTypeIPv4},
+		{"public", "192.0.2.1", false, "", ""},
+		{"public", "127.0.0.1", true, "", ""},
+		{"public", "", true, "", ""},
+	} {
+		w := NewGatewayWriter(nil, c.services, nil)
+		ref := snapshot.Ref{Kind: snapshot.Gateway, Namespace: "infra", Name: c.gateway}
+		status := &gatewayv1.GatewayStatus{}
+		if c.address != "" {
+			status.Addresses = []gatewayv1.GatewayStatusAddress{{Value: c.address}}
+		}
+		object := &gatewayv1.Gateway{ObjectMeta: metav1.ObjectMeta{Namespace: "infra", Name: c.gateway, UID: "1", Generation: 1}}
+		w.Set(ref, object, engine.GatewayStatus{Gateway: status})
+		wanted, missing := w.missingService(ref)
+		if missing != (c.name != "") {
+			t.Errorf("%s at %q: a Service is missing: %t", c.gateway, c.address, missing)
+			continue
+		}
+		if !missing {
+			continue
+		}
+		slice := wanted.slice(serviceName(c.gateway))
+		if *slice.AddressType != c.family || !strings.HasPrefix(*slice.Name, c.name) || len(*slice.Name) > 63 || strings.Contains(*slice.Name, ".") {
+			t.Errorf("%s at %s: the EndpointSlice %s has the type %s", c.gateway, c.address, *slice.Name, *slice.AddressType)
+		}
+		w.published[ref] = wanted
+		if _, missing := w.missingService(ref); missing {
+			t.Errorf("%s: the Service is written again", c.gateway)
+		}
+		changed := object.DeepCopy()
+		changed.Generation = 2
+		w.Set(ref, changed, engine.GatewayStatus{Gateway: status})
+		if _, missing := w.missingService(ref); !missing {
+			t.Errorf("%s: the Service does not follow the Gateway", c.gateway)
+		}
+	}
+}
