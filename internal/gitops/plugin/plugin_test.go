@@ -167,6 +167,15 @@ func TestMatch(t *testing.T) {
 			t.Errorf("%q: %q, %v", one.allowed, name, err)
 		}
 	}
+	// A plugin that failed is not matched again for a while.
+	must.Do(t, os.Remove(filepath.Join(folder, "0-broken.sock")))
+	repaired := plugintest.Serve(t, folder, "0-broken", plugintest.Plugin{Discover: env})
+	if name, err := plugins.Match(t.Context(), plugin.NewMatch(request(nil), 0), []string{"0-broken"}); err == nil || repaired.Matched.Load() != 0 {
+		t.Errorf("right after it failed: %q, %v", name, err)
+	}
+	if name, err := plugin.New(folder, programs.Timeout).Match(t.Context(), plugin.NewMatch(request(nil), 0), []string{"0-broken"}); name != "0-broken" || err != nil {
+		t.Errorf("repaired: %q, %v", name, err)
+	}
 	if names := plugin.New(folder+"/none", time.Second).Names(); names != nil {
 		t.Errorf("without a folder: %v", names)
 	}

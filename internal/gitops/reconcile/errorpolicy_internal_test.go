@@ -8,6 +8,7 @@ import (
 
 	"slipway.dev/slipway/api/argo/v1alpha1"
 	"slipway.dev/slipway/internal/gitops/apply"
+	"slipway.dev/slipway/internal/gitops/plugin"
 	"slipway.dev/slipway/internal/gitops/render"
 	"slipway.dev/slipway/internal/gitops/source"
 )
@@ -24,6 +25,8 @@ func TestConsequences(t *testing.T) {
 		{&render.Error{Kind: render.Failed}, errorPolicy{condition: comparison, event: "RenderFailed"}},
 		{&render.Error{Kind: render.TooSlow}, errorPolicy{condition: comparison, event: "RenderFailed", retry: true, slow: true}},
 		{&render.Error{Kind: render.WorkerDied}, errorPolicy{condition: comparison, event: "RenderFailed", retry: true}},
+		{fmt.Errorf("wrapped: %w", &plugin.Error{}), errorPolicy{condition: comparison, event: "PluginFailed", retry: true}},
+		{&plugin.Error{Slow: true}, errorPolicy{condition: comparison, event: "PluginFailed", retry: true, slow: true}},
 		{&apply.Error{Kind: apply.Transient}, errorPolicy{condition: comparison, event: "ComparisonFailed", retry: true}},
 		{errors.New("something"), errorPolicy{condition: comparison, event: "ComparisonFailed", retry: true}},
 		{context.Canceled, errorPolicy{}},
