@@ -36,6 +36,8 @@ const (
 	console = "web/src/api/gen"
 	// consoleGenerator is the plugin for TypeScript, which npm installs.
 	consoleGenerator = "web/node_modules/.bin/protoc-gen-es"
+	// argoCD has the messages of Argo CD's API.
+	argoCD = "internal/wire/argocd"
 )
 
 // main generates into --out, which differs from --root only in the test that
@@ -84,7 +86,29 @@ func run(ctx context.Context, root, out string) error {
 	}
 	// Each plugin has its own parameters; the descriptors are the same.
 	request.Parameter = proto.String("target=ts")
-	return generate(exec.CommandContext(ctx, script), request, filepath.Join(out, filepath.FromSlash(console)))
+	if err := generate(exec.CommandContext(ctx, script), request, filepath.Join(out, filepath.FromSlash(console))); err != nil {
+		return err
+	}
+	return describe(ctx, filepath.Join(root, argoCD), filepath.Join(out, argoCD))
+}
+
+// describe compiles the .proto files of a folder to descriptors alone: the
+// program makes messages from them, and there is no code.
+func describe(ctx context.Context, folder, out string) error {
+	names, err := protoFiles(folder)
+	if err != nil {
+		return err
+	}
+	compiler := protocompile.Compiler{Resolver: &protocompile.SourceResolver{ImportPaths: []string{folder}}}
+	files, err := compiler.Compile(ctx, names...)
+	if err != nil {
+		return err
+	}
+	content, err := proto.MarshalOptions{Deterministic: true}.Marshal(&descriptorpb.FileDescriptorSet{File: descriptors(files)})
+	if err != nil {
+		return err
+	}
+	return generator.Write(out, map[string][]byte{"messages.binpb": content})
 }
 
 // protoFiles returns the .proto files below a folder, relative to it and

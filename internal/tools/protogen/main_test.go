@@ -4,6 +4,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -46,12 +47,12 @@ func TestRunRefuses(t *testing.T) {
 	}
 }
 
-// sources are the files of Go and TypeScript below a folder.
+// sources are the files of Go, TypeScript and descriptors below a folder.
 func sources(t *testing.T, folder string) map[string]string {
 	t.Helper()
 	files := map[string]string{}
 	err := filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() || !(strings.HasSuffix(path, ".go") || strings.HasSuffix(path, ".ts")) {
+		if err != nil || entry.IsDir() || !slices.Contains([]string{".go", ".ts", ".binpb"}, filepath.Ext(path)) {
 			return err
 		}
 		content, err := os.ReadFile(path)
