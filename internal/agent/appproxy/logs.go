@@ -33,12 +33,16 @@ const (
 // the order of arrival when they are followed. A filter selects the lines that
 // contain its text.
 func (s *Service) Logs(ctx context.Context, request *connect.Request[runtimev1.LogsRequest], stream *connect.ServerStream[runtimev1.LogsResponse]) error {
+	return s.StreamLogs(ctx, request.Msg, stream.Send)
+}
+
+// StreamLogs is Logs for a caller in this process.
+func (s *Service) StreamLogs(ctx context.Context, message *runtimev1.LogsRequest, sendLine func(*runtimev1.LogsResponse) error) error {
 	leave, err := s.tryAcquire(s.following)
 	if err != nil {
 		return err
 	}
 	defer leave()
-	message := request.Msg
 	app, err := s.application(ctx, message.GetRef())
 	if err != nil {
 		return err
@@ -65,7 +69,7 @@ func (s *Service) Logs(ctx context.Context, request *connect.Request[runtimev1.L
 		if filter := message.GetFilter(); filter != "" && !strings.Contains(line.Text, filter) {
 			return nil
 		}
-		return stream.Send(lineOf(line))
+		return sendLine(lineOf(line))
 	}
 	// All readers end when one send fails.
 	reading, stop := context.WithCancel(ctx)

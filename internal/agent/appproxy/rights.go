@@ -23,7 +23,26 @@ type verbKey struct{}
 // the context of its request.
 func withVerb(ctx context.Context, procedure string) context.Context {
 	rule, _ := permission.Of(procedure)
-	return context.WithValue(ctx, verbKey{}, rule.Verb)
+	return WithVerb(ctx, rule.Verb)
+}
+
+// WithVerb adds the verb that the user needs on the Application of a request to
+// its context. It is for callers of the methods of Service in this process, which
+// no interceptor guards.
+func WithVerb(ctx context.Context, verb permission.Verb) context.Context {
+	return context.WithValue(ctx, verbKey{}, verb)
+}
+
+// May decides about something that is no Application, such as a project, by the
+// same policies.
+func (s *Service) May(ctx context.Context, resource, action, object string) (rights.Decision, error) {
+	can, err := s.accessOf(ctx)
+	if err != nil {
+		return rights.Decision{}, err
+	}
+	request := can.request("")
+	request.Resource, request.Action, request.Object = resource, action, object
+	return can.policy.Decide(request), nil
 }
 
 // access decides for one request what its user may do with Applications.

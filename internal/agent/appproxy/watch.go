@@ -43,9 +43,9 @@ type sharedWatch struct {
 	cached map[tracking.App]*unstructured.Unstructured
 }
 
-// watcher is the subscription of one stream to one Application. It holds one
-// signal at most, and the receiver reads the current state: a slow one skips
-// states and never grows a queue.
+// watcher is the subscription of one stream to one Application, or to all of them
+// without a place. It holds one signal at most, and the receiver reads the current
+// state: a slow one skips states and never grows a queue.
 type watcher struct {
 	place  tracking.App
 	signal chan struct{}
@@ -144,7 +144,7 @@ func (w *sharedWatch) update(namespace string, run int, found []*unstructured.Un
 		}
 	}
 	for each := range w.watchers {
-		if first || changed[each.place] {
+		if first || changed[each.place] || each.place == (tracking.App{}) && len(changed) > 0 {
 			each.notify()
 		}
 	}
@@ -161,7 +161,12 @@ func (w *sharedWatch) state(place tracking.App) (object *unstructured.Unstructur
 // WatchApplication streams an Application: now and after each change. For a
 // deleted one the last message has Deleted set.
 func (s *Service) WatchApplication(ctx context.Context, request *connect.Request[runtimev1.WatchApplicationRequest], stream *connect.ServerStream[runtimev1.WatchApplicationResponse]) error {
-	place, err := s.resolveRef(request.Msg.GetRef())
+	return s.StreamApplication(ctx, request.Msg.GetRef(), stream.Send)
+}
+
+// StreamApplication is WatchApplication for a caller in this process.
+func (s *Service) StreamApplication(ctx context.Context, ref *runtimev1.ApplicationRef, send func(*runtimev1.WatchApplicationResponse) error) error {
+	place, err := s.resolveRef(ref)
 	if err != nil {
 		return err
 	}
@@ -193,14 +198,12 @@ func (s *Service) WatchApplication(ctx context.Context, request *connect.Request
 		case object == nil && sent == "":
 			return notFound(place)
 		case object == nil:
-			return stream.Send(&runtimev1.WatchApplicationResponse{
-				Application: &runtimev1.ApplicationDetail{Ref: refOf(place)}, Deleted: true,
-			})
+			return send(deletedApplication(place))
 		// Signals are coalesced and may come without a change.
 		case object.GetResourceVersion() == sent:
 			continue
 		}
-		if err := s.sendState(ctx, stream, object); err != nil {
+		if err := s.sendState(ctx, send, object); err != nil {
 			return s.toConnectError(err, place)
 		}
 		sent = object.GetResourceVersion()
@@ -209,7 +212,7 @@ func (s *Service) WatchApplication(ctx context.Context, request *connect.Request
 
 // sendState sends an Application, masked like every other response. The right to
 // get it is checked each time: its project, and the policies, may have changed.
-func (s *Service) sendState(ctx context.Context, stream *connect.ServerStream[runtimev1.WatchApplicationResponse], object *unstructured.Unstructured) error {
+func (s *Service) sendState(ctx context.Context, send func(*runtimev1.WatchApplicationResponse) error, object *unstructured.Unstructured) error {
 	app, err := inspect.Decode(object)
 	if err != nil {
 		return err
@@ -225,7 +228,12 @@ func (s *Service) sendState(ctx context.Context, stream *connect.ServerStream[ru
 	if err != nil {
 		return err
 	}
-	return stream.Send(&runtimev1.WatchApplicationResponse{Application: detail})
+	return send(&runtimev1.WatchApplicationResponse{Application: detail})
+}
+
+// deletedApplication is the last message about an Application.
+func deletedApplication(place tracking.App) *runtimev1.WatchApplicationResponse {
+	return &runtimev1.WatchApplicationResponse{Application: &runtimev1.ApplicationDetail{Ref: refOf(place)}, Deleted: true}
 }
 
 // streamEnd is the error of a stream that ends by its context: by the timeout,
