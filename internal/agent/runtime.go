@@ -19,6 +19,7 @@ import (
 	"slipway.dev/slipway/internal/access/token"
 	"slipway.dev/slipway/internal/access/tunnel"
 	"slipway.dev/slipway/internal/agent/appproxy"
+	"slipway.dev/slipway/internal/agent/argoapi"
 	"slipway.dev/slipway/internal/agent/clusters"
 	"slipway.dev/slipway/internal/agent/gitsource"
 	"slipway.dev/slipway/internal/agent/integration"
@@ -212,11 +213,23 @@ func (r *platformRuntime) newRouter() (http.Handler, error) {
 	hooks := appproxy.NewWebhooks(appproxy.WebhookOptions{
 		Secrets: r.secrets.forSource, Shared: r.secrets.forProvider, Notify: r.onPush, Count: r.metrics.webhookReceived,
 	})
+	clients, err := r.newArgoAPI()
+	if err != nil {
+		return nil, err
+	}
 	verifier := token.NewVerifier(r.membership.RuntimeID, r.membership.PlatformKeys, time.Now)
 	return router.New(router.Options{
-		Runtime: r.runtimeOptions.Name, AppProxy: mux, Webhooks: hooks, Workflows: r.runtimeOptions.Workflows,
+		Runtime: r.runtimeOptions.Name, AppProxy: mux, ArgoCD: clients, Webhooks: hooks, Workflows: r.runtimeOptions.Workflows,
 		Verify: verifier.Verify, Log: r.log, Metrics: r.runtimeOptions.Metrics.router,
 	}), nil
+}
+
+// newArgoAPI returns the service for clients of Argo CD.
+func (r *platformRuntime) newArgoAPI() (http.Handler, error) {
+	return argoapi.New(argoapi.Options{
+		Applications: r.proxy, Cluster: r.agent.options.Cluster, ControlNamespace: r.agent.options.ControlNamespace, Clusters: r.clusters.List,
+		ConsoleURL: strings.TrimSuffix(r.runtimeOptions.PlatformURL, "/"), Version: r.runtimeOptions.Version, Log: r.log,
+	})
 }
 
 // serve runs the parts of every replica until the context is done: the

@@ -38,8 +38,8 @@ func Actions() []string {
 var projectResources = []string{Applications, "applicationsets", Logs, Exec, "clusters", "repositories", "write-repositories"}
 
 // builtinText defines Argo CD's two built-in roles, and what the roles of the
-// platform may do with Applications of every project. The user admin of Argo CD is
-// missing on purpose: here a user is admin by a role of the platform, and an
+// platform may do with Applications of every project and see of what they need. The
+// user admin of Argo CD is missing on purpose: here a user is admin by a role of the platform, and an
 // identity provider could call a user or a group so.
 const builtinText = `
 p, role:readonly, applications, get, */*, allow
@@ -67,6 +67,9 @@ p, role:admin, exec, create, */*, allow
 g, role:admin, role:readonly
 
 p, slipway:viewer, applications, get, */*, allow
+p, slipway:viewer, projects, get, *, allow
+p, slipway:viewer, repositories, get, *, allow
+p, slipway:viewer, clusters, get, *, allow
 p, slipway:operator, applications, sync, */*, allow
 p, slipway:operator, applications, override, */*, allow
 p, slipway:operator, applications, action/*, */*, allow

@@ -20,6 +20,9 @@ const (
 	AppProxyPath  = "/app-proxy/"
 	WebhooksPath  = "/webhooks/"
 	WorkflowsPath = "/workflows/"
+	// ArgoCDPath has Argo CD's API for its clients. It is below AppProxyPath, so
+	// that every route to a runtime leads there.
+	ArgoCDPath = AppProxyPath + "argocd/"
 )
 
 // Headers that both ends use.

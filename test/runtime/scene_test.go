@@ -25,7 +25,7 @@ func (s *suite) testPostgres(t *testing.T) {
 	g := s.newStage(t, postgresPlace(t))
 	g.east, g.west = g.newMember(t, "east", s.east), g.newMember(t, "west", s.west)
 	g.play(t, []act{
-		{"join", g.testJoin}, {"git", g.testGit}, {"operate", g.testOperate}, {"push", g.testPush}, {"isolation", g.testIsolation},
+		{"join", g.testJoin}, {"git", g.testGit}, {"operate", g.testOperate}, {"argocd", g.testArgoCD}, {"push", g.testPush}, {"isolation", g.testIsolation},
 		{"cluster", g.testCluster}, {"away", g.testAway}, {"crawl", g.testCrawl}, {"revoke", g.testRevoke}, {"modes", g.testModes},
 		{"secrets", g.testSecrets}, {"uninstall", g.testUninstall}, {"delete", g.testDelete},
 	})

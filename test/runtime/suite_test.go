@@ -5,6 +5,7 @@
 //   - scene: runtimes join through tunnels, applications are seen and operated
 //     through the platform, a push is live, the platform goes away and comes back,
 //     credentials are revoked, runtimes are deleted and uninstalled.
+//   - argocd: clients of Argo CD read and operate an application.
 //   - crawl: every procedure with every kind of caller, as the table of
 //     internal/wire/permission requires.
 //   - modes: the same runtime through a tunnel and through an Ingress.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -85,7 +86,40 @@ data:
 	if list, err := g.command(t.Context(), key, "git-source", "list"); err != nil || !strings.Contains(list, "shop-two") || strings.Contains(list, "apps.git") {
 		t.Errorf("the list is %s: %v", list, err)
 	}
+	g.testTeamArgo(t, key)
 	for _, name := range []string{"shop-one", "shop-two"} {
 		must.Get(g.command(t.Context(), key, "git-source", "delete", name, "--yes"))(t)
+	}
+}
+
+// testTeamArgo: the same rights count for clients of Argo CD. Applications and
+// projects of others do not exist.
+func (g *stage) testTeamArgo(t *testing.T, key string) {
+	t.Helper()
+	for _, c := range []struct {
+		method, path, body string
+		status             int
+	}{
+		{"GET", "/api/v1/applications/apps", "", http.StatusNotFound},
+		{"GET", "/api/v1/applications/apps?refresh=normal", "", http.StatusNotFound},
+		{"POST", "/api/v1/applications/apps/sync", "{}", http.StatusNotFound},
+		{"DELETE", "/api/v1/applications/apps", "", http.StatusNotFound},
+		{"GET", "/api/v1/applications/apps/managed-resources", "", http.StatusNotFound},
+		{"GET", "/api/v1/applications/apps/logs", "", http.StatusForbidden},
+		{"GET", "/api/v1/projects/default", "", http.StatusNotFound},
+	} {
+		if status, text := g.argoREST(t, key, c.method, c.path, c.body); status != c.status {
+			t.Errorf("%s %s: %d %s", c.method, c.path, status, text)
+		}
+	}
+	for path, hidden := range map[string]string{
+		"/api/v1/applications": `"name":"apps"`, "/api/v1/projects": `"default"`, "/api/v1/clusters": inCluster, "/api/v1/repositories": `"repo"`,
+	} {
+		if status, text := g.argoREST(t, key, "GET", path, ""); status != http.StatusOK || strings.Contains(text, hidden) {
+			t.Errorf("GET %s: %d %s", path, status, text)
+		}
+	}
+	if _, text := g.argoREST(t, key, "GET", "/api/v1/applications", ""); !strings.Contains(text, `"name":"shop-`) {
+		t.Errorf("the own Applications are missing: %s", text)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"connectrpc.com/connect"
 
 	"slipway.dev/slipway/internal/wire"
+	"slipway.dev/slipway/internal/wire/argocd"
 	"slipway.dev/slipway/internal/wire/permission"
 )
 
@@ -18,7 +19,7 @@ const runtimeServices = "/slipway.runtime."
 // authorise reports whether the role of a token may call a procedure. The platform
 // applies the same table; the runtime checks again, so that a compromised platform
 // replica gains no rights. A procedure without a row is denied.
-func authorise(procedure string, claims wire.RuntimeClaims) error {
+func authorise(_, procedure string, claims wire.RuntimeClaims) error {
 	rule, known := permission.Of(procedure)
 	switch {
 	case !known || !strings.HasPrefix(procedure, runtimeServices):
@@ -26,6 +27,18 @@ func authorise(procedure string, claims wire.RuntimeClaims) error {
 	// The runtime decides about Applications when it knows which one.
 	case rule.Verb == "" && !rule.Role(claims.Role):
 		return connect.NewError(connect.CodePermissionDenied, errors.New(rule.Missing(claims.Role)))
+	}
+	return nil
+}
+
+// authoriseArgoCD is authorise for a request of Argo CD's API.
+func authoriseArgoCD(method, path string, claims wire.RuntimeClaims) error {
+	found, _ := argocd.Find(method, path)
+	switch {
+	case found == nil:
+		return connect.NewError(connect.CodeUnimplemented, errors.New(argocd.Unserved(method, path)))
+	case found.Rule.Verb == "" && !found.Rule.Role(claims.Role):
+		return connect.NewError(connect.CodePermissionDenied, errors.New(found.Rule.Missing(claims.Role)))
 	}
 	return nil
 }

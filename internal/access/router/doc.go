@@ -2,6 +2,7 @@
 // tunnel, an Ingress, an HTTPRoute or a service mesh.
 //
 //	/app-proxy/                    API of the runtime; needs a token
+//	/app-proxy/argocd/             API of Argo CD for its clients; needs a token
 //	/webhooks/<runtime>/<source>   webhooks of Git hosts; the handler verifies signatures
 //	/workflows/                    proxy to the workflow server; needs a token
 //	/healthz, /readyz              probes, without details

@@ -12,6 +12,7 @@ const (
 	partAppProxy  part = "app-proxy"
 	partWebhooks  part = "webhooks"
 	partWorkflows part = "workflows"
+	partArgoCD    part = "argocd"
 	partProbe     part = "probe"
 	partOther     part = "other"
 )

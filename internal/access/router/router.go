@@ -33,6 +33,8 @@ type Options struct {
 	// AppProxy serves the API. It receives paths without /app-proxy and the claims in
 	// the context. Without it the path is not served.
 	AppProxy http.Handler
+	// ArgoCD serves Argo CD's API in the same way, without /app-proxy/argocd.
+	ArgoCD http.Handler
 	// Webhooks receives webhooks of Git hosts. The source is in the path value
 	// "source".
 	Webhooks http.Handler
@@ -79,8 +81,10 @@ func (r *router) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	switch {
 	case !plainPath(request.URL):
 		r.finish(w, partOther, http.StatusBadRequest, "the path is ambiguous: write it without //, . and .. segments")
+	case strings.HasPrefix(path, wire.ArgoCDPath):
+		r.serveAPI(w, request, api{partArgoCD, wire.ArgoCDPath, r.options.ArgoCD, authoriseArgoCD})
 	case strings.HasPrefix(path, wire.AppProxyPath):
-		r.serveAppProxy(w, request)
+		r.serveAPI(w, request, api{partAppProxy, wire.AppProxyPath, r.options.AppProxy, authorise})
 	case strings.HasPrefix(path, wire.WebhooksPath):
 		r.serveWebhook(w, request)
 	case path == strings.TrimSuffix(wire.WorkflowsPath, "/") || strings.HasPrefix(path, wire.WorkflowsPath):
@@ -124,36 +128,44 @@ func (r *router) serveReady(w http.ResponseWriter) {
 	r.finish(w, partProbe, http.StatusOK, "ok")
 }
 
-// serveAppProxy authenticates, authorizes and serves an API request. The body is
+// api is one of the APIs that a router serves below a prefix.
+type api struct {
+	part      part
+	prefix    string
+	handler   http.Handler
+	authorise func(method, procedure string, claims wire.RuntimeClaims) error
+}
+
+// serveAPI authenticates, authorizes and serves an API request. The body is
 // bounded and not read before.
-func (r *router) serveAppProxy(w http.ResponseWriter, request *http.Request) {
-	if r.options.AppProxy == nil {
-		r.finish(w, partAppProxy, http.StatusNotFound, "this runtime serves no API")
+func (r *router) serveAPI(w http.ResponseWriter, request *http.Request, of api) {
+	if of.handler == nil {
+		r.finish(w, of.part, http.StatusNotFound, "this runtime serves no API")
 		return
 	}
-	claims, err := r.verify(request, wire.AppProxyPath)
+	claims, err := r.verify(request, of.prefix)
 	if err != nil {
-		r.refuse(w, request, partAppProxy, err)
+		r.refuse(w, request, of.part, err)
 		return
 	}
 	// The leading slash stays: procedures are named with it.
-	procedure := request.URL.Path[len(wire.AppProxyPath)-1:]
-	if err := authorise(procedure, claims); err != nil {
-		r.refuse(w, request, partAppProxy, err)
+	procedure := request.URL.Path[len(of.prefix)-1:]
+	if err := of.authorise(request.Method, procedure, claims); err != nil {
+		r.refuse(w, request, of.part, err)
 		return
 	}
 	release, acquired := r.acquire()
 	if !acquired {
-		r.refuse(w, request, partAppProxy, connect.NewError(connect.CodeResourceExhausted, errors.New("the runtime has too many concurrent requests: retry later")))
+		r.refuse(w, request, of.part, connect.NewError(connect.CodeResourceExhausted, errors.New("the runtime has too many concurrent requests: retry later")))
 		return
 	}
 	defer release()
-	r.options.Metrics.count(partAppProxy, outcomeServed)
+	r.options.Metrics.count(of.part, outcomeServed)
 	inner := request.Clone(token.WithClaims(request.Context(), claims))
 	inner.URL.Path, inner.URL.RawPath = procedure, ""
 	inner.Header.Del("Authorization") // no handler needs it, and some might log it
 	inner.Body = http.MaxBytesReader(w, request.Body, maxBody)
-	r.options.AppProxy.ServeHTTP(w, inner)
+	of.handler.ServeHTTP(w, inner)
 }
 
 // serveWebhook passes a webhook to the handler. The path must name this runtime.

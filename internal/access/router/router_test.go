@@ -31,12 +31,16 @@ const (
 // package token has the real verification.
 func verify(_ context.Context, bearer string) (wire.RuntimeClaims, error) {
 	role, ofWorkflows := strings.CutSuffix(strings.TrimPrefix(bearer, "Bearer "), "-workflows")
+	role, ofArgoCD := strings.CutSuffix(role, "-argocd")
 	if !slices.Contains(permission.Roles(), role) {
 		return wire.RuntimeClaims{}, refusal.New("", token.ReasonSignature, "the token is not signed by the platform of this runtime")
 	}
 	claims := wire.RuntimeClaims{Email: "ada@example.com", Role: role, Prefix: wire.AppProxyPath}
 	if ofWorkflows {
 		claims.Prefix = wire.WorkflowsPath
+	}
+	if ofArgoCD {
+		claims.Prefix = wire.ArgoCDPath
 	}
 	return claims, nil
 }
@@ -63,7 +67,7 @@ func echo(w http.ResponseWriter, r *http.Request) {
 }
 
 func newRouter(change func(*router.Options)) http.Handler {
-	options := router.Options{Runtime: "prod", AppProxy: http.HandlerFunc(echo), Webhooks: http.HandlerFunc(echo), Verify: verify}
+	options := router.Options{Runtime: "prod", AppProxy: http.HandlerFunc(echo), ArgoCD: http.HandlerFunc(echo), Webhooks: http.HandlerFunc(echo), Verify: verify}
 	if change != nil {
 		change(&options)
 	}
@@ -100,6 +104,12 @@ func TestRouter(t *testing.T) {
 		{"API that is not there", "POST", "/app-proxy/slipway.runtime.v1.ApplicationService/Nothing", "admin", 501, `"code":"unimplemented"`},
 		{"API of the platform", "POST", "/app-proxy/slipway.platform.v1.AuthService/Me", "admin", 501, `"code":"unimplemented"`},
 		{"API with GET", "GET", "/app-proxy" + listProcedure, "", 401, "not signed"},
+		{"Argo CD's API", "GET", "/app-proxy/argocd/api/v1/applications", "viewer-argocd", 200, "/api/v1/applications|ada@example.com||"},
+		{"Argo CD's API by gRPC", "POST", "/app-proxy/argocd/application.ApplicationService/Sync", "viewer-argocd", 200, "/application.ApplicationService/Sync|ada@example.com||"},
+		{"Argo CD's API with a token for another path", "GET", "/app-proxy/argocd/api/v1/applications", "admin", 401, "for another path"},
+		{"API with a token for Argo CD's", "POST", "/app-proxy" + listProcedure, "admin-argocd", 401, "for another path"},
+		{"Argo CD's API without a token", "GET", "/app-proxy/argocd/api/version", "", 401, "not signed"},
+		{"Argo CD's API that is not there", "POST", "/app-proxy/argocd/application.ApplicationService/UpdateSpec", "admin-argocd", 501, "in Git or with kubectl"},
 		{"path with a second form", "POST", "/app-proxy/x/..%2f" + listProcedure, "operator", 400, "ambiguous"},
 		{"path with dots", "POST", "/webhooks/../app-proxy" + listProcedure, "operator", 400, "ambiguous"},
 		{"path with an empty segment", "POST", "/app-proxy/" + listProcedure, "operator", 400, "ambiguous"},

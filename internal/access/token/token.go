@@ -189,7 +189,7 @@ func (v *Verifier) check(claims wire.RuntimeClaims, runtimeID string) error {
 
 // knownPrefix reports whether a prefix is one that the router authenticates.
 func knownPrefix(prefix string) bool {
-	return prefix == wire.AppProxyPath || prefix == wire.WorkflowsPath
+	return prefix == wire.AppProxyPath || prefix == wire.WorkflowsPath || prefix == wire.ArgoCDPath
 }
 
 type claimsKey struct{}

@@ -20,6 +20,7 @@ import (
 	"slipway.dev/slipway/internal/platform/hub"
 	"slipway.dev/slipway/internal/platform/identity"
 	"slipway.dev/slipway/internal/platform/store"
+	"slipway.dev/slipway/internal/wire/argocd"
 	"slipway.dev/slipway/internal/wire/permission"
 	"slipway.dev/slipway/internal/wire/platformv1"
 )
@@ -48,18 +49,21 @@ func (q *request) beginChange(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	message := decoder.request(r, body)
+	message := q.decode(decoder, r, body)
 	if message == nil {
 		return connect.NewError(connect.CodeInvalidArgument, fmt.Errorf("the request has no valid message of %s", strings.TrimPrefix(q.procedure, "/")))
 	}
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	r.ContentLength = int64(len(body))
+	if changes, err := q.changes(r.Context(), message); !changes || err != nil {
+		return err
+	}
 	event, application := q.requested(r.Context(), message.ProtoReflect())
 	if err := q.authoriseChange(r.Context(), event, application, text(message.ProtoReflect(), "revision")); err != nil {
 		return err
 	}
 	q.change = &change{decoder: decoder, event: event}
-	if rule, _ := permission.Of(q.procedure); rule.Permission == permission.Admin {
+	if q.rule.Permission == permission.Admin {
 		begun := q.change.event
 		begun.Outcome = identity.OutcomeBegun
 		return q.gateway.Identity.Record(r.Context(), q.caller, begun)
@@ -90,8 +94,7 @@ func (q *request) requested(ctx context.Context, message protoreflect.Message) (
 	event = q.event()
 	event.Detail = strings.Join(setOptions(message), ", ")
 	name := ""
-	if ref := child(message, "ref"); ref != nil {
-		named := store.ApplicationRef{Namespace: text(ref, "namespace"), Name: text(ref, "name")}
+	if named := q.named(message); named.Name != "" || child(message, "ref") != nil {
 		if named.Namespace == "" {
 			named.Namespace = q.runtime.Namespace
 		}
@@ -113,6 +116,20 @@ func (q *request) requested(ctx context.Context, message protoreflect.Message) (
 		event.Target = noun + "/" + name
 	}
 	return event, application
+}
+
+// named returns the Application that a message names; the name is empty if there
+// is none.
+func (q *request) named(message protoreflect.Message) store.ApplicationRef {
+	if q.argo != nil {
+		namespace, name := argocd.Request{Message: message}.Application()
+		return store.ApplicationRef{Namespace: namespace, Name: name}
+	}
+	ref := child(message, "ref")
+	if ref == nil {
+		return store.ApplicationRef{}
+	}
+	return store.ApplicationRef{Namespace: text(ref, "namespace"), Name: text(ref, "name")}
 }
 
 // reported returns an application as its runtime last reported it, or nil.
@@ -187,6 +204,9 @@ func (q *request) result(event *identity.Event) (outcome, code string) {
 		return identity.OutcomeUnknown, connect.CodeUnknown.String()
 	}
 	response, complete := c.response.complete()
+	if q.argo != nil && q.argo.rest {
+		return resultOfREST(response.StatusCode, complete)
+	}
 	message, err := c.decoder.response(response)
 	switch {
 	case err == nil && complete:

@@ -24,8 +24,12 @@ func (q *request) authorise(r *http.Request) error {
 	}
 	upgrade := r.Header.Get("Upgrade") != ""
 	// A procedure or path without a row has a rule that is denied.
-	var rule permission.Rule
 	switch {
+	case q.argo != nil:
+		if err := q.argo.authorise(q.caller, upgrade); err != nil {
+			return err
+		}
+		q.rule = q.argo.procedure.Rule
 	case q.prefix == wire.AppProxyPath:
 		// Only POST: GET requests are exempt from the CSRF check.
 		if r.Method != http.MethodPost || upgrade {
@@ -33,18 +37,24 @@ func (q *request) authorise(r *http.Request) error {
 		}
 		// The platform's procedures are not forwarded.
 		if !strings.HasPrefix(q.procedure, "/slipway.platform.") {
-			rule, _ = permission.Of(q.procedure)
+			q.rule, _ = permission.Of(q.procedure)
 		}
 	case upgrade && r.Header.Get("Origin") != "" && r.Header.Get("Origin") != q.gateway.origin:
 		// Any page can open a WebSocket with its visitor's cookies, because
 		// it is a GET.
 		return &identity.DeniedError{Code: connect.CodePermissionDenied, Reason: "another site may not open a WebSocket here"}
 	default:
-		rule = permission.OfPath(q.prefix, r.Method, upgrade)
+		q.rule = permission.OfPath(q.prefix, r.Method, upgrade)
 	}
-	err := q.gateway.Identity.AuthoriseRule(q.caller, rule)
+	return q.authoriseRule(r.Context())
+}
+
+// authoriseRule checks the credential of the caller, and its role for what is not
+// about Applications.
+func (q *request) authoriseRule(ctx context.Context) error {
+	err := q.gateway.Identity.AuthoriseRule(q.caller, q.rule)
 	if err != nil {
-		q.gateway.Identity.Deny(r.Context(), q.caller, q.event(), err)
+		q.gateway.Identity.Deny(ctx, q.caller, q.event(), err)
 	}
 	return err
 }
@@ -61,11 +71,10 @@ func (q *request) event() identity.Event {
 // the Application that the request names.
 func (q *request) authoriseVerb(ctx context.Context) error {
 	q.policy = q.gateway.Policies.Of(q.runtime)
-	rule, _ := permission.Of(q.procedure)
-	if rule.Verb == "" {
+	if q.rule.Verb == "" {
 		return nil
 	}
-	if err := q.policy.Require(q.caller, rule.Verb); err != nil {
+	if err := q.policy.Require(q.caller, q.rule.Verb); err != nil {
 		return q.denied(ctx, q.event(), err.Error())
 	}
 	return nil
@@ -75,7 +84,7 @@ func (q *request) authoriseVerb(ctx context.Context) error {
 // change names, as its runtime reported it. One that was not reported is left to
 // the runtime, which decides again in any case.
 func (q *request) authoriseChange(ctx context.Context, event identity.Event, application *platformv1.Application, revision string) error {
-	rule, _ := permission.Of(q.procedure)
+	rule := q.rule
 	if rule.Verb == "" || application == nil {
 		return nil
 	}
@@ -112,7 +121,7 @@ func (q *request) denied(ctx context.Context, event identity.Event, reason strin
 // action returns the audit action. Paths that are no procedure have one for
 // all: unauthenticated callers choose them.
 func (q *request) action() string {
-	if _, known := permission.Of(q.procedure); known {
+	if _, known := permission.Of(q.procedure); known || q.argo != nil {
 		return identity.Action(q.procedure)
 	}
 	return strings.Trim(q.prefix, "/") + ".request"
@@ -121,7 +130,7 @@ func (q *request) action() string {
 // deadline returns the timeout of a request. Streams have a long one; they
 // end with their caller.
 func (q *request) deadline(r *http.Request) time.Duration {
-	if q.change != nil || q.prefix == wire.AppProxyPath && !streams(r) {
+	if q.change != nil || q.prefix == wire.AppProxyPath && !streams(r) || q.argo != nil && !q.argo.procedure.Stream {
 		return q.gateway.Limits.Unary
 	}
 	return q.gateway.Limits.Stream

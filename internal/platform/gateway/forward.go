@@ -100,7 +100,7 @@ func (q *request) claims() (wire.RuntimeClaims, error) {
 // strippedRequestHeaders are removed from requests: credentials of the
 // caller, and headers that a runtime would trust.
 var strippedRequestHeaders = []string{
-	"Authorization", "Cookie", "Proxy-Authorization", wire.CSRFHeader, "Forwarded", "X-Forwarded-For", "X-Forwarded-Host",
+	"Authorization", argoTokenHeader, "Cookie", "Proxy-Authorization", wire.CSRFHeader, "Forwarded", "X-Forwarded-For", "X-Forwarded-Host",
 	"X-Forwarded-Proto", "X-Forwarded-Port", "X-Forwarded-Prefix", "X-Forwarded-Server", "X-Real-Ip", "Via",
 	"X-Forwarded-Client-Cert", "X-Forwarded-User", "X-Forwarded-Email", "X-Auth-Request-User", "Referer",
 }

@@ -1,7 +1,7 @@
 // Package gateway forwards requests of users to runtimes:
 // /runtimes/<name>/app-proxy/ and /workflows/ with the caller's session or
-// key, and on the host of a tunnel also /webhooks/ without either, because
-// the runtime verifies webhook signatures.
+// key, /app-proxy/argocd/ with a key, and on the host of a tunnel also
+// /webhooks/ without either, because the runtime verifies webhook signatures.
 //
 // It guarantees that the caller is authenticated and authorized before a byte
 // is forwarded, that the runtime gets a token that is valid for it alone and
@@ -30,6 +30,7 @@ import (
 	"slipway.dev/slipway/internal/platform/signing"
 	"slipway.dev/slipway/internal/platform/store"
 	"slipway.dev/slipway/internal/wire"
+	"slipway.dev/slipway/internal/wire/permission"
 	"slipway.dev/slipway/internal/wire/platformv1"
 )
 
@@ -142,11 +143,13 @@ type request struct {
 	name      string // requested name of the runtime
 	policy    *apprights.Policy
 	caller    identity.Caller
-	prefix    string  // wire.AppProxyPath, WebhooksPath or WorkflowsPath
-	path      string  // path at the router
-	base      string  // part of the caller's URL before path
-	procedure string  // app-proxy only
-	change    *change // nil for requests that are not audited
+	prefix    string // wire.AppProxyPath, WebhooksPath, WorkflowsPath or ArgoCDPath
+	path      string // path at the router
+	base      string // part of the caller's URL before path
+	procedure string // app-proxy and argocd only
+	rule      permission.Rule
+	argo      *argoRequest // argocd only
+	change    *change      // nil for requests that are not audited
 	started   time.Time
 }
 
@@ -179,7 +182,8 @@ func (q *request) serve(w *statusRecorder, r *http.Request) error {
 		path, q.base = "/"+path, wire.RuntimesPath+name
 	}
 	q.path = path
-	for _, prefix := range []string{wire.AppProxyPath, wire.WebhooksPath, wire.WorkflowsPath} {
+	// The last one that matches is the longest.
+	for _, prefix := range []string{wire.AppProxyPath, wire.WebhooksPath, wire.WorkflowsPath, wire.ArgoCDPath} {
 		if strings.HasPrefix(path, prefix) {
 			q.prefix = prefix
 		}
@@ -203,8 +207,13 @@ func (q *request) authorised(w *statusRecorder, r *http.Request, label, name str
 		account, name, _ = strings.Cut(label, "-")
 	}
 	q.name = name
-	if q.prefix == wire.AppProxyPath {
+	switch q.prefix {
+	case wire.AppProxyPath:
 		q.procedure = strings.TrimPrefix(q.path, strings.TrimSuffix(wire.AppProxyPath, "/"))
+	case wire.ArgoCDPath:
+		if err := q.identifyArgo(r); err != nil {
+			return err
+		}
 	}
 	caller, err := g.Identity.Authenticate(r)
 	if err != nil {

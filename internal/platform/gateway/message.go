@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/dynamicpb"
 
+	"slipway.dev/slipway/internal/wire/argocd"
 	"slipway.dev/slipway/internal/wire/permission"
 	"slipway.dev/slipway/internal/wire/runtimev1"
 )
@@ -29,7 +30,7 @@ const (
 // and client. So the platform reads a message as the runtime does, in every
 // protocol, encoding and compression.
 type decoder struct {
-	method  protoreflect.MethodDescriptor
+	output  protoreflect.MessageDescriptor
 	handler *connect.Handler
 }
 
@@ -45,9 +46,14 @@ var decoders = sync.OnceValue(func() map[string]*decoder {
 				method := methods.Get(m)
 				procedure := "/" + string(method.Parent().FullName()) + "/" + string(method.Name())
 				if rule, _ := permission.Of(procedure); !rule.Read && !rule.Quiet {
-					all[procedure] = newDecoder(procedure, method)
+					all[procedure] = newDecoder(procedure, method.Input(), method.Output())
 				}
 			}
+		}
+	}
+	for _, one := range argocd.Procedures() {
+		if !one.Rule.Read || one.Name == argoGet {
+			all[one.Name] = newDecoder(one.Name, one.NewRequest().Descriptor(), one.NewResponse().Descriptor())
 		}
 	}
 	return all
@@ -56,16 +62,16 @@ var decoders = sync.OnceValue(func() map[string]*decoder {
 // messageKey is the context key of the decoded message.
 type messageKey struct{}
 
-func newDecoder(procedure string, method protoreflect.MethodDescriptor) *decoder {
+func newDecoder(procedure string, input, output protoreflect.MessageDescriptor) *decoder {
 	capture := func(ctx context.Context, request *connect.Request[dynamicpb.Message]) (*connect.Response[dynamicpb.Message], error) {
 		*ctx.Value(messageKey{}).(*proto.Message) = request.Msg
-		return connect.NewResponse(dynamicpb.NewMessage(method.Output())), nil
+		return connect.NewResponse(dynamicpb.NewMessage(output)), nil
 	}
 	initialize := func(_ connect.Spec, message any) error {
-		*message.(*dynamicpb.Message) = *dynamicpb.NewMessage(method.Input())
+		*message.(*dynamicpb.Message) = *dynamicpb.NewMessage(input)
 		return nil
 	}
-	return &decoder{method, connect.NewUnaryHandler(procedure, capture, connect.WithSchema(method), connect.WithRequestInitializer(initialize), connect.WithReadMaxBytes(maxChange))}
+	return &decoder{output, connect.NewUnaryHandler(procedure, capture, connect.WithRequestInitializer(initialize), connect.WithReadMaxBytes(maxChange))}
 }
 
 // request decodes the message of a request whose body is given; nil if it is
@@ -82,9 +88,9 @@ func (d *decoder) request(r *http.Request, body []byte) proto.Message {
 // not of the runtime means that the response is incomplete.
 func (d *decoder) response(response *http.Response) (proto.Message, error) {
 	options := []connect.ClientOption{
-		connect.WithSchema(d.method), connect.WithReadMaxBytes(maxRecorded),
+		connect.WithReadMaxBytes(maxRecorded),
 		connect.WithResponseInitializer(func(_ connect.Spec, message any) error {
-			*message.(*dynamicpb.Message) = *dynamicpb.NewMessage(d.method.Output())
+			*message.(*dynamicpb.Message) = *dynamicpb.NewMessage(d.output)
 			return nil
 		}),
 	}
@@ -99,7 +105,7 @@ func (d *decoder) response(response *http.Response) (proto.Message, error) {
 		options = append(options, connect.WithProtoJSON())
 	}
 	client := connect.NewClient[dynamicpb.Message, dynamicpb.Message](recordedResponse{response}, "http://runtime", options...)
-	decoded, err := client.CallUnary(context.Background(), connect.NewRequest(dynamicpb.NewMessage(d.method.Input())))
+	decoded, err := client.CallUnary(context.Background(), connect.NewRequest(dynamicpb.NewMessage(d.output)))
 	if err != nil {
 		return nil, err
 	}

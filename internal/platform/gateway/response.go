@@ -94,6 +94,8 @@ func statusOf(code connect.Code) int {
 		return http.StatusTooManyRequests
 	case connect.CodeUnavailable:
 		return http.StatusServiceUnavailable
+	case connect.CodeUnimplemented:
+		return http.StatusNotImplemented
 	case connect.CodeDeadlineExceeded:
 		return http.StatusGatewayTimeout
 	case connect.CodeFailedPrecondition, connect.CodeInvalidArgument:
