@@ -151,6 +151,11 @@ install-pages: deps build ## Follow every page of docs/install, command by comma
 documents: deps build ## Follow the documents of a runtime in every access mode and with six controllers, on a cluster (about 8 minutes)
 	DOCUMENTS=all $(GO_STATIC) go test -v -count=1 $(HANG_GUARD) -run 'TestDocuments|TestScripts' ./test/documents
 
+.PHONY: argocd-cli
+argocd-cli: deps build ## Build the argocd command from its module and run it against a platform and an agent (about 8 minutes)
+	cd test/argocdcli && $(GO_BUILD) go build -ldflags '-s -w' -o $(CURDIR)/bin/argocd github.com/argoproj/argo-cd/v3/cmd
+	ARGOCD=$(CURDIR)/bin/argocd $(GO_STATIC) go test -v -count=1 $(HANG_GUARD) -run 'TestRuntime/postgres/(join|git|operate|argocd)' ./test/runtime
+
 .PHONY: race
 race: deps build ## Test all packages with the race detector (about 25 minutes)
 	GOFLAGS="$(GOFLAGS) -gcflags=all=-dwarf=false" go test -race -p 3 $(TEST_FLAGS) ./api/... ./internal/... # flags of scripts/test.sh
