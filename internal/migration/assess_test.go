@@ -226,11 +226,14 @@ func TestSettings(t *testing.T) {
 	if text := string(must.Get(json.Marshal(report))(t)); strings.Contains(text, password) {
 		t.Errorf("the report has a password: %s", text)
 	}
-	repo := object(t, report, "Secret", "repo")
-	if !slices.ContainsFunc(repo.Obstacles, func(f finding.Finding) bool {
-		return f.Code == migration.CodeNotCopied && strings.Contains(f.Fix, w.control)
-	}) {
-		t.Errorf("%+v", repo.Obstacles)
+	// One that can be copied as it is, and one that is made by hand.
+	for name, fix := range map[string]string{"repo": "--copy-settings", "far": w.control} {
+		secret := object(t, report, "Secret", name)
+		if !slices.ContainsFunc(secret.Obstacles, func(f finding.Finding) bool {
+			return f.Code == migration.CodeNotCopied && strings.Contains(f.Fix, fix)
+		}) {
+			t.Errorf("%s: %+v", name, secret.Obstacles)
+		}
 	}
 	w.cluster.Apply(t, w.control, "apiVersion: v1\nkind: Secret\nmetadata: {name: other, labels: {argocd.argoproj.io/secret-type: repository}}\nstringData: {url: https://git.example.com/a/}\n")
 	if repo := object(t, w.assess(), "Secret", "repo"); len(repo.Obstacles) > 0 {
