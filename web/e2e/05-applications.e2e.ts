@@ -133,6 +133,33 @@ test("run an action of a resource", async ({ admin: page }) => {
   await scale.getByRole("button", { name: "Cancel" }).click();
 });
 
+test("links to Argo CD's console lead to the same application", async ({ admin: page, context }) => {
+  // Argo CD had it in its own namespace, and the runtime has it in another.
+  await page.goto(`${world.url}/applications/argocd/web?view=tree&resource=`);
+  await expect(page).toHaveURL(of("web"));
+  await expect(page.getByRole("tree", { name: "Resources" })).toBeVisible();
+  await page.goto(`${world.url}/applications/web`);
+  await expect(page).toHaveURL(of("web"));
+  await page.goto(`${world.url}/applications/argocd/nothing-has-this-name`);
+  await expect(page.getByRole("heading", { name: "No matching applications" })).toBeVisible();
+
+  // A browser without a session signs in first, and goes on to the application.
+  await context.clearCookies();
+  await page.goto(`${world.url}/applications/argocd/web`);
+  await expect(page).toHaveURL(/sign-in\?next=.*applications%2Fargocd%2Fweb/);
+});
+
+test.describe("a link to an object", () => {
+  // The dialog is open before its manifest is there, and grows with it.
+  test.use({ mayJump: true });
+  test("a link to an object of Argo CD's console opens it", async ({ admin: page }) => {
+    await page.goto(
+      `${world.url}/applications/${namespace}/web?resource=kind%3APod&node=apps%2FDeployment%2F${world.target}%2Fweb%2F0`,
+    );
+    await expect(page.getByRole("dialog", { name: "Deployment web" })).toBeVisible();
+  });
+});
+
 test("a push is live, and the page shows it by itself", async ({ admin: page }) => {
   await page.goto(of("web"));
   const state = page.getByRole("region", { name: "State" });

@@ -24,6 +24,7 @@ import (
 	"io/fs"
 	"mime"
 	"net/http"
+	"net/url"
 	"path"
 	"strconv"
 	"strings"
@@ -55,15 +56,21 @@ type Console struct {
 	files map[string]file
 	// unbuilt is the page of a binary without the console.
 	unbuilt []byte
+	// public has the scheme and host at which browsers use the console.
+	public url.URL
 }
 
-// New loads the embedded console.
-func New() (*Console, error) {
+// New loads the embedded console, which browsers use at a public URL.
+func New(public *url.URL) (*Console, error) {
 	built, err := fs.Sub(embedded, "dist/app")
 	if err != nil {
 		return nil, err
 	}
-	return load(built)
+	c, err := load(built)
+	if err == nil {
+		c.public = url.URL{Scheme: public.Scheme, Host: public.Host}
+	}
+	return c, err
 }
 
 // load reads all files into memory; a missing page means that the console was
@@ -120,9 +127,14 @@ func newFile(name string, content []byte) (file, error) {
 	return f, nil
 }
 
-// Paths returns the paths that the console serves: its prefix, and two that
+// linksPath is the prefix of the addresses of Applications in Argo CD's console.
+const linksPath = "/applications"
+
+// Paths returns the paths that the console serves: its prefix, and those that
 // redirect there.
-func Paths() []string { return []string{"/", strings.TrimSuffix(Path, "/"), Path} }
+func Paths() []string {
+	return []string{"/", strings.TrimSuffix(Path, "/"), Path, linksPath, linksPath + "/"}
+}
 
 // ServeHTTP serves a URL of the console.
 func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -130,6 +142,12 @@ func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case r.Method != http.MethodGet && r.Method != http.MethodHead:
 		w.Header().Set("Allow", "GET, HEAD")
 		http.Error(w, "the console is read with GET", http.StatusMethodNotAllowed)
+	// The page finds the Application. The request can have the former host of
+	// Argo CD, where the console does not work.
+	case strings.HasPrefix(r.URL.Path, linksPath):
+		target := c.public
+		target.Path, target.RawQuery = strings.TrimSuffix(Path, "/")+r.URL.Path, r.URL.RawQuery
+		http.Redirect(w, r, target.String(), http.StatusFound)
 	case !strings.HasPrefix(r.URL.Path, Path):
 		http.Redirect(w, r, Path, http.StatusFound)
 	default:

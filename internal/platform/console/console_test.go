@@ -6,6 +6,7 @@ import (
 	"maps"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"regexp"
 	"strings"
 	"testing"
@@ -94,6 +95,25 @@ func TestRefusals(t *testing.T) {
 	} {
 		if got := ask(c, test.method, test.path, nil).StatusCode; got != test.status {
 			t.Errorf("%s %s: %d, want %d", test.method, test.path, got, test.status)
+		}
+	}
+}
+
+// Addresses of Argo CD's console lead into the console, at its own host.
+func TestArgoLinks(t *testing.T) {
+	c := built(t)
+	c.public = url.URL{Scheme: "https", Host: "slipway.example.com"}
+	for path, want := range map[string]string{
+		"/applications":                                    "/console/applications",
+		"/applications?sync=OutOfSync":                     "/console/applications?sync=OutOfSync",
+		"/applications/shop":                               "/console/applications/shop",
+		"/applications/argocd/shop?resource=kind%3APod":    "/console/applications/argocd/shop?resource=kind%3APod",
+		"/applications//evil.example.com/a":                "/console/applications//evil.example.com/a",
+		"/applications/argocd/shop%0d%0aSet-Cookie:%20a=b": "/console/applications/argocd/shop%0D%0ASet-Cookie:%20a=b",
+	} {
+		response := ask(c, "GET", path, nil)
+		if got := response.Header.Get("Location"); response.StatusCode != http.StatusFound || got != "https://slipway.example.com"+want {
+			t.Errorf("%s leads to %d %s", path, response.StatusCode, got)
 		}
 	}
 }

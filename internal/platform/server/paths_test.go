@@ -44,6 +44,8 @@ func TestPathMatrix(t *testing.T) {
 		{"/", "GET", "/", 302, 302, 302},
 		{"/console", "GET", "/console", 302, 302, 302},
 		{"/console/", "PUT", "/console/settings", 405, 405, 405},
+		{"/applications", "GET", "/applications", 302, 302, 302},
+		{"/applications/", "GET", "/applications/argocd/shop", 302, 302, 302},
 		{"/auth/oidc/login", "GET", "/auth/oidc/login", 303, 303, 303},
 		{"/auth/oidc/callback", "GET", "/auth/oidc/callback", 403, 403, 403}, // without a code of the provider
 		{wire.TunnelPath, "GET", wire.TunnelPath, 401, 401, 426},

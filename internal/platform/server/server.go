@@ -191,7 +191,7 @@ func (p *platform) build(ctx context.Context) (err error) {
 	if p.signer, err = signing.New(ctx, p.store, p.Key, time.Now); err != nil {
 		return err
 	}
-	if p.console, err = console.New(); err != nil {
+	if p.console, err = console.New(p.PublicURL); err != nil {
 		return err
 	}
 	// Identity and hub verify agents with the same object, so a revocation

@@ -39,6 +39,8 @@ var paths = sync.OnceValue(func() map[string]pathRule {
 		"/":                same(read(Public)), // leads to the console
 		"/console":         same(read(Public)),
 		"/console/":        same(read(Public)),
+		"/applications":    same(read(Public)), // as in Argo CD; leads to the console
+		"/applications/":   same(read(Public)),
 		"/healthz":         same(read(Public)),
 		"/readyz":          same(read(Public)),
 		"/auth/oidc/login": same(read(Public)),

@@ -111,6 +111,23 @@ const application = createRoute({
   component: lazyRouteComponent(() => import("../pages/application/application"), "ApplicationPage"),
 });
 
+// Addresses of Argo CD's console, with and without the namespace.
+const argoLink = lazyRouteComponent(() => import("../pages/applications/argolinkpage"), "ArgoLinkPage");
+const argoLinked = createRoute({
+  getParentRoute: () => inside,
+  path: "/applications/$namespace/$name",
+  validateSearch: readSearch("node", "resource"),
+  loader: warmApplications,
+  component: argoLink,
+});
+const argoNamed = createRoute({
+  getParentRoute: () => inside,
+  path: "/applications/$name",
+  validateSearch: readSearch("node", "resource"),
+  loader: warmApplications,
+  component: argoLink,
+});
+
 const traffic = createRoute({
   getParentRoute: () => inside,
   path: "/traffic",
@@ -138,7 +155,19 @@ export const router = createRouter({
     signIn,
     changePassword,
     secondFactor,
-    inside.addChildren([start, runtimes, runtime, install, applications, application, traffic, settings, oauth]),
+    inside.addChildren([
+      start,
+      runtimes,
+      runtime,
+      install,
+      applications,
+      application,
+      argoLinked,
+      argoNamed,
+      traffic,
+      settings,
+      oauth,
+    ]),
   ]),
   defaultPreload: "intent",
   defaultPendingComponent: () => <Loading lines={8} />,
