@@ -11,6 +11,7 @@ import (
 	"slipway.dev/slipway/internal/gitops/argosetting"
 	"slipway.dev/slipway/internal/gitops/argotest"
 	"slipway.dev/slipway/internal/gitops/migrate"
+	"slipway.dev/slipway/internal/gitops/tracking"
 	"slipway.dev/slipway/internal/kube/kubetest"
 	"slipway.dev/slipway/internal/migration"
 	"slipway.dev/slipway/internal/must"
@@ -82,6 +83,33 @@ func TestProof(t *testing.T) {
 	refused := object(t, report, "Application", "plugin")
 	if got := field(t, refused, "spec.source.plugin"); refused.Effect != argosetting.Refused || got.Effect != argosetting.Refused || got.Text == "" || refused.Ready(true) || refused.Proof != nil {
 		t.Errorf("%+v, %+v", refused, got)
+	}
+}
+
+// TestMarks: objects that have other marks than those of the runtime are the same,
+// and so are those that neither has in Git.
+func TestMarks(t *testing.T) {
+	w := newWorld(t, map[string]string{"bare/a.yaml": configMap("bare", "one"), "half/a.yaml": configMap("half", "one")})
+	// Argo CD tracks it by a label only, and stores a health that has no rule here.
+	w.cluster.Apply(t, w.target, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: bare, labels: {app.kubernetes.io/instance: bare}}\ndata: {value: one}\n")
+	w.deployed("bare", "ConfigMap", "old", "data: {value: one}")
+	w.application("bare", "", "ConfigMap bare Healthy", "ConfigMap old pruned")
+	// A move was interrupted after it had marked the objects.
+	marks := "labels: {slipway.dev/app: " + tracking.App{Namespace: w.argo, Name: "half"}.Label() + "}, annotations: {argocd.argoproj.io/tracking-id: 'half:/ConfigMap:" + w.target + "/%s'}"
+	for _, name := range []string{"half", "extra", "gone"} {
+		w.cluster.Apply(t, w.target, fmt.Sprintf("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: %s, "+marks+"}\ndata: {value: one}\n", name, name))
+	}
+	w.application("half", "", "ConfigMap half", "ConfigMap extra", "ConfigMap gone pruned")
+	report := w.assess()
+	bare := object(t, report, "Application", "bare")
+	if old := resource(t, bare, "/old"); bare.Effect != argosetting.Same || len(bare.Proof.Resources) != 2 || old.Effect != argosetting.Same || old.Text == "" {
+		t.Errorf("%+v", bare.Proof)
+	}
+	half := object(t, report, "Application", "half")
+	for name, want := range map[string]argosetting.Effect{"/half": argosetting.Same, "/extra": argosetting.Differs, "/gone": argosetting.Same} {
+		if got := resource(t, half, name); got.Effect != want {
+			t.Errorf("%+v", got)
+		}
 	}
 }
 
@@ -223,6 +251,12 @@ func TestSettings(t *testing.T) {
 			t.Errorf("%s %s: %+v, and not %s", tt.kind, tt.name, got, tt.want)
 		}
 	}
+	// What is below a field without an effect is not the same.
+	for _, one := range object(t, report, "AppProject", "team").Fields {
+		if strings.HasPrefix(one.Name, "spec.orphanedResources.") {
+			t.Errorf("%+v", one)
+		}
+	}
 	if text := string(must.Get(json.Marshal(report))(t)); strings.Contains(text, password) {
 		t.Errorf("the report has a password: %s", text)
 	}
@@ -234,6 +268,10 @@ func TestSettings(t *testing.T) {
 		}) {
 			t.Errorf("%s: %+v", name, secret.Obstacles)
 		}
+	}
+	w.cluster.Apply(t, w.control, "apiVersion: v1\nkind: Secret\nmetadata: {name: limited, labels: {argocd.argoproj.io/secret-type: repository}}\nstringData: {url: https://git.example.com/a, project: team}\n")
+	if repo := object(t, w.assess(), "Secret", "repo"); len(repo.Obstacles) == 0 {
+		t.Error("a Secret of one project is none for all")
 	}
 	w.cluster.Apply(t, w.control, "apiVersion: v1\nkind: Secret\nmetadata: {name: other, labels: {argocd.argoproj.io/secret-type: repository}}\nstringData: {url: https://git.example.com/a/}\n")
 	if repo := object(t, w.assess(), "Secret", "repo"); len(repo.Obstacles) > 0 {

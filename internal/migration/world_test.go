@@ -49,14 +49,18 @@ func (w *world) deployed(app, kind, name, rest string) {
 }
 
 // application makes an Application that Argo CD has found in sync, with objects
-// such as "ConfigMap shop Healthy". More is added to its source.
+// such as "ConfigMap shop Healthy", or "ConfigMap old pruned" for one that is not in
+// Git any more. More is added to its source.
 func (w *world) application(name, more string, objects ...string) {
 	w.t.Helper()
 	resources := ""
 	for _, object := range objects {
 		part := strings.Fields(object)
 		resources += fmt.Sprintf("\n  - {version: v1, kind: %s, name: %s, namespace: %s, status: Synced", part[0], part[1], w.target)
-		if len(part) > 2 {
+		switch {
+		case len(part) > 2 && part[2] == "pruned":
+			resources += ", requiresPruning: true"
+		case len(part) > 2:
 			resources += ", health: {status: " + part[2] + "}"
 		}
 		resources += "}"
