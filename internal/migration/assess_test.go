@@ -46,7 +46,7 @@ func TestProof(t *testing.T) {
 	w.application("less", "", "ConfigMap less", "ConfigMap gone", "ConfigMap shop")
 	w.deployed("ill", "ConfigMap", "ill", "data: {value: one}")
 	w.application("ill", "", "ConfigMap ill Degraded")
-	w.application("plugin", ", plugin: {name: x}")
+	w.application("pinned", ", kustomize: {version: v5.0.0}")
 	// Git goes on after Argo CD has compared: that is no difference.
 	w.git.Commit(t, map[string]string{"shop/a.yaml": configMap("shop", "three")}, "later")
 	report := w.assess()
@@ -80,8 +80,8 @@ func TestProof(t *testing.T) {
 	if got := resource(t, object(t, report, "Application", "less"), "/shop"); len(got.SharedWith) != 1 || got.SharedWith[0] != w.argo+"/shop" {
 		t.Errorf("shared with %v", got.SharedWith)
 	}
-	refused := object(t, report, "Application", "plugin")
-	if got := field(t, refused, "spec.source.plugin"); refused.Effect != argosetting.Refused || got.Effect != argosetting.Refused || got.Text == "" || refused.Ready(true) || refused.Proof != nil {
+	refused := object(t, report, "Application", "pinned")
+	if got := field(t, refused, "spec.source.kustomize.version"); refused.Effect != argosetting.Refused || got.Effect != argosetting.Refused || got.Text == "" || refused.Ready(true) || refused.Proof != nil {
 		t.Errorf("%+v, %+v", refused, got)
 	}
 }
