@@ -1,6 +1,7 @@
 package traffic
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"slipway.dev/slipway/internal/must"
+	"slipway.dev/slipway/internal/programs"
 	"slipway.dev/slipway/internal/wire/runtimev1"
 )
 
@@ -99,6 +101,11 @@ func (w *world) testChain(t *testing.T) {
 	_, route := seen.routeOf("/")
 	if ref := route.GetRef(); ref.GetKind() != "Ingress" || ref.GetNamespace() != w.target || ref.GetName() != "shop" {
 		t.Errorf("the route is of %v", ref)
+	}
+	// The rules of a Gateway's routes have the same chain.
+	seen = w.await(t, w.client, func(s *watching) error { return s.shows("/route", commit) })
+	if _, route := seen.routeOf("/route"); route.GetRef().GetKind() != "HTTPRoute" || route.GetRef().GetName() != "shop-route" {
+		t.Errorf("the route is of %v", route.GetRef())
 	}
 	if app := seen.application(route); app.GetSync() != "Synced" || app.GetRef().GetNamespace() != w.control {
 		t.Errorf("the Application is %v", app)
@@ -234,15 +241,23 @@ func (w *world) testPods(t *testing.T) {
 		return nil
 	})
 	pods := w.cluster.Client.CoreV1().Pods(w.control)
-	pod := must.Get(pods.Create(t.Context(), &corev1.Pod{
+	must.Get(pods.Create(t.Context(), &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: "edge-0", Labels: map[string]string{"app.kubernetes.io/part-of": "slipway", "app.kubernetes.io/component": "edge"}},
 		Spec: corev1.PodSpec{
 			// No node takes it: the process is started by the test.
 			NodeSelector: map[string]string{"nowhere": "true"}, Containers: []corev1.Container{{Name: "edge", Image: "edge"}},
 		},
 	}, metav1.CreateOptions{}))(t)
-	pod.Status.Phase, pod.Status.PodIP = corev1.PodRunning, w.podAddress(251)
-	must.Get(pods.UpdateStatus(t.Context(), pod, metav1.UpdateOptions{}))(t)
+	// The scheduler writes its status at the same time.
+	programs.Eventually(t, func(ctx context.Context) error {
+		pod, err := pods.Get(ctx, "edge-0", metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		pod.Status.Phase, pod.Status.PodIP = corev1.PodRunning, w.podAddress(251)
+		_, err = pods.UpdateStatus(ctx, pod, metav1.UpdateOptions{})
+		return err
+	})
 	seen := w.await(t, client, func(s *watching) error {
 		if edges := s.last.GetEdges(); len(edges) != 1 || !edges[0].GetReady() {
 			return fmt.Errorf("the edges are %v", edges)

@@ -11,7 +11,9 @@ import (
 	"net/http/httptest"
 	"net/netip"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -60,6 +62,8 @@ func newWorld(t *testing.T) *world {
 	cluster := kubetest.Start(t)
 	text := must.Get(v1alpha1.CRDs())(t)
 	cluster.Define(t, string(text))
+	module := must.Get(exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "sigs.k8s.io/gateway-api").Output())(t)
+	cluster.DefineFiles(t, filepath.Join(strings.TrimSpace(string(module)), "config/crd/standard/gateway.networking.k8s.io_[ghr]*.yaml"))
 	w := &world{binary: binary.Path(t), cluster: cluster, control: cluster.Namespace(t), target: cluster.Namespace(t)}
 	w.secretFile = filepath.Join(t.TempDir(), "secret")
 	w.web, w.asked = "127.0.0.1:8080", net.JoinHostPort(w.podAddress(251), fmt.Sprint(trafficPort))
@@ -70,6 +74,11 @@ func newWorld(t *testing.T) *world {
 kind: IngressClass
 metadata: {name: slipway}
 spec: {controller: slipway.dev/ingress-controller}
+---
+apiVersion: gateway.networking.k8s.io/v1
+kind: GatewayClass
+metadata: {name: slipway}
+spec: {controllerName: slipway.dev/gateway-controller}
 ---
 apiVersion: argoproj.io/v1alpha1
 kind: Application
@@ -90,7 +99,7 @@ func (w *world) startEdge(t *testing.T) *programs.Process {
 	t.Helper()
 	return programs.Slipway(t, "the edge", w.binary, []string{"KUBECONFIG=" + w.cluster.Kubeconfig, "POD_NAMESPACE=" + w.control},
 		"edge", "--log.format=json", "--admin.address=127.0.0.1:0", "--health.address=127.0.0.1:0",
-		"--providers.kubernetesIngress", "--entryPoints.web.address="+w.web,
+		"--providers.kubernetesIngress", "--providers.kubernetesGateway.addresses="+w.podAddress(252), "--entryPoints.web.address="+w.web,
 		"--traffic.address="+w.asked, "--traffic.secretFile="+w.secretFile)
 }
 
@@ -157,7 +166,8 @@ func (w *world) serveBackend(t *testing.T) netip.AddrPort {
 	return netip.MustParseAddrPort(listener.Addr().String())
 }
 
-// shopManifests are what Git has: an Ingress, and a Service that leads to a backend.
+// shopManifests are what Git has: an Ingress, a Gateway with a route, and a Service
+// that leads to a backend.
 func shopManifests(backend netip.AddrPort, port int) string {
 	return fmt.Sprintf(`apiVersion: networking.k8s.io/v1
 kind: Ingress
@@ -170,6 +180,19 @@ spec:
         paths:
           - {path: /, pathType: Prefix, backend: {service: {name: shop, port: {number: %d}}}}
           - {path: /slow, pathType: Exact, backend: {service: {name: shop, port: {number: %[2]d}}}}
+---
+apiVersion: gateway.networking.k8s.io/v1
+kind: Gateway
+metadata: {name: shop}
+spec: {gatewayClassName: slipway, listeners: [{name: http, port: 80, protocol: HTTP}]}
+---
+apiVersion: gateway.networking.k8s.io/v1
+kind: HTTPRoute
+metadata: {name: shop-route}
+spec:
+  parentRefs: [{name: shop}]
+  hostnames: [%[1]q]
+  rules: [{matches: [{path: {type: PathPrefix, value: /route}}], backendRefs: [{name: shop, port: %[2]d}]}]
 ---
 apiVersion: v1
 kind: Service

@@ -178,7 +178,14 @@ func readFacts(object *unstructured.Unstructured) *appFacts {
 // isRouteKind reports whether routes come from a kind or lead to it. Other
 // objects are not indexed, to keep the index small.
 func isRouteKind(kind string) bool {
-	return slices.Contains([]string{"Ingress", "Service", "Secret", "Middleware", "TLSOption", "BackendTransport", "ServersTransport"}, kind)
+	return isGatewayKind(kind) ||
+		slices.Contains([]string{"Ingress", "Service", "Secret", "Middleware", "TLSOption", "BackendTransport", "ServersTransport"}, kind)
+}
+
+// isGatewayKind reports whether a kind is one of Gateway API that rules come from.
+// Rules have no group.
+func isGatewayKind(kind string) bool {
+	return slices.Contains([]string{"Gateway", "ListenerSet", "HTTPRoute", "GRPCRoute", "TLSRoute", "TCPRoute", "UDPRoute"}, kind)
 }
 
 // keyOf returns the object of a route or a refusal. Kinds outside of Kubernetes
@@ -186,11 +193,13 @@ func isRouteKind(kind string) bool {
 func keyOf(kind, namespace, name string) objectKey {
 	short, group, custom := strings.Cut(kind, ".")
 	if !custom {
-		switch kind {
-		case "Ingress", "IngressClass":
+		switch {
+		case kind == "Ingress", kind == "IngressClass":
 			group = "networking.k8s.io"
-		case "EndpointSlice":
+		case kind == "EndpointSlice":
 			short = "Service" // all slices of a Service go under its name
+		case isGatewayKind(kind):
+			group = "gateway.networking.k8s.io"
 		}
 	}
 	return objectKey{group, short, namespace, name}
