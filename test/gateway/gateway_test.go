@@ -16,6 +16,7 @@ import (
 	"net/http/httptest"
 	"net/http/httptrace"
 	"net/netip"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -26,6 +27,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/tools/clientcmd"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	"slipway.dev/slipway/internal/edge/pkitest"
@@ -67,10 +69,28 @@ func newScene(t *testing.T, channel string) *scene {
 	}
 	s.Apply(t, "", "apiVersion: gateway.networking.k8s.io/v1\nkind: GatewayClass\nmetadata: {name: slipway}\nspec: {controllerName: slipway.dev/gateway-controller}\n")
 	edgeprocess.Seat{
-		Binary: binary.Path(t), At: netip.MustParseAddr(edgeAddress), Kubeconfig: s.Kubeconfig, Namespace: s.namespace,
+		Binary: binary.Path(t), At: netip.MustParseAddr(edgeAddress), Kubeconfig: s.account(t), Namespace: home,
 		Arguments: []string{"--providers.kubernetesGateway.addresses=" + pool, "--providers.kubernetesGateway.services"},
 	}.Start(t).AwaitReady(t)
 	return s
+}
+
+// home is the namespace of the edge in the shipped manifests.
+const home = "slipway-system"
+
+// account gives the edge the rights that are shipped for it, and no others, and returns
+// its kubeconfig.
+func (s *scene) account(t *testing.T) string {
+	t.Helper()
+	for _, file := range []string{"namespace", "rbac/serviceaccount", "rbac/clusterrole", "rbac/clusterrolebinding", "rbac/role-lease", "rbac/gateway-role"} {
+		s.Apply(t, home, string(must.Get(os.ReadFile(filepath.Join("../../deploy", file+".yaml")))(t)))
+	}
+	config := must.Get(clientcmd.LoadFromFile(s.Kubeconfig))(t)
+	user := config.AuthInfos[config.Contexts[config.CurrentContext].AuthInfo]
+	user.Impersonate, user.ImpersonateGroups = "system:serviceaccount:"+home+":slipway-edge", []string{"system:serviceaccounts", "system:authenticated"}
+	path := filepath.Join(t.TempDir(), "kubeconfig")
+	must.Do(t, clientcmd.WriteToFile(*config, path))
+	return path
 }
 
 // serve starts a backend, with a Service.

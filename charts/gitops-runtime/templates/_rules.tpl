@@ -62,6 +62,28 @@ whether it is a whole cluster. */}}
   resources: [middlewares, tlsoptions, serverstransports]
   verbs: [list, watch]
 {{- end }}
+{{- if and (index . 1) (index . 0).Values.edge.gatewayAPI.enabled }}
+# Gateway API: what Gateways and routes are made of, with the labels of namespaces
+# and the authorities in ConfigMaps, and the status of those that have one.
+- apiGroups: [gateway.networking.k8s.io]
+  resources: [gatewayclasses, gateways, listenersets, httproutes, grpcroutes, tlsroutes, tcproutes, udproutes, backendtlspolicies, referencegrants]
+  verbs: [list, watch]
+- apiGroups: [""]
+  resources: [namespaces, configmaps]
+  verbs: [list, watch]
+- apiGroups: [gateway.networking.k8s.io]
+  resources: [gatewayclasses/status, gateways/status, listenersets/status, httproutes/status, grpcroutes/status, tlsroutes/status, tcproutes/status, udproutes/status, backendtlspolicies/status]
+  verbs: [patch]
+{{- $given := dig "providers" "kubernetesGateway" (dict) (index . 0).Values.edge.config }}
+{{- if and (kindIs "map" $given) (dig "services" false $given) }}
+- apiGroups: [""]
+  resources: [services]
+  verbs: [get, create, patch]
+- apiGroups: [discovery.k8s.io]
+  resources: [endpointslices]
+  verbs: [get, create, patch]
+{{- end }}
+{{- end }}
 # The status of Ingresses, and Events with the reasons of refusals.
 - apiGroups: [networking.k8s.io]
   resources: [ingresses/status]

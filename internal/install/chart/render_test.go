@@ -75,6 +75,8 @@ func runtimeSets() []flagSet {
 		{name: "without the edge", set: joined("edge.enabled=false")},
 		{name: "another edge", set: joined("edge.ingressClass.name=second", "edge.ingressClass.default=true", "edge.hostSharing=behind", "edge.service.type=NodePort", "edge.certificates.enabled=true",
 			"edge.traefikObjects=false", "edge.status.enabled=false", "agent.deliverWithAllRights=false")},
+		{name: "Gateway API", set: joined("edge.gatewayAPI.enabled=true", "edge.gatewayAPI.addresses[0]=192.0.2.16/28",
+			"edge.config.providers.kubernetesGateway.services=true")},
 		{name: "ingress with everything", set: joined(), yaml: `
 global:
   runtime:

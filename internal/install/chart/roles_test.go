@@ -138,7 +138,8 @@ func TestAgentRights(t *testing.T) {
 	sameRights(t, given(t, render(t, runtimeChart, setNamed(t, runtimeSets(), "tunnel R50")), "slipway-agent"), want)
 }
 
-// TestEdgeRights: the edge has the rights of deploy, with and without ACME.
+// TestEdgeRights: the edge has the rights of deploy, with and without ACME and Gateway
+// API.
 func TestEdgeRights(t *testing.T) {
 	want := shipped(t, "rbac/clusterrole.yaml", "rbac/role-lease.yaml")
 	sameRights(t, given(t, render(t, runtimeChart, setNamed(t, runtimeSets(), "tunnel R50")), "slipway-edge"), want)
@@ -150,6 +151,9 @@ func TestEdgeRights(t *testing.T) {
 		}
 	}
 	sameRights(t, given(t, render(t, runtimeChart, setNamed(t, runtimeSets(), "another edge")), "slipway-edge"), want)
+
+	want = shipped(t, "rbac/clusterrole.yaml", "rbac/role-lease.yaml", "rbac/gateway-role.yaml")
+	sameRights(t, given(t, render(t, runtimeChart, setNamed(t, runtimeSets(), "Gateway API")), "slipway-edge"), want)
 }
 
 // TestNamespacedRights: R120: with singleNamespace nothing outside of namespaces

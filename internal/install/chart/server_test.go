@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -17,6 +19,7 @@ import (
 	"k8s.io/client-go/restmapper"
 
 	"slipway.dev/slipway/internal/kube/kubetest"
+	"slipway.dev/slipway/internal/must"
 )
 
 const patience = 60 * time.Second
@@ -29,6 +32,8 @@ func definitions(t *testing.T, cluster *kubetest.Cluster) {
 	for _, pattern := range []string{runtimeChart + "/crds/*.yaml", "../../access/mode/testdata/crds.yaml", "testdata/servicemonitor.yaml"} {
 		cluster.DefineFiles(t, pattern)
 	}
+	module := must.Get(exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "sigs.k8s.io/gateway-api").Output())(t)
+	cluster.DefineFiles(t, filepath.Join(strings.TrimSpace(string(module)), "config/crd/standard/gateway.networking.k8s.io_gatewayclasses.yaml"))
 }
 
 // dryRunner sends objects for a look.

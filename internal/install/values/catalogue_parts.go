@@ -42,6 +42,9 @@ func edgeValues() []Value {
 		{Key: group + "certificates.enabled", Kind: Flag, Default: false, About: "Give the edge the permissions to store certificates that it obtains with ACME. The resolvers are options: edge.config.certificatesResolvers."},
 		{Key: group + "certificates.credentialsSecret", Rule: dnsName(), About: "Secret of the namespace with credentials for DNS challenges. Its keys are files in /etc/slipway-acme of the edge, such as /etc/slipway-acme/tsig for edge.config.certificatesResolvers.le.acme.dnsChallenge.rfc2136.tsigSecretFile."},
 		{Key: group + "traefikObjects", Kind: Flag, Default: true, About: "Let the edge read Middlewares, TLSOptions and ServersTransports of traefik.io, for a migration from Traefik."},
+		{Key: group + "gatewayAPI.enabled", Kind: Flag, Default: false, About: "Serve Gateways and their routes: create the GatewayClass, give the edge the permissions, and enable its provider. The cluster needs the definitions of Gateway API. It has no effect with singleNamespace."},
+		{Key: group + "gatewayAPI.className", Default: "slipway", Rule: dnsName(), About: "Name of the GatewayClass."},
+		{Key: group + "gatewayAPI.addresses", Kind: TextList, Default: []any{}, About: "Addresses for Gateways, each an address or a network, on which the Pods of the edge can listen."},
 		{Key: group + "config", Kind: Object, Default: map[string]any{}, About: "Additional options of slipway edge, as in its configuration file. They override the options that the chart sets. No secrets: it is a ConfigMap."},
 		{Key: group + "resources", Kind: Object, Default: map[string]any{"requests": map[string]any{"cpu": "100m", "memory": "128Mi"}, "limits": map[string]any{"memory": "512Mi"}}, About: "Resources of the edge. It sheds load before it reaches the limit."},
 	}, workloadValues(group)...)
