@@ -38,14 +38,16 @@ func (b *bench) created() kindOfChange {
 			ingress, host, err := w.newIngress(ctx, app)
 			return change{
 				host: host,
-				make: func(ctx context.Context) (string, error) {
-					made, err := w.Client.NetworkingV1().Ingresses(ingress.Namespace).Create(ctx, ingress, metav1.CreateOptions{})
-					return made.GetResourceVersion(), err
-				},
+				make: func(ctx context.Context) (string, error) { return w.put(ctx, ingress) },
 				live: func(got response) bool { return got.backend == endpointOf(app, w.moved[app]) },
 			}, err
 		},
-		look: func(ctx context.Context) (*sight, error) { return look(ctx, w.Client.NetworkingV1().Ingresses("")) },
+		look: func(ctx context.Context) (*sight, error) {
+			if w.gateway {
+				return look(ctx, w.httpRoutes(""))
+			}
+			return look(ctx, w.Client.NetworkingV1().Ingresses(""))
+		},
 	}
 }
 

@@ -23,6 +23,7 @@ const (
 // stopped.
 const (
 	plainAddress     = "127.0.0.1:80"
+	spareAddress     = "127.0.0.1:8081" // of the entry point, where a Gateway has port 80
 	encryptedAddress = "127.0.0.1:443"
 	adminAddress     = "127.0.0.1:8090"
 	healthAddress    = "127.0.0.1:8082"
@@ -34,9 +35,14 @@ type edge struct{ *programs.Process }
 // startEdge starts an edge that serves the Ingresses of a cluster and returns
 // before it is ready. Options and environment of the flags come last.
 func startEdge(s *settings, c *ground.Cluster, dir string) (*edge, error) {
-	words := []string{"edge",
+	point, words := plainAddress, []string{"edge",
 		"--log.format=json", "--providers.kubernetesIngress",
-		"--admin.address=" + adminAddress, "--health.address=" + healthAddress, "--entryPoints.web.address=" + plainAddress}
+		"--admin.address=" + adminAddress, "--health.address=" + healthAddress}
+	if s.gateway {
+		point = spareAddress
+		words = append(words, "--providers.kubernetesGateway.addresses=127.0.0.1,127.1.0.0/16")
+	}
+	words = append(words, "--entryPoints.web.address="+point)
 	if s.tls {
 		words = append(words, "--entryPoints.websecure.address="+encryptedAddress, "--entryPoints.websecure.http.tls=true")
 	}

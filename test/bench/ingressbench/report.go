@@ -129,7 +129,7 @@ func (g goal) met(f *figures) bool {
 // results.
 func newReport(s *settings) *report {
 	var setting []string
-	for name, on := range map[string]bool{"tls": s.tls, "status": s.status} {
+	for name, on := range map[string]bool{"tls": s.tls, "status": s.status, "gateway": s.gateway} {
 		if on {
 			setting = append(setting, name)
 		}

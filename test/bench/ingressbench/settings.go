@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -36,8 +37,9 @@ type settings struct {
 	only []string // the optional phases that are run; empty is all
 	peer string   // a proxy that gets the same loads; empty is none
 
-	tls    bool
-	status bool
+	tls     bool
+	status  bool
+	gateway bool // HTTPRoutes of a Gateway in the place of Ingresses
 
 	ground.Settings
 }
@@ -56,6 +58,7 @@ func parseSettings(args []string, log io.Writer) (*settings, error) {
 	flags.StringVar(&s.peer, "peer", "", "give the same loads to another proxy too: nginx")
 	flags.BoolVar(&s.tls, "tls", false, "give each Ingress a certificate in its own Secret, and send requests over TLS")
 	flags.BoolVar(&s.status, "status", false, "let the edge write an address into the status of each Ingress")
+	flags.BoolVar(&s.gateway, "gateway", false, "write HTTPRoutes of one Gateway in the place of Ingresses")
 	s.Register(flags, "edge")
 	err := ground.ParseFlags(flags, args, log)
 	if err != nil {
@@ -115,6 +118,8 @@ func (s *settings) check() error {
 		return fmt.Errorf("-duration is %s; it must be from %s to %s", s.duration, shortestLoad, maxDuration)
 	case s.peer != "" && s.peer != nginxName:
 		return fmt.Errorf("-peer is %q; only %s is known", s.peer, nginxName)
+	case s.gateway && (s.tls || s.status):
+		return errors.New("-gateway has neither -tls nor -status: the listener is plain, and Gateways and routes always have a status")
 	case s.rounds < 1 || s.rounds > maxRounds:
 		return fmt.Errorf("-rounds is %d; it must be from 1 to %d", s.rounds, maxRounds)
 	}

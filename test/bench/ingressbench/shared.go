@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 
 	networkingv1 "k8s.io/api/networking/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 const (
@@ -74,14 +73,14 @@ func (w *world) sharing(host func(int) string) func() query {
 func (w *world) createShared(ctx context.Context, hosts int) error {
 	create := func(name string, rules ...networkingv1.IngressRule) error {
 		ingress := w.ingressOf(name, "", appName(0))
-		ingress.Labels = map[string]string{labelMade: sharedName}
+		ingress.Namespace, ingress.Labels = namespaceOf(0), map[string]string{labelMade: sharedName}
 		ingress.Spec.TLS = nil
 		value := ingress.Spec.Rules[0].IngressRuleValue
 		ingress.Spec.Rules = rules
 		for i := range rules {
 			rules[i].IngressRuleValue = value
 		}
-		_, err := w.Client.NetworkingV1().Ingresses(namespaceOf(0)).Create(ctx, ingress, metav1.CreateOptions{})
+		_, err := w.put(ctx, ingress)
 		return err
 	}
 	for begin := 0; begin < hosts; begin += sharedRules {
@@ -98,6 +97,5 @@ func (w *world) createShared(ctx context.Context, hosts int) error {
 
 // deleteShared deletes the Ingresses of createShared by their label.
 func (w *world) deleteShared(ctx context.Context) error {
-	return w.Client.NetworkingV1().Ingresses(namespaceOf(0)).DeleteCollection(ctx,
-		metav1.DeleteOptions{}, metav1.ListOptions{LabelSelector: labelMade + "=" + sharedName})
+	return w.drop(ctx, namespaceOf(0), labelMade+"="+sharedName)
 }

@@ -61,6 +61,25 @@ func TestSmoke(t *testing.T) {
 	}
 }
 
+// TestGatewaySmoke goes through all phases with routes of a Gateway.
+func TestGatewaySmoke(t *testing.T) {
+	result := filepath.Join(t.TempDir(), "result.json")
+	cluster := must.Get(filepath.Abs("../../../bin/slipway-devcluster"))(t)
+	code, out, complaint := program(t, "-sizes=20", "-samples=5", "-rate=50", "-settle=0s", "-duration=1s", "-rounds=1",
+		"-gateway", "-json="+result, "-slipway="+os.Getenv(binary.Variable), "-devcluster="+cluster)
+	if code != ground.ExitOK {
+		t.Fatalf("exit code %d: %s\n%s", code, complaint, out)
+	}
+	var got report
+	must.Do(t, json.Unmarshal(must.Get(os.ReadFile(result))(t), &got))
+	if len(got.Sizes) != 1 || got.Setting != "gateway" {
+		t.Fatalf("the report is wrong: %+v", got)
+	}
+	if f := got.Sizes[0]; f.Ready <= 0 || f.Create.FromCall.P50 <= 0 || f.Endpoint.FromCall.P50 <= 0 || f.Request.RoutesTimes <= 0 || f.Request.SharedTimes <= 0 {
+		t.Errorf("a figure is missing: %+v", f)
+	}
+}
+
 // A program that is missing is named, with what to do.
 func TestMissingProgram(t *testing.T) {
 	code, _, complaint := program(t, "-devcluster=none")

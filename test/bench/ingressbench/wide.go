@@ -38,7 +38,9 @@ func (w *world) createWide(ctx context.Context, endpoints int) error {
 	if err := w.createCertificate(ctx, namespace, wideName, wideHost); err != nil {
 		return err
 	}
-	_, err := w.Client.NetworkingV1().Ingresses(namespace).Create(ctx, w.ingressOf(wideName, wideHost, wideName), metav1.CreateOptions{})
+	ingress := w.ingressOf(wideName, wideHost, wideName)
+	ingress.Namespace, ingress.Labels = namespace, map[string]string{labelMade: wideName}
+	_, err := w.put(ctx, ingress)
 	return err
 }
 
@@ -47,7 +49,7 @@ func (w *world) createWide(ctx context.Context, endpoints int) error {
 func (w *world) deleteWide(ctx context.Context) error {
 	namespace := namespaceOf(0)
 	errs := []error{
-		w.Client.NetworkingV1().Ingresses(namespace).Delete(ctx, wideName, metav1.DeleteOptions{}),
+		w.drop(ctx, namespace, labelMade+"="+wideName),
 		w.Client.CoreV1().Services(namespace).Delete(ctx, wideName, metav1.DeleteOptions{}),
 		w.Client.DiscoveryV1().EndpointSlices(namespace).DeleteCollection(ctx, metav1.DeleteOptions{},
 			metav1.ListOptions{LabelSelector: "kubernetes.io/service-name=" + wideName}),

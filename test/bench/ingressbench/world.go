@@ -36,6 +36,8 @@ type world struct {
 	*ground.Cluster
 	tls   bool
 	certs *pkitest.Authority
+	// gateway writes routes of a Gateway in the place of Ingresses.
+	gateway bool
 	// apps is the number of permanent Ingresses, each with its own Service.
 	apps int
 	// extra counts the Ingresses that phases have created, so that names are
@@ -47,7 +49,7 @@ type world struct {
 
 // newWorld creates the CA and the namespaces. grow adds the applications.
 func newWorld(ctx context.Context, c *ground.Cluster, s *settings) (*world, error) {
-	w := &world{Cluster: c, tls: s.tls, moved: map[int]bool{}}
+	w := &world{Cluster: c, tls: s.tls, gateway: s.gateway, moved: map[int]bool{}}
 	var err error
 	if w.certs, err = pkitest.MakeAuthority("ingressbench"); err != nil {
 		return nil, err
@@ -57,6 +59,9 @@ func newWorld(ctx context.Context, c *ground.Cluster, s *settings) (*world, erro
 		if _, err := c.Client.CoreV1().Namespaces().Create(ctx, object, metav1.CreateOptions{}); err != nil {
 			return nil, err
 		}
+	}
+	if w.gateway {
+		return w, w.defineGateways(ctx)
 	}
 	return w, nil
 }
@@ -128,8 +133,8 @@ func (w *world) create(ctx context.Context, i int) error {
 		return err
 	}
 	ingress := w.ingressOf(appName(i), hostOf(i), appName(i))
-	ingress.Labels = appLabels(i)
-	_, err := w.Client.NetworkingV1().Ingresses(namespace).Create(ctx, ingress, metav1.CreateOptions{})
+	ingress.Namespace, ingress.Labels = namespace, appLabels(i)
+	_, err := w.put(ctx, ingress)
 	return err
 }
 
@@ -260,9 +265,7 @@ func (w *world) newIngress(ctx context.Context, app int) (*networkingv1.Ingress,
 // dropExtra deletes all Ingresses that phases have created. Their Secrets stay.
 func (w *world) dropExtra(ctx context.Context) error {
 	for i := range namespaces {
-		err := w.Client.NetworkingV1().Ingresses(namespaceOf(i)).DeleteCollection(ctx,
-			metav1.DeleteOptions{}, metav1.ListOptions{LabelSelector: labelMade + "=extra"})
-		if err != nil {
+		if err := w.drop(ctx, namespaceOf(i), labelMade+"=extra"); err != nil {
 			return err
 		}
 	}
