@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"crypto/tls"
 	"fmt"
 	"net/url"
 	"slices"
@@ -8,11 +9,13 @@ import (
 	"time"
 
 	networkingv1 "k8s.io/api/networking/v1"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/edge/admin"
 	"slipway.dev/slipway/internal/ingress/manifest"
 	"slipway.dev/slipway/internal/ingress/snapshot"
+	"slipway.dev/slipway/internal/route"
 )
 
 // Explanation is the routing explanation of the admin API with the facts that
@@ -21,7 +24,7 @@ type Explanation struct {
 	*admin.Explanation
 	// Certificate is the certificate that clients of the host get.
 	Certificate *shownCertificate `json:"certificate,omitempty"`
-	// Refusals are those of the Ingress that handles the request, or of all
+	// Refusals are those of the Ingress or route that handles the request, or of all
 	// with its host if none does, and those of Ingresses that have the host of
 	// another namespace.
 	Refusals []manifest.Finding `json:"refusals,omitempty"`
@@ -47,11 +50,11 @@ func (o *Offline) Explain(values url.Values) (*Explanation, error) {
 	out := &Explanation{Explanation: explained}
 	host := explained.Request.Host
 	if explained.Request.TLS {
-		out.Certificate = o.certificateOf(host)
+		out.Certificate = o.certificateOf(explained.Request.Listener, host)
 	}
 	winner := snapshot.Ref{}
 	if explained.Rule != nil {
-		winner = snapshot.Ref{Kind: snapshot.Ingress, Namespace: explained.Rule.Namespace, Name: explained.Rule.Name}
+		winner = refOfRule(*explained.Rule)
 	}
 	// Without a matching rule, refusals of the host are the likely cause. A rule
 	// that is not granted is in no list of rules.
@@ -74,20 +77,40 @@ func (o *Offline) Explain(values url.Values) (*Explanation, error) {
 	return out, nil
 }
 
-// certificateOf returns the certificate with the exact name, or else the
-// wildcard, in the order of the TLS handshake. It returns nil if clients get
-// the default certificate.
-func (o *Offline) certificateOf(host string) *shownCertificate {
+// refOfRule returns the object of a rule. The identity of a rule has no group.
+func refOfRule(id route.ID) snapshot.Ref {
+	kind := snapshot.Kind(id.Kind)
+	if kind != snapshot.Ingress {
+		kind += "." + gatewayv1.GroupName
+	}
+	return snapshot.Ref{Kind: kind, Namespace: id.Namespace, Name: id.Name}
+}
+
+// certificateOf returns the certificate of a listener, or of all entry points for an
+// empty one: that with the exact name, or else the wildcard, in the order of the TLS
+// handshake. It returns nil if clients get the default certificate.
+func (o *Offline) certificateOf(listener, host string) *shownCertificate {
+	table := o.server.Table()
+	hostsOf := map[route.CertificateID][]string{}
+	for _, l := range table.Listeners {
+		for _, use := range l.Certificates {
+			if l.ID.String() == listener {
+				hostsOf[use.Certificate] = append(hostsOf[use.Certificate], use.Host)
+			}
+		}
+	}
 	_, parent, _ := strings.Cut(host, ".")
-	for _, name := range []string{host, "*." + parent} {
-		for _, certificate := range o.server.Table().Certificates {
-			if !slices.Contains(certificate.Hosts, name) {
+	for _, name := range []string{host, "*." + parent, ""} {
+		for _, certificate := range table.Certificates {
+			hosts := certificate.Hosts
+			if listener != "" {
+				hosts = hostsOf[certificate.ID]
+			}
+			if !slices.Contains(hosts, name) {
 				continue
 			}
-			for _, info := range o.server.Certificates() {
-				if info.ID.Namespace == certificate.ID.Namespace && info.ID.Name == certificate.ID.Name {
-					return &shownCertificate{Secret: certificate.ID.String(), NotAfter: info.NotAfter}
-				}
+			if parsed, err := tls.X509KeyPair([]byte(certificate.Chain), []byte(certificate.Key.Reveal())); err == nil {
+				return &shownCertificate{Secret: certificate.ID.String(), NotAfter: parsed.Leaf.NotAfter}
 			}
 		}
 	}

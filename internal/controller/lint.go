@@ -36,6 +36,7 @@ func (o *Offline) Findings(strict bool) []manifest.Finding {
 		ignored = finding.Error
 	}
 	findings = append(findings, o.ignoredProtections(ignored)...)
+	findings = append(findings, o.gatewayFindings(ignored)...)
 	// The sort is stable: findings of one object keep their order.
 	slices.SortStableFunc(findings, func(a, b manifest.Finding) int {
 		return cmp.Or(strings.Compare(a.File, b.File), strings.Compare(a.Object, b.Object))

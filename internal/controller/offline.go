@@ -10,12 +10,14 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	networkingv1 "k8s.io/api/networking/v1"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	"slipway.dev/slipway/internal/config"
 	"slipway.dev/slipway/internal/edge"
 	"slipway.dev/slipway/internal/edge/admin"
 	"slipway.dev/slipway/internal/edge/overload"
 	"slipway.dev/slipway/internal/ingress/engine"
+	"slipway.dev/slipway/internal/ingress/gateway"
 	"slipway.dev/slipway/internal/ingress/manifest"
 	"slipway.dev/slipway/internal/ingress/resolve"
 	"slipway.dev/slipway/internal/ingress/snapshot"
@@ -26,7 +28,7 @@ const (
 	// readTimeout bounds reading a cluster, for a command that a user waits
 	// for.
 	readTimeout = time.Minute
-	// usualClass is the IngressClass of the shipped manifests.
+	// usualClass is the IngressClass and the GatewayClass of the shipped manifests.
 	usualClass = "slipway"
 )
 
@@ -52,24 +54,31 @@ type Offline struct {
 // loopback ports; nothing connects. The caller calls Close, also after an
 // error.
 func (o *Offline) Load(ctx context.Context, input io.Reader) error {
-	points, err := entryPoints(o.Options)
-	if err != nil {
+	var err error
+	if o.server, err = o.newServer(ctx); err != nil {
 		return err
 	}
-	for i := range points {
-		points[i].Address, points[i].HTTP3 = "127.0.0.1:0", false
-	}
-	o.server, err = edge.New(ctx, edge.Options{
-		EntryPoints: points, MemoryLimit: overload.Limit(),
-		Metrics: edge.NewMetrics(prometheus.NewRegistry(), points), Log: slog.New(slog.DiscardHandler),
-	})
-	if err != nil {
-		return err
-	}
+	o.serveGateways()
 	if len(o.Files) == 0 {
 		return o.readCluster(ctx)
 	}
 	return o.readManifests(input)
+}
+
+// newServer returns a proxy with the entry points of the options. It has no options
+// for listeners, so that those of Gateways are in its table and none is opened.
+func (o *Offline) newServer(ctx context.Context) (*edge.Server, error) {
+	points, err := entryPoints(o.Options)
+	if err != nil {
+		return nil, err
+	}
+	for i := range points {
+		points[i].Address, points[i].HTTP3 = "127.0.0.1:0", false
+	}
+	return edge.New(ctx, edge.Options{
+		EntryPoints: points, MemoryLimit: overload.Limit(),
+		Metrics: edge.NewMetrics(prometheus.NewRegistry(), points), Log: slog.New(slog.DiscardHandler),
+	})
 }
 
 // Close releases the listeners and goroutines of the edge.
@@ -88,20 +97,26 @@ func (o *Offline) readManifests(input io.Reader) error {
 	}
 	o.Set, o.facts = set, set.Snapshot
 	o.assumeClasses()
-	o.engine = engine.New(set.Snapshot, resolveOptions(o.Options, ""))
-	result := o.engine.All()
-	// The feedback of the proxy becomes refusals, as in a running edge.
-	feedback := ingressFeedback(o.server.Update(&result.Change))
-	o.engine.NoteRules(&result.Change, feedback.Problems)
-	if feedback.CertificatesChanged {
-		o.engine.NoteCertificates(feedback.Certificates)
-	}
+	o.engine = buildRoutes(o.facts, o.server, o.Options)
 	return nil
 }
 
-// assumeClasses adds the IngressClasses that every cluster with this edge has,
-// where the manifests leave them out. Without them the edge would ignore
-// Ingresses of these classes.
+// buildRoutes builds the routes of all facts and applies them to a proxy. Its feedback
+// becomes refusals, as in a running edge.
+func buildRoutes(facts *snapshot.Snapshot, server *edge.Server, options *config.Edge) *engine.Engine {
+	built := engine.New(facts, resolveOptions(options, ""))
+	result := built.All()
+	feedback := ingressFeedback(server.Update(&result.Change))
+	built.NoteRules(&result.Change, feedback.Problems)
+	if feedback.CertificatesChanged {
+		built.NoteCertificates(feedback.Certificates)
+	}
+	return built
+}
+
+// assumeClasses adds the classes that every cluster with this edge has, where the
+// manifests leave them out. Without them the edge would ignore Ingresses and
+// Gateways of these classes.
 func (o *Offline) assumeClasses() {
 	view := o.facts.View()
 	for _, name := range []string{usualClass, o.Options.Providers.KubernetesIngress.IngressClass} {
@@ -110,6 +125,11 @@ func (o *Offline) assumeClasses() {
 		}
 		class := &networkingv1.IngressClass{}
 		class.Name, class.Spec.Controller = name, resolve.ControllerName
+		o.facts.Put(class)
+	}
+	if view.GatewayClass(usualClass) == nil {
+		class := &gatewayv1.GatewayClass{}
+		class.Name, class.Spec.ControllerName = usualClass, gateway.ControllerName
 		o.facts.Put(class)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"slipway.dev/slipway/internal/cli/exit"
+	"slipway.dev/slipway/internal/cli/offline"
 	"slipway.dev/slipway/internal/cli/printer"
 	"slipway.dev/slipway/internal/controller"
 )
@@ -18,18 +19,18 @@ import (
 // the edge in this process and evaluates the request there, so it needs no
 // running edge.
 func Explain() *cobra.Command {
-	given := &offlineFlags{}
+	given := &offline.Flags{}
 	var method, entryPoint string
 	var headers []string
 	output := "text"
 	command := &cobra.Command{
 		Use:   "explain URL",
-		Short: "Explain which Ingress, rule and Service handle a request",
-		Long: `Reads the Ingresses of a cluster, or manifests with -f, as the edge does, and
-explains how a request would be handled: the Ingress and rule that match and why,
-its policies, Service, endpoints and certificate, and why others do not match. The
-cluster is that of KUBECONFIG, or of the options of the edge. No request is sent.
-To query a running edge, use slipway edge explain.`,
+		Short: "Explain which Ingress or route, rule and Service handle a request",
+		Long: `Reads the Ingresses, Gateways and routes of a cluster, or manifests with -f, as the
+edge does, and explains how a request would be handled: the Ingress or route and the
+rule that match and why, its policies, Service, endpoints and certificate, and why
+others do not match. The cluster is that of KUBECONFIG, or of the options of the edge.
+No request is sent. To query a running edge, use slipway edge explain.`,
 		Example: `  slipway explain https://shop.example.com/cart
   slipway explain http://shop.example.com/ -f deploy/ --method POST --header 'X-Tenant: blue'`,
 		Args: cobra.ExactArgs(1),
@@ -37,7 +38,7 @@ To query a running edge, use slipway edge explain.`,
 			if output != "text" && output != "json" {
 				return exit.UsageError{Err: fmt.Errorf("--output %q is neither text nor json", output)}
 			}
-			judge, err := given.load(command)
+			judge, err := given.Load(command)
 			if err != nil {
 				return err
 			}
@@ -61,10 +62,10 @@ To query a running edge, use slipway edge explain.`,
 			return err
 		},
 	}
-	given.add(command)
+	given.Add(command)
 	command.Flags().StringVar(&method, "method", "GET", "method of the request")
 	command.Flags().StringArrayVar(&headers, "header", nil, "header of the request, as 'Name: value'; may be repeated")
-	command.Flags().StringVar(&entryPoint, "entry-point", "", "entry point of the request; when empty, the first that matches the URL")
+	command.Flags().StringVar(&entryPoint, "entry-point", "", "entry point of the request, or listener such as infra/public:80; when empty, the first that matches the URL")
 	command.Flags().StringVar(&output, "output", output, "output format: text or json")
 	return command
 }

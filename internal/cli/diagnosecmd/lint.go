@@ -10,6 +10,7 @@ import (
 
 	"slipway.dev/slipway/api/finding"
 	"slipway.dev/slipway/internal/cli/exit"
+	"slipway.dev/slipway/internal/cli/offline"
 	"slipway.dev/slipway/internal/cli/printer"
 	"slipway.dev/slipway/internal/controller"
 	"slipway.dev/slipway/internal/ingress/manifest"
@@ -18,7 +19,7 @@ import (
 // Lint returns the command slipway lint. It never contacts a cluster, so it can
 // run in a pipeline without credentials.
 func Lint() *cobra.Command {
-	given := &offlineFlags{}
+	given := &offline.Flags{}
 	var strict bool
 	output := "text"
 	command := &cobra.Command{
@@ -37,10 +38,10 @@ Secrets should not be in Git. The exit code is 1 when there is an error.`,
 				return exit.UsageError{Err: fmt.Errorf("--output %q is neither text nor json", output)}
 			}
 			// Without files load would read the cluster of the kubeconfig.
-			if len(given.files) == 0 {
+			if len(given.Files) == 0 {
 				return exit.UsageError{Err: errors.New("nothing to read: name manifests with -f FILE, a directory, or - for the input")}
 			}
-			judge, err := given.load(command)
+			judge, err := given.Load(command)
 			if err != nil {
 				return err
 			}
@@ -58,7 +59,7 @@ Secrets should not be in Git. The exit code is 1 when there is an error.`,
 			return lintOutcome(findings)
 		},
 	}
-	given.add(command)
+	given.Add(command)
 	command.Flags().BoolVar(&strict, "strict", false, "treat warnings as errors")
 	command.Flags().StringVar(&output, "output", output, "output format: text or json")
 	return command
@@ -83,6 +84,16 @@ func printFindings(w io.Writer, findings []manifest.Finding, judge *controller.O
 	refused := controller.Refused(ours, findings)
 	_, err := fmt.Fprintf(w, "%s would be served, %d not as written, %d of other classes; %s skipped.\n",
 		finding.Count(len(ours)-refused, "Ingress", "Ingresses"), refused, len(others), finding.Count(judge.Set.Passed, "object of another kind was", "objects of other kinds were"))
+	if err != nil {
+		return err
+	}
+	ours, others = judge.GatewaySites()
+	if len(ours)+len(others) == 0 {
+		return nil
+	}
+	refused = controller.Refused(ours, findings)
+	_, err = fmt.Fprintf(w, "%s would be served, %d not as written, %d of other controllers or without their Gateway.\n",
+		finding.Count(len(ours)-refused, "Gateway or route", "Gateways and routes"), refused, len(others))
 	return err
 }
 

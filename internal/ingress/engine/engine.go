@@ -177,8 +177,10 @@ func (e *Engine) Update(changed []snapshot.Ref) Result {
 // All runs an update pass for everything in the Snapshot.
 func (e *Engine) All() Result {
 	var refs []snapshot.Ref
-	for namespace, name := range e.snapshot.Names(snapshot.Ingress) {
-		refs = append(refs, snapshot.Ref{Kind: snapshot.Ingress, Namespace: namespace, Name: name})
+	for _, kind := range append(snapshot.GatewayKinds(), snapshot.Ingress) {
+		for namespace, name := range e.snapshot.Names(kind) {
+			refs = append(refs, snapshot.Ref{Kind: kind, Namespace: namespace, Name: name})
+		}
 	}
 	slices.SortFunc(refs, snapshot.Ref.Compare)
 	return e.Update(refs)
@@ -203,6 +205,20 @@ func (e *Engine) Ours(ref snapshot.Ref) bool {
 	unit := e.routes[ref]
 	return unit != nil && unit.ours
 }
+
+// Serves reports whether a Gateway or a route is served by us: a Gateway of our class,
+// and a route with such a Gateway.
+func (e *Engine) Serves(ref snapshot.Ref) bool {
+	if unit := e.gateways.units[ref]; unit != nil {
+		return unit.result.Ours
+	}
+	unit := e.routes[ref]
+	return unit != nil && unit.route != nil && unit.route.Ours
+}
+
+// GatewayStatus returns the status of an object of Gateway API, without the
+// listeners that the edge could not open.
+func (e *Engine) GatewayStatus(ref snapshot.Ref) GatewayStatus { return e.gatewayStatus(ref) }
 
 // toggleWant records that an object began or ceased to be wanted. Two changes in
 // one pass cancel each other.

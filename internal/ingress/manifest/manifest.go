@@ -29,6 +29,7 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 	"sigs.k8s.io/yaml"
 
 	"slipway.dev/slipway/api/finding"
@@ -84,6 +85,7 @@ func Read(paths []string, namespace string, input io.Reader) (*Set, error) {
 			return nil, err
 		}
 	}
+	set.labelNamespaces()
 	return set, nil
 }
 
@@ -197,6 +199,8 @@ func (s *Set) take(from source, document []byte, depth int) {
 		takeObject(s, from, document, snapshot.EndpointSlice, &discoveryv1.EndpointSlice{})
 	case "v1 Secret":
 		s.takeSecret(from, document)
+	case "v1 Namespace":
+		takeObject(s, from, document, snapshot.Namespace, &corev1.Namespace{})
 	default:
 		s.takeCustom(from, document, head.TypeMeta)
 	}
@@ -228,8 +232,7 @@ func takeObject[T metav1.Object](s *Set, from source, document []byte, kind snap
 		s.find(from.file, snapshot.Ref{Kind: kind}, "%v", err)
 		return
 	}
-	// An IngressClass is cluster-scoped and must stay without a namespace.
-	if kind != snapshot.IngressClass && object.GetNamespace() == "" {
+	if !clusterScoped(kind) && object.GetNamespace() == "" {
 		object.SetNamespace(from.namespace)
 	}
 	ref := s.place(from, kind, object)
@@ -277,6 +280,10 @@ func (s *Set) takeSecret(from source, document []byte) {
 func (s *Set) takeCustom(from source, document []byte, kind metav1.TypeMeta) {
 	group, version, _ := strings.Cut(kind.APIVersion, "/")
 	known := snapshot.Kind(kind.Kind + "." + group)
+	if group == gatewayv1.GroupName {
+		s.takeGateway(from, document, version, known)
+		return
+	}
 	if version != "v1alpha1" || !slices.Contains(snapshot.CustomKinds(), known) {
 		s.Passed++
 		return

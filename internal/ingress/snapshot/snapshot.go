@@ -164,6 +164,13 @@ func (s *Snapshot) Names(kind Kind) iter.Seq2[string, string] {
 		case Node:
 			eachName(s.nodes, yield)
 		default:
+			// An object of Gateway API is in one map, and one of another custom kind
+			// in the other.
+			for ref := range s.gateways {
+				if ref.Kind == kind && !yield(ref.Namespace, ref.Name) {
+					return
+				}
+			}
 			for ref := range s.resources {
 				if ref.Kind == kind && !yield(ref.Namespace, ref.Name) {
 					return

@@ -1,4 +1,6 @@
-package diagnosecmd
+// Package offline has the flags of the commands that build the routes of manifests
+// or of a cluster as an edge does, without one: lint, explain, migrate gateway.
+package offline
 
 import (
 	"os"
@@ -12,29 +14,29 @@ import (
 	"slipway.dev/slipway/internal/edge/admin"
 )
 
-// offlineFlags select the manifests or the cluster to read, and the options of
-// the edge that reads them. lint and explain share them.
-type offlineFlags struct {
-	files      []string
+// Flags select the manifests or the cluster to read, and the options of the edge
+// that reads them.
+type Flags struct {
+	Files      []string
 	namespace  string
 	configFile string
 }
 
-// add adds the flags to a command.
-func (f *offlineFlags) add(command *cobra.Command) {
-	command.Flags().StringSliceVarP(&f.files, "filename", "f", nil, "file or directory with manifests, - for the input; may be repeated")
+// Add adds the flags to a command.
+func (f *Flags) Add(command *cobra.Command) {
+	command.Flags().StringSliceVarP(&f.Files, "filename", "f", nil, "file or directory with manifests, - for the input; may be repeated")
 	command.Flags().StringVarP(&f.namespace, "namespace", "n", "default", "namespace of objects without one")
 	command.Flags().StringVar(&f.configFile, "config-file", "", "configuration file of slipway edge, for its ingress classes and permissions")
 }
 
-// load reads the manifests or the cluster and builds the routes. A caller that
+// Load reads the manifests or the cluster and builds the routes. A caller that
 // gets no error closes the result; after an error it is closed here.
-func (f *offlineFlags) load(command *cobra.Command) (*controller.Offline, error) {
+func (f *Flags) Load(command *cobra.Command) (*controller.Offline, error) {
 	options, err := f.options()
 	if err != nil {
 		return nil, err
 	}
-	judge := &controller.Offline{Files: f.files, Namespace: f.namespace, Options: options, Build: admin.Build(buildinfo.Read())}
+	judge := &controller.Offline{Files: f.Files, Namespace: f.namespace, Options: options, Build: admin.Build(buildinfo.Read())}
 	if err := judge.Load(command.Context(), command.InOrStdin()); err != nil {
 		judge.Close()
 		return nil, err
@@ -45,7 +47,7 @@ func (f *offlineFlags) load(command *cobra.Command) (*controller.Offline, error)
 // options loads the options of the edge, from the file and the environment,
 // with its Ingress provider enabled. No directory is searched for a file: the
 // result should depend on the command line and not on the machine.
-func (f *offlineFlags) options() (*config.Edge, error) {
+func (f *Flags) options() (*config.Edge, error) {
 	sources := config.Sources{Environ: os.Environ()}
 	if f.configFile != "" {
 		sources.Args = []string{"--configFile=" + f.configFile}
