@@ -2,7 +2,7 @@ package main
 
 import (
 	"context"
-	_ "embed" // counter.c
+	_ "embed" // testdata/counter.c
 	"encoding/binary"
 	"fmt"
 	"os"
@@ -15,7 +15,7 @@ const emulator = "qemu-x86_64"
 
 // counterSource is the plugin of the emulator that counts.
 //
-//go:embed counter.c
+//go:embed testdata/counter.c
 var counterSource []byte
 
 // counter counts the instructions that proxies execute outside the kernel. On a
