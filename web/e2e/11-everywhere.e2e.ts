@@ -148,6 +148,8 @@ const unreached = new Map([
   ["No refusals", "one edge serves all runtimes"],
   ["Route", "it is there for a moment, while the route goes"],
   ["Permission denied", "pages say it in their own words before they ask"],
+  ["/applications/$name", "a link of Argo CD leads on to the page of the application"],
+  ["/applications/$namespace/$name", "a link of Argo CD leads on to the page of the application"],
 ]);
 
 // isExcused: of a title with something in it, only what is written counts.
