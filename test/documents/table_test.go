@@ -46,7 +46,7 @@ func allSteps() map[string][]step {
 			{begins: "slipway migrate argocd", before: hasArgo, says: []string{"argocd/shop"}},
 			{begins: "slipway migrate argocd --copy-settings", answers: yes},
 			{begins: "slipway migrate argocd --project team-a --take-over", replaced: []string{"team-a", "default"}, answers: yes + yes, says: []string{"1 Application taken over", "1 Application returned"}},
-			{begins: "slipway app migrate", answers: yes, says: []string{"argocd/shop", "untouched"}},
+			{begins: "slipway app migrate", before: argoCompares, answers: yes, says: []string{"argocd/shop", "untouched"}},
 			{begins: "slipway app migrate argocd/shop --back", answers: yes},
 		},
 		"restore.md": {{begins: "slipway login", before: lostRuntime, answers: signIn + yes, says: []string{"The runtime prod is restored."}}},
