@@ -109,6 +109,8 @@ func TestVerify(t *testing.T) {
 		{"good, as a header", "Bearer " + p.sign(t, good()), ""},
 		{"good, clocks differ a little", p.sign(t, expired(20*time.Second)), ""},
 		{"the role of an older platform", p.sign(t, with(func(c *wire.RuntimeClaims) { c.Role = "user" })), ""},
+		{"for workflows", p.sign(t, with(func(c *wire.RuntimeClaims) { c.Prefix = wire.WorkflowsPath })), ""},
+		{"for Argo CD's API", p.sign(t, with(func(c *wire.RuntimeClaims) { c.Prefix = wire.ArgoCDPath })), ""},
 		{"none", "", token.ReasonMissing},
 		{"only the scheme", "Bearer ", token.ReasonMissing},
 		{"garbage", "not.a.token", token.ReasonMalformed},
