@@ -23,10 +23,11 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 type peer struct {
 	socket *net.UDPConn
 	done   chan [2]int64
+	left   *atomic.Bool // nil for one that stays
 }
 
 func (p *peer) Socket() *net.UDPConn { return p.socket }
-func (p *peer) Current() bool        { return true }
+func (p *peer) Current() bool        { return p.left == nil || !p.left.Load() }
 func (p *peer) Done(up, down int64) {
 	p.socket.Close()
 	p.done <- [2]int64{up, down}
@@ -60,7 +61,7 @@ func start(t *testing.T, to *net.UDPAddr, config datagram.Config) (*datagram.Rel
 		if err != nil {
 			return nil, err
 		}
-		return &peer{socket, done}, nil
+		return &peer{socket: socket, done: done}, nil
 	}
 	relay := must.Get(datagram.Listen(config))(t)
 	programs.Background(t, relay.Serve, relay.Close)
@@ -103,6 +104,43 @@ func TestIdle(t *testing.T) {
 	exchange(t, conn, "two")
 	if connects.Load() < 2 {
 		t.Error("there was no second flow")
+	}
+}
+
+// TestLeft: a client whose endpoint may get no more datagrams gets another one with its
+// next datagram, and the flow to the old one ends. As long as it may, the flow stays.
+func TestLeft(t *testing.T) {
+	to, left := echo(t), &atomic.Bool{}
+	done, connects := make(chan [2]int64, 100), &atomic.Int64{}
+	relay := must.Get(datagram.Listen(datagram.Config{
+		Address: netip.MustParseAddrPort("127.0.0.1:0"),
+		Connect: func(netip.AddrPort) (datagram.Backend, error) {
+			socket, err := net.DialUDP("udp", nil, to)
+			if err != nil {
+				return nil, err
+			}
+			made := &peer{socket: socket, done: done}
+			if connects.Add(1) == 1 {
+				made.left = left
+			}
+			return made, nil
+		},
+	}))(t)
+	programs.Background(t, relay.Serve, relay.Close)
+	conn := dial(t, relay)
+	exchange(t, conn, "one")
+	exchange(t, conn, "two")
+	if connects.Load() != 1 {
+		t.Errorf("there are %d flows to an endpoint that stays", connects.Load())
+	}
+	left.Store(true)
+	exchange(t, conn, "three")
+	if moved := <-done; moved[0] < 6 {
+		t.Errorf("the flow that ended moved %v bytes", moved)
+	}
+	exchange(t, conn, "four")
+	if connects.Load() != 2 {
+		t.Errorf("there were %d flows", connects.Load())
 	}
 }
 
