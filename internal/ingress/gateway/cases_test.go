@@ -324,7 +324,10 @@ func connectionsText(t *testing.T, compiled *program.Program, text string) strin
 		if found := compiled.LookupTCP(&request).Route; found != nil {
 			served = strings.Join(append([]string{string(found.TLS)}, backendTexts(found.Backends)...), " ")
 			if used, ok := compiled.Backend(found.Backends[0].Backend); ok && used.Transport.TLS != nil {
-				served += " encrypted with " + used.Transport.TLS.Certificate.String()
+				served += " encrypted"
+				if sent := used.Transport.TLS.Certificate; sent != (route.CertificateID{}) {
+					served += " with " + sent.String()
+				}
 			}
 		}
 		fmt.Fprintf(&out, "%s -> %s\n", connection, served)
