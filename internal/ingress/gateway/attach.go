@@ -137,7 +137,7 @@ func (r *attachment) attachTo(gateway *gatewayv1.Gateway, set *gatewayv1.Listene
 		}
 		for _, host := range hosts {
 			where := place{listenerID(gateway, l), host, l.mode, certificate}
-			if l.usable() && !l.isolated(listeners, host) && !slices.Contains(r.places, where) {
+			if l.usable() && !l.isolated(listeners, host, r.meta.Namespace) && !slices.Contains(r.places, where) {
 				r.places = append(r.places, where)
 			}
 		}

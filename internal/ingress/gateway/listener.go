@@ -236,11 +236,15 @@ func selects(view *snapshot.View, from gatewayv1.FromNamespaces, selector *metav
 	}
 }
 
-// isolated reports whether requests for a host name belong to a more specific
-// listener of the same port.
-func (l *listener) isolated(listeners []listener, host string) bool {
+// isolated reports whether requests for a host name of a route belong to a more
+// specific listener of the same port. A ListenerSet of another namespace than that of
+// the route does not take the name away: who owns the host decides.
+func (l *listener) isolated(listeners []listener, host, namespace string) bool {
 	for i := range listeners {
 		other := &listeners[i]
+		if other.set != nil && other.set.Namespace != namespace {
+			continue
+		}
 		if other.sharesPort(l) && other.usable() && other.hostname != l.hostname &&
 			covers(l.hostname, other.hostname) && covers(other.hostname, host) {
 			return true
