@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// inside is an address that the agent must not connect to, whoever names it.
+// inside is an address that the agent must not connect to for any source.
 const inside = "http://127.0.0.2:7778"
 
 // dependencyAttempts are sources of evil whose charts, bases, submodules and files
