@@ -45,6 +45,11 @@ type Election struct {
 	Renew time.Duration
 	// Retry is the interval of attempts to acquire or renew; zero means 1 s.
 	Retry time.Duration
+	// Interval is the least time between two renewals; zero renews at each attempt.
+	// It saves requests of the leader, while the others still see a Lease that was
+	// released after Retry. The sum of Interval, Retry and Renew must be less than
+	// Duration: a leader may count that long on its last renewal.
+	Interval time.Duration
 
 	// Failed is called when a request for the Lease fails, once per kind of
 	// failure: a missing right is one message and not one each second. It may be
@@ -64,7 +69,10 @@ func (c *Cluster) Elect(ctx context.Context, election Election, lead func(contex
 		LeaseMeta:  metav1.ObjectMeta{Namespace: election.Namespace, Name: election.Name},
 		Client:     c.Client.CoordinationV1(),
 		LockConfig: resourcelock.ResourceLockConfig{Identity: election.Identity},
-	}, timeout: cmp.Or(election.Renew, renewDeadline) / 2}
+	}, timeout: cmp.Or(election.Renew, renewDeadline) / 2, interval: election.Interval}
+	if held := election.Interval + cmp.Or(election.Retry, retryPeriod) + cmp.Or(election.Renew, renewDeadline); held >= cmp.Or(election.Duration, leaseDuration) {
+		return fmt.Errorf("elect a leader: the interval, the retry period and the time to renew are %s together, and the Lease ends earlier", held)
+	}
 	if election.Namespace == "" || election.Name == "" {
 		return errors.New("elect a leader: give the namespace and the name of a Lease")
 	}
@@ -159,10 +167,17 @@ type watchedLock struct {
 	// connection that stalls would keep the replica from ever leading. Two requests
 	// fit into the time in which a leader has to renew.
 	timeout time.Duration
+	// interval is the least time between two renewals, and renewed the last one
+	// that was written; zero if the next one must be. The elector calls from one
+	// goroutine at a time.
+	interval time.Duration
+	renewed  resourcelock.LeaderElectionRecord
 }
 
-// Get reads the Lease.
+// Get reads the Lease. The elector reads it when it does not lead or a renewal
+// failed, so the next renewal is written.
 func (w *watchedLock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
+	w.renewed = resourcelock.LeaderElectionRecord{}
 	ctx, cancel := context.WithTimeout(ctx, w.timeout)
 	defer cancel()
 	record, raw, err := w.LeaseLock.Get(ctx)
@@ -179,13 +194,28 @@ func (w *watchedLock) Create(ctx context.Context, record resourcelock.LeaderElec
 	return err
 }
 
-// Update updates the Lease.
+// Update updates the Lease, unless it is a renewal soon after the last one.
 func (w *watchedLock) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
+	if w.isRenewed(record) {
+		return nil
+	}
+	w.renewed = resourcelock.LeaderElectionRecord{}
 	ctx, cancel := context.WithTimeout(ctx, w.timeout)
 	defer cancel()
 	err := w.LeaseLock.Update(ctx, record)
 	w.note("update", err)
+	if err == nil {
+		w.renewed = record
+	}
 	return err
+}
+
+// isRenewed reports whether a record differs from the last one that was written
+// only by a time of renewal within the interval.
+func (w *watchedLock) isRenewed(record resourcelock.LeaderElectionRecord) bool {
+	age := record.RenewTime.Sub(w.renewed.RenewTime.Time)
+	record.RenewTime = w.renewed.RenewTime
+	return record == w.renewed && record.HolderIdentity != "" && age >= 0 && age < w.interval
 }
 
 // note reports an error if its kind is new. A Lease that does not exist yet, or a

@@ -122,6 +122,45 @@ func TestElectTakeover(t *testing.T) {
 	}
 }
 
+// TestElectInterval: a leader renews at the interval and not at each attempt, and
+// the end of its term is written at once.
+func TestElectInterval(t *testing.T) {
+	cluster, namespace := kubetest.SharedNamespace(t)
+	const interval = time.Second
+	var gate kubetest.Gate
+	renewed := make(chan time.Time, 64)
+	gate.Handle(func(request *http.Request, send kubetest.Send) (*http.Response, error) {
+		if request.Method == http.MethodPut {
+			renewed <- time.Now()
+		}
+		return send(request)
+	})
+	connection := cluster.Connect(t, gate.Option)
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	ended := make(chan error, 1)
+	go func() {
+		ended <- connection.Elect(ctx, kube.Election{
+			Namespace: namespace, Name: "edge", Identity: "any",
+			Duration: 12 * time.Second, Renew: 10 * time.Second, Retry: 50 * time.Millisecond, Interval: interval,
+		}, func(ctx context.Context) { <-ctx.Done() })
+	}()
+	last := <-renewed
+	for range 3 {
+		next := <-renewed
+		// A little is lost between the elector's reading of the clock and here.
+		if gap := next.Sub(last); gap < interval/2 {
+			t.Errorf("renewed after %s, want %s", gap, interval)
+		}
+		last = next
+	}
+	stop()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	leaseOf(t, cluster, namespace, func(holder string) bool { return holder == "" })
+}
+
 // TestElectStalled: a request without a response is given up, and the next one
 // wins the Lease.
 func TestElectStalled(t *testing.T) {
@@ -209,6 +248,7 @@ func TestElectRefusesHalfAnElection(t *testing.T) {
 		{Namespace: "default", Identity: "any"},
 		{Namespace: "default", Name: "edge"},
 		{Namespace: "default", Name: "edge", Identity: "any", Duration: time.Second, Renew: time.Minute},
+		{Namespace: "default", Name: "edge", Identity: "any", Duration: 15 * time.Second, Renew: 6 * time.Second, Retry: 2 * time.Second, Interval: 7 * time.Second},
 	} {
 		if err := cluster.Elect(t.Context(), election, func(context.Context) { t.Error("it leads") }); err == nil {
 			t.Errorf("%+v is taken", election)

@@ -6,7 +6,7 @@ import "strings"
 func agentValues() []Value {
 	const group = "agent."
 	return append([]Value{
-		{Key: group + "replicas", Kind: Count, Default: 1, Rule: between(1, 10), About: "Replicas of the agent. Only the leader is active; with two, the other takes over within 20 seconds."},
+		{Key: group + "replicas", Kind: Count, Default: 1, Rule: between(1, 10), About: "Replicas of the agent. Only the leader is active; with two, the other takes over within 25 seconds."},
 		{Key: group + "namespaces", Kind: TextList, Default: []any{}, About: "Additional namespaces whose Applications are synced; * means every namespace. With singleNamespace they are also the namespaces that it may deploy to."},
 		{Key: group + "deliverWithAllRights", Kind: Flag, Default: true, About: "Give the agent permission to write everything, for Applications of projects that name no ServiceAccount. Set false if every AppProject has destinationServiceAccounts."},
 		{Key: group + "config", Kind: Object, Default: map[string]any{}, About: "Additional options of slipway agent, as in its configuration file. They override the options that the chart sets. No secrets: it is a ConfigMap."},
