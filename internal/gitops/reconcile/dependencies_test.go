@@ -15,6 +15,7 @@ import (
 
 	"slipway.dev/slipway/api/argo/v1alpha1"
 	"slipway.dev/slipway/internal/must"
+	"slipway.dev/slipway/internal/outbound"
 )
 
 // chartServer is a Helm repository with the chart redis in some versions.
@@ -22,6 +23,8 @@ type chartServer struct {
 	*httptest.Server
 	mu       sync.Mutex
 	versions []string
+	// more are other charts of the index.
+	more     string
 	requests int
 	// polls has an element for each request for the index.
 	polls chan struct{}
@@ -41,7 +44,7 @@ func serveCharts(t *testing.T, versions ...string) *chartServer {
 			for _, version := range s.versions {
 				text += fmt.Sprintf("  - {name: redis, version: %s, urls: [redis-%s.tgz]}\n", version, version)
 			}
-			_, _ = w.Write([]byte(text))
+			_, _ = w.Write([]byte(text + s.more))
 			return
 		}
 		version := strings.TrimSuffix(strings.TrimPrefix(r.URL.Path, "/redis-"), ".tgz")
@@ -74,6 +77,46 @@ func shop(repository string) map[string]string {
 		"shop/Chart.yaml":       "apiVersion: v2\nname: shop\nversion: 0.1.0\ndependencies: [{name: redis, version: 1.x, repository: \"" + repository + "\"}]\n",
 		"shop/templates/a.yaml": configMap("shop", "1"),
 	}
+}
+
+// chart makes an Application of a chart.
+func (w *world) chart(name, repository, chart string) {
+	w.t.Helper()
+	w.cluster.Apply(w.t, w.control, fmt.Sprintf(`
+apiVersion: argoproj.io/v1alpha1
+kind: Application
+metadata: {name: %s}
+spec:
+  project: default
+  source: {repoURL: %q, chart: %s, targetRevision: 1.x}
+  destination: {server: https://kubernetes.default.svc, namespace: %s}
+  syncPolicy: {automated: {selfHeal: true}}
+`, name, repository, chart, w.target))
+}
+
+// A chart whose archive is at an address that is not connected to, or on a server
+// that does not respond, fails alone: other charts of the repository are deployed
+// and follow it.
+func TestChartFailsAlone(t *testing.T) {
+	w := newWorld(t)
+	w.outbound = outbound.New(outbound.Loopback()...)
+	w.options.Interval, w.options.Jitter = 300*time.Millisecond, time.Millisecond
+	away := httptest.NewServer(http.NotFoundHandler())
+	away.Close()
+	charts := serveCharts(t, "1.0.0")
+	charts.more = "  inside:\n  - {name: inside, version: 1.0.0, urls: [\"http://169.254.169.254/inside.tgz\"]}\n" +
+		"  away:\n  - {name: away, version: 1.0.0, urls: [\"" + away.URL + "/away.tgz\"]}\n"
+	w.start()
+	for _, name := range []string{"inside", "away", "redis"} {
+		w.chart(name, charts.URL, name)
+	}
+	w.condition("inside", v1alpha1.ConditionComparisonError, "Chart inside: urls: the archive of version 1.0.0 in the index: 169.254.169.254 is an address of the local link")
+	w.condition("away", v1alpha1.ConditionComparisonError, charts.URL)
+	w.value("redis", "1.0.0")
+	charts.mu.Lock()
+	charts.versions = append(charts.versions, "1.1.0")
+	charts.mu.Unlock()
+	w.value("redis", "1.1.0")
 }
 
 // The chart that a chart depends on is fetched from its repository and applied.

@@ -46,12 +46,13 @@ func (c *Controller) pollFor(ctx context.Context, key repositoryKey, began time.
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		if source.IsKind(err, source.Unreachable) || source.IsKind(err, source.Denied) {
+		if !source.IsOfChart(err) && (source.IsKind(err, source.Unreachable) || source.IsKind(err, source.Denied)) {
 			c.Log.Debug("poll failed", "repository", key.address, "project", key.project, "error", err)
 			return found, err
 		}
 		if err != nil {
-			// It concerns that revision alone, and the run that needs it reports it.
+			// It concerns that revision or chart alone, and the run that needs it
+			// reports it.
 			revision = "error: " + err.Error()
 		}
 		found[named] = revision

@@ -25,6 +25,7 @@ import (
 	"slipway.dev/slipway/internal/kube"
 	"slipway.dev/slipway/internal/kube/kubetest"
 	"slipway.dev/slipway/internal/must"
+	"slipway.dev/slipway/internal/outbound"
 )
 
 // patience is how long tests wait for what should happen soon. The machine may
@@ -46,8 +47,10 @@ type world struct {
 	renders  atomic.Int64
 
 	options reconcile.Options
-	folder  string
-	engine  *argotest.Engine
+	// outbound limits the addresses of sources; nil allows all.
+	outbound *outbound.Policy
+	folder   string
+	engine   *argotest.Engine
 }
 
 // writes reports whether a request writes an Application.
@@ -102,7 +105,7 @@ func (w *world) start() {
 		settings.Log = slog.New(slog.NewTextHandler(w.t.Output(), nil))
 	}
 	w.engine = argotest.Start(w.t, argotest.EngineOptions{
-		Cluster: w.cluster.Connect(w.t, kube.Rate(500, 1000), w.requests.Option), Sources: source.Options{Folder: w.folder, FetchTimeout: 10 * time.Second},
+		Cluster: w.cluster.Connect(w.t, kube.Rate(500, 1000), w.requests.Option), Sources: source.Options{Folder: w.folder, FetchTimeout: 10 * time.Second, Outbound: w.outbound},
 		Rendered: func(render.Outcome) { w.renders.Add(1) }, Settings: settings,
 	})
 }

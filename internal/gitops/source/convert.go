@@ -29,7 +29,7 @@ func toError(err error, name string) error {
 		named.Repository = name
 		return &named
 	case errors.As(err, &failure):
-		return &Error{Kind: kindOfReason(failure.Reason), Repository: name, Message: failure.Message, Err: failure.Err}
+		return &Error{Kind: kindOfReason(failure.Reason), Repository: name, Message: failure.Message, Err: failure}
 	case errors.As(err, &large):
 		return &Error{Kind: Refused, Repository: name, Message: "it is too large: " + large.Error() + ": raise the limit, or use a smaller repository", Err: err}
 	case errors.As(err, &refused):

@@ -15,7 +15,7 @@ const (
 	Denied      ErrorKind = "Denied"      // the credentials, the host key or the certificate
 	NotFound    ErrorKind = "NotFound"    // no such repository, revision, chart or version
 	Ambiguous   ErrorKind = "Ambiguous"   // the revision names several commits
-	Refused     ErrorKind = "Refused"     // beyond a limit
+	Refused     ErrorKind = "Refused"     // beyond a limit, or at an address that is not connected to
 	Invalid     ErrorKind = "Invalid"     // the source itself is wrong
 )
 
@@ -23,8 +23,10 @@ const (
 type Error struct {
 	Kind       ErrorKind
 	Repository string // the address, without a user and a password
-	Message    string
-	Err        error
+	// Chart is the only chart of the repository that it concerns; empty for all.
+	Chart   string
+	Message string
+	Err     error
 }
 
 // Error is the address and the message.
@@ -43,6 +45,13 @@ func (e *Error) Unwrap() error { return e.Err }
 func IsKind(err error, kind ErrorKind) bool {
 	var e *Error
 	return errors.As(err, &e) && e.Kind == kind
+}
+
+// IsOfChart reports whether an error concerns one chart of its repository, such as
+// its archive, and not the others.
+func IsOfChart(err error) bool {
+	var e *Error
+	return errors.As(err, &e) && e.Chart != ""
 }
 
 // errorf makes an *Error. An empty repository is filled in by toError.

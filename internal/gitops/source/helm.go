@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/gitops/source/address"
 	"slipway.dev/slipway/internal/gitops/source/helmindex"
 	"slipway.dev/slipway/internal/gitops/source/remote"
@@ -45,13 +46,33 @@ func (c *charts) resolveHelm(ctx context.Context, source *chartSource, maxAge ti
 	}
 	found, err := c.archive(ctx, source, byVersion[version])
 	if err != nil {
-		return nil, err
+		return nil, archiveError(err, source, version)
 	}
 	store, err := c.unpack(found, true)
 	if err != nil {
 		return nil, err
 	}
 	return &Resolved{Revision: version, Store: store, Chart: true}, nil
+}
+
+// archiveError is the error of an archive, which concerns its chart alone: an
+// index can name any server for it, and the other charts of the repository must
+// not wait for that one. An address that is not connected to is a refusal.
+func archiveError(err error, source *chartSource, version string) error {
+	var failure *Error
+	if !errors.As(toError(err, source.name()), &failure) {
+		return err
+	}
+	concerned := *failure
+	concerned.Chart = source.Chart
+	if exchange, ok := errors.AsType[*remote.Failure](err); ok && exchange.Forbidden {
+		refused := &refusal.Refusal{
+			Object: refusal.Object{Kind: "Chart", Name: source.Chart}, Field: "urls", Reason: refusal.NotAllowed,
+			Message: fmt.Sprintf("the archive of version %s in the index: %s", version, exchange.Message),
+		}
+		concerned.Kind, concerned.Message, concerned.Err = Refused, refused.Error(), refused
+	}
+	return &concerned
 }
 
 // archive brings the archive of a version to the disk. An archive whose digest

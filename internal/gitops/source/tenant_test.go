@@ -203,10 +203,15 @@ func TestServersDoNotLeadInside(t *testing.T) {
 		})
 	}
 	s := open(t, func(o *source.Options) { o.Credentials = store })
-	for _, wanted := range []project.Admitted{chartAt(helm, "web", "1.0.0"), chartAt(helm, "moved", "1.0.0"), at(git, "main")} {
-		_, err := s.Resolve(t.Context(), wanted, 0)
-		wantError(t, err, source.Denied, "internal address")
+	for _, chart := range []string{"web", "moved"} {
+		_, err := s.Resolve(t.Context(), chartAt(helm, chart, "1.0.0"), 0)
+		wantError(t, err, source.Refused, "internal address", "Chart "+chart)
+		if !source.IsOfChart(err) {
+			t.Errorf("it is an error of all charts: %v", err)
+		}
 	}
+	_, err := s.Resolve(t.Context(), at(git, "main"), 0)
+	wantError(t, err, source.Denied, "internal address")
 	if reached {
 		t.Error("the server inside was reached")
 	}

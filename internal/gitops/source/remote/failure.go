@@ -30,6 +30,8 @@ type Failure struct {
 	Reason  Reason
 	Message string
 	Err     error
+	// Forbidden is set for an address that is not connected to.
+	Forbidden bool
 }
 
 // Error is the message.
@@ -64,7 +66,7 @@ func ConnectionFailure(ctx context.Context, err error) *Failure {
 	case ctx.Err() != nil:
 		f.Message = "no response in time"
 	case errors.As(err, &refused):
-		f.Reason, f.Message = Denied, refused.Error()
+		f.Reason, f.Message, f.Forbidden = Denied, refused.Error(), true
 	case errors.As(err, &unknown):
 		f.Reason, f.Message = Denied, "its certificate is of an unknown authority: add that to the ConfigMap argocd-tls-certs-cm, with the host as the key"
 	case errors.As(err, &host):

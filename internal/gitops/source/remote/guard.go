@@ -70,7 +70,9 @@ func (g *guard) dial(ctx context.Context, network, to string) (net.Conn, error) 
 	d.ControlContext = func(_ context.Context, _, resolved string, _ syscall.RawConn) error {
 		at, err := netip.ParseAddrPort(resolved)
 		if err != nil || reachOf(at.Addr()) > allowed {
-			return failf(Denied, "it leads to %s, an internal address that a server at its own address may not lead to: use that address as the source", to)
+			refused := failf(Denied, "it leads to %s, an internal address that a server at its own address may not lead to: use that address as the source", to)
+			refused.Forbidden = true
+			return refused
 		}
 		return g.policy.Check(resolved)
 	}
