@@ -155,3 +155,16 @@ func (m *Metrics) hooks(entryPoint string) listener.Hooks {
 		AcceptFailed: func(error) { failed.Inc() },
 	}
 }
+
+// relayHook counts the datagrams of new clients at the limit of a relay: each ends the
+// flow of another client, or is dropped.
+func (m *Metrics) relayHook(entryPoint string) func(evicted bool) {
+	replaced, dropped := m.refused.WithLabelValues(entryPoint, "flow_evicted"), m.refused.WithLabelValues(entryPoint, "flow_limit")
+	return func(evicted bool) {
+		if evicted {
+			replaced.Inc()
+			return
+		}
+		dropped.Inc()
+	}
+}

@@ -27,7 +27,7 @@ func (s *Server) openRelay(source *route.Listener) error {
 		return s.proxy.Program().LookupTCP(&program.TCPRequest{Listener: listener})
 	}
 	relay, err := datagram.Listen(datagram.Config{
-		Address: source.Address,
+		Address: source.Address, Full: s.options.Metrics.relayHook(s.options.Listener.Name),
 		Connect: func(client netip.AddrPort) (datagram.Backend, error) {
 			flow, err := s.proxy.ConnectUDP(client, s.options.Listener.Name, lookup)
 			if err != nil {

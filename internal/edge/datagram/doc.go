@@ -6,8 +6,10 @@
 // for a while, or when its backend leaves the table: an address that another Pod takes
 // over must not get datagrams that were meant for the one before.
 //
-// The address of a client is not proven, so the flows of a relay are bounded. Datagrams
-// beyond are dropped, as a network would. A response is sent only to the address that a
-// datagram came from, and the relay adds nothing to it; a backend that responds with more
-// than it got can be misused for amplification here as elsewhere.
+// The address of a client is not proven, so the flows of a relay are bounded. At the
+// limit a new client takes the place of the flow that is worth least, see eviction.go,
+// so that forged addresses keep out neither clients that have a flow nor new ones. A
+// response is sent only to the address that a datagram came from, and the relay adds
+// nothing to it; a backend that responds with more than it got can be misused for
+// amplification here as elsewhere.
 package datagram

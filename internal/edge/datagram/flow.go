@@ -13,12 +13,15 @@ import (
 type flow struct {
 	relay   *Relay
 	client  netip.AddrPort
+	source  netip.Prefix // of the client
 	backend Backend
 	raw     syscall.RawConn
 	// last is when a datagram came, either way, in nanoseconds.
 	last     atomic.Int64
 	up, down atomic.Int64
-	ended    atomic.Bool
+	// confirmed is set once the client has sent a datagram after a response.
+	confirmed atomic.Bool
+	ended     atomic.Bool
 }
 
 // moved restarts the idle timeout.
@@ -34,6 +37,9 @@ func (f *flow) interrupt() {
 // one, and receive gets it too.
 func (f *flow) send(data []byte) {
 	f.moved()
+	if !f.confirmed.Load() && f.down.Load() > 0 {
+		f.confirmed.Store(true)
+	}
 	if n, err := f.backend.Socket().Write(data); err == nil {
 		f.up.Add(int64(n))
 	}
@@ -71,4 +77,7 @@ func (f *flow) end() {
 	f.relay.remove(f)
 	f.relay.mu.Unlock()
 	f.backend.Done(f.up.Load(), f.down.Load())
+	f.relay.mu.Lock()
+	f.relay.open--
+	f.relay.mu.Unlock()
 }

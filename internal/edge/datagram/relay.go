@@ -40,6 +40,9 @@ type Config struct {
 	// the default.
 	IdleTimeout time.Duration
 	MaxFlows    int
+	// Full is called for each datagram of a new client at the limit, with whether another
+	// flow had to end for it; nil for none.
+	Full func(evicted bool)
 }
 
 // Relay relays the datagrams of one address.
@@ -51,6 +54,11 @@ type Relay struct {
 	mu     sync.Mutex // guards what follows
 	closed bool
 	flows  map[netip.AddrPort]*flow
+	// sources counts the flows by network.
+	sources map[netip.Prefix]int
+	// open is the number of flows with a socket: those of the index, and those that are
+	// about to end.
+	open int
 }
 
 // Listen opens the socket. Datagrams wait in its buffer until Serve.
@@ -61,7 +69,7 @@ func Listen(config Config) (*Relay, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Relay{config: config, socket: socket, flows: map[netip.AddrPort]*flow{}}, nil
+	return &Relay{config: config, socket: socket, flows: map[netip.AddrPort]*flow{}, sources: map[netip.Prefix]int{}}, nil
 }
 
 // Address is the address of the socket.
@@ -109,7 +117,8 @@ func (r *Relay) flowOf(client netip.AddrPort) *flow {
 		r.remove(before)
 		before.interrupt()
 	}
-	if r.closed || len(r.flows) >= r.config.MaxFlows {
+	source := networkOf(client)
+	if r.closed || !r.makeRoom(source) {
 		return nil
 	}
 	backend, err := r.config.Connect(client)
@@ -121,17 +130,23 @@ func (r *Relay) flowOf(client netip.AddrPort) *flow {
 		backend.Done(0, 0)
 		return nil
 	}
-	f := &flow{relay: r, client: client, backend: backend, raw: raw}
+	f := &flow{relay: r, client: client, source: source, backend: backend, raw: raw}
 	f.moved()
 	r.flows[client] = f
+	r.sources[source]++
+	r.open++
 	r.wait.Go(f.receive)
 	return f
 }
 
 // remove removes a flow from the index. The caller holds mu.
 func (r *Relay) remove(f *flow) {
-	if r.flows[f.client] == f {
-		delete(r.flows, f.client)
+	if r.flows[f.client] != f {
+		return
+	}
+	delete(r.flows, f.client)
+	if r.sources[f.source]--; r.sources[f.source] == 0 {
+		delete(r.sources, f.source)
 	}
 }
 

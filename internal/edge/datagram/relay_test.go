@@ -144,16 +144,22 @@ func TestLeft(t *testing.T) {
 	}
 }
 
-// TestLimit: clients beyond the limit are dropped, and others go on.
+// TestLimit: at the limit a further client of a network that has all flows is dropped,
+// and the clients of these go on.
 func TestLimit(t *testing.T) {
-	relay, _, connects := start(t, echo(t), datagram.Config{MaxFlows: 1})
+	full := make(chan bool, 100)
+	relay, _, connects := start(t, echo(t), datagram.Config{MaxFlows: 1, Full: func(evicted bool) { full <- evicted }})
 	first := dial(t, relay)
 	exchange(t, first, "one")
+	exchange(t, first, "goes on")
 	second := dial(t, relay)
 	must.Get(second.Write([]byte("dropped")))(t)
 	exchange(t, first, "two") // the relay reads in order, so it has seen both
 	if connects.Load() != 1 {
 		t.Errorf("there are %d flows", connects.Load())
+	}
+	if evicted := programs.Receive(t, full, "the limit"); evicted {
+		t.Error("the flow of a client that goes on was ended")
 	}
 }
 
