@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"iter"
 	"net"
 	"net/netip"
 	"sync"
@@ -129,9 +130,9 @@ const (
 )
 
 // setTCP finds which TCP routes of a table the entry point has.
-func (p *point) setTCP(table *route.Table) {
+func (p *point) setTCP(routes iter.Seq[*route.TCPRoute]) {
 	kind := tcpNone
-	for _, tcp := range table.TCPRoutes {
+	for tcp := range routes {
 		for _, name := range tcp.EntryPoints {
 			switch {
 			case name != p.Name:

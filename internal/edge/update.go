@@ -129,9 +129,8 @@ func (s *Server) serve(next *program.Program, change *route.Change) []tlsstore.P
 		problems = s.applyTLS(change)
 	}
 	if !change.TCPRoutes.Empty() {
-		table := s.book.Table()
 		for _, p := range s.points {
-			p.setTCP(table)
+			p.setTCP(s.book.TCPRoutes())
 		}
 	}
 	s.proxy.Swap(next)

@@ -1,6 +1,7 @@
 package route
 
 import (
+	"iter"
 	"maps"
 	"slices"
 )
@@ -122,6 +123,9 @@ func (b *Index) Table() *Table {
 	}
 	return b.table
 }
+
+// TCPRoutes returns the TCP routes, in no order.
+func (b *Index) TCPRoutes() iter.Seq[*TCPRoute] { return maps.Values(b.tcpRoutes) }
 
 // Certificate returns a certificate, nil if it does not exist.
 func (b *Index) Certificate(id CertificateID) *Certificate { return b.certificates[id] }

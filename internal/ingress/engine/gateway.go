@@ -23,6 +23,9 @@ type gatewayState struct {
 	pool  gateway.Pool
 	// attached has the listeners of each Gateway that a route is attached to.
 	attached map[snapshot.Ref]map[*routeUnit][]string
+	// counts are the numbers of routes of the listeners of each Gateway, without those
+	// that conflict.
+	counts map[snapshot.Ref]map[string]int32
 	// grpcRoutes counts the GRPCRoutes of each Gateway among them.
 	grpcRoutes map[snapshot.Ref]int
 	// conflicted counts the routes of each Gateway that an older one of the other kind
@@ -37,7 +40,7 @@ type gatewayState struct {
 func newGatewayState(options resolve.GatewayOptions) gatewayState {
 	return gatewayState{
 		units: map[snapshot.Ref]*gatewayUnit{}, pool: gateway.Pool{Prefixes: options.Addresses},
-		attached: map[snapshot.Ref]map[*routeUnit][]string{}, grpcRoutes: map[snapshot.Ref]int{}, conflicted: map[snapshot.Ref]int{},
+		attached: map[snapshot.Ref]map[*routeUnit][]string{}, counts: map[snapshot.Ref]map[string]int32{}, grpcRoutes: map[snapshot.Ref]int{}, conflicted: map[snapshot.Ref]int{},
 		unopened: map[route.ListenerID]string{}, stale: map[snapshot.Ref]struct{}{},
 	}
 }
@@ -133,8 +136,7 @@ func (e *Engine) replaceAttached(u *routeUnit, next *gateway.Route) {
 	for ref := range before {
 		e.state.reattached[ref] = struct{}{}
 		if next.Attached[ref] == nil {
-			delete(e.gateways.attached[ref], u)
-			e.gateways.stale[ref] = struct{}{}
+			e.setAttached(u, ref, nil)
 			e.countGRPC(u, ref, -1)
 			e.setConflict(u, ref, snapshot.Ref{})
 		}
@@ -144,14 +146,41 @@ func (e *Engine) replaceAttached(u *routeUnit, next *gateway.Route) {
 		if before[ref] == nil {
 			e.countGRPC(u, ref, 1)
 		}
-		if slices.Equal(before[ref], names) {
-			continue
+		if !slices.Equal(before[ref], names) {
+			e.setAttached(u, ref, names)
 		}
-		if e.gateways.attached[ref] == nil {
-			e.gateways.attached[ref] = map[*routeUnit][]string{}
+	}
+}
+
+// setAttached sets the listeners of a Gateway that a route is attached to; nil for none.
+func (e *Engine) setAttached(u *routeUnit, at snapshot.Ref, names []string) {
+	units := e.gateways.attached[at]
+	if units == nil {
+		units = map[*routeUnit][]string{}
+		e.gateways.attached[at] = units
+	}
+	if _, conflicts := u.conflicts[at]; !conflicts {
+		e.countAttached(at, units[u], -1)
+		e.countAttached(at, names, 1)
+	}
+	if units[u] = names; names == nil {
+		delete(units, u)
+	}
+	if len(units) == 0 {
+		delete(e.gateways.attached, at)
+		delete(e.gateways.counts, at)
+	}
+	e.gateways.stale[at] = struct{}{}
+}
+
+// countAttached counts a route that came to listeners of a Gateway, or left them. The
+// status of a Gateway has the counts, and thousands of routes can have one Gateway.
+func (e *Engine) countAttached(at snapshot.Ref, names []string, change int32) {
+	for _, name := range names {
+		if e.gateways.counts[at] == nil {
+			e.gateways.counts[at] = map[string]int32{}
 		}
-		e.gateways.attached[ref][u] = names
-		e.gateways.stale[ref] = struct{}{}
+		e.gateways.counts[at][name] += change
 	}
 }
 
@@ -262,15 +291,7 @@ func (e *Engine) gatewayStatus(ref snapshot.Ref) GatewayStatus {
 
 // factsOf returns what the status of a Gateway has and the Gateway does not decide.
 func (e *Engine) factsOf(u *gatewayUnit) gateway.Facts {
-	facts := gateway.Facts{Attached: map[string]int32{}, Unopened: map[route.ListenerID]string{}}
-	for attached, names := range e.gateways.attached[u.ref] {
-		if _, conflicts := attached.conflicts[u.ref]; conflicts {
-			continue
-		}
-		for _, name := range names {
-			facts.Attached[name]++
-		}
-	}
+	facts := gateway.Facts{Attached: e.gateways.counts[u.ref], Unopened: map[route.ListenerID]string{}}
 	for id := range u.listeners {
 		if reason, closed := e.gateways.unopened[id]; closed {
 			facts.Unopened[id] = reason

@@ -3,14 +3,13 @@ package engine
 import (
 	"cmp"
 	"fmt"
-	"maps"
+	"iter"
 	"slices"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
-	"slipway.dev/slipway/internal/ingress/gateway"
 	"slipway.dev/slipway/internal/ingress/snapshot"
 	"slipway.dev/slipway/internal/route"
 )
@@ -50,54 +49,112 @@ func (e *Engine) recomputeConflicts() {
 		if !mixed && e.gateways.conflicted[ref] == 0 {
 			continue
 		}
-		units := slices.SortedFunc(maps.Keys(e.gateways.attached[ref]), func(a, b *routeUnit) int {
-			return cmp.Or(compareAge(a, b), a.ref.Compare(b.ref))
-		})
-		taken := map[route.ListenerID][]takenHost{}
-		for _, u := range units {
-			var winner snapshot.Ref
-			if mixed && !snapshot.IsStreamRoute(u.ref.Kind) {
-				winner = takeHosts(taken, u, ref)
+		rivals, winners := []*routeUnit(nil), map[*routeUnit]snapshot.Ref{}
+		if mixed {
+			rivals = e.rivalsAt(ref)
+		}
+		taken := map[snapshot.Kind]*hostIndex{}
+		for place, u := range rivals {
+			if winner := takeHosts(taken, u, ref, place, rivals); winner != nil {
+				winners[u] = winner.ref
 			}
-			e.setConflict(u, ref, winner)
+		}
+		for u := range e.gateways.attached[ref] {
+			e.setConflict(u, ref, winners[u])
 		}
 	}
 }
 
-// takenHost is a host name of a listener that an accepted route has.
-type takenHost struct {
-	host string
-	by   snapshot.Ref
+// rivalsAt returns the routes of a Gateway that can conflict, the oldest first: those of
+// the kind that it has fewer of, and the ones of the other kind with a host in common.
+// Of thousands of routes these are mostly few.
+func (e *Engine) rivalsAt(at snapshot.Ref) []*routeUnit {
+	units, few := e.gateways.attached[at], snapshot.GRPCRoute
+	if 2*e.gateways.grpcRoutes[at] > len(units) {
+		few = snapshot.HTTPRoute
+	}
+	index, rivals := newHostIndex(), []*routeUnit(nil)
+	for u := range units {
+		if u.ref.Kind != few {
+			continue
+		}
+		rivals = append(rivals, u)
+		for listener, host := range u.hostsAt(at) {
+			index.add(listener, host, 0)
+		}
+	}
+	for u := range units {
+		if u.ref.Kind == few {
+			continue
+		}
+		for listener, host := range u.hostsAt(at) {
+			if _, shared := index.first(listener, host); shared {
+				rivals = append(rivals, u)
+				break
+			}
+		}
+	}
+	slices.SortFunc(rivals, func(a, b *routeUnit) int { return cmp.Or(compareAge(a, b), a.ref.Compare(b.ref)) })
+	return rivals
 }
 
 // takeHosts adds the hosts of a route to those that are taken, or returns the route of
-// the other kind that it conflicts with.
-func takeHosts(taken map[route.ListenerID][]takenHost, u *routeUnit, of snapshot.Ref) snapshot.Ref {
-	places := map[route.ListenerID]map[string]struct{}{}
-	for _, rule := range u.outcome.Rules {
-		if gatewayOfListener(rule.Listener) != of {
-			continue
-		}
-		if places[rule.Listener] == nil {
-			places[rule.Listener] = map[string]struct{}{}
-		}
-		places[rule.Listener][rule.Host] = struct{}{}
+// the other kind that it conflicts with. place is that of the route among the rivals.
+func takeHosts(taken map[snapshot.Kind]*hostIndex, u *routeUnit, of snapshot.Ref, place int, rivals []*routeUnit) *routeUnit {
+	type conflict struct {
+		listener route.ListenerID
+		winner   int
 	}
-	for _, id := range slices.SortedFunc(maps.Keys(places), route.ListenerID.Compare) {
-		for _, other := range taken[id] {
-			for host := range places[id] {
-				if _, shared := gateway.Intersect(host, other.host); shared && other.by.Kind != u.ref.Kind {
-					return other.by
-				}
+	var found []conflict
+	for listener, host := range u.hostsAt(of) {
+		if winner, shared := indexOf(taken, otherKind(u.ref.Kind)).first(listener, host); shared {
+			found = append(found, conflict{listener, winner})
+		}
+	}
+	if len(found) > 0 {
+		first := slices.MinFunc(found, func(a, b conflict) int {
+			return cmp.Or(a.listener.Compare(b.listener), cmp.Compare(a.winner, b.winner))
+		})
+		return rivals[first.winner]
+	}
+	for listener, host := range u.hostsAt(of) {
+		indexOf(taken, u.ref.Kind).add(listener, host, place)
+	}
+	return nil
+}
+
+// hostsAt returns the hosts of the rules of a route for requests, with their listeners,
+// at a Gateway.
+func (u *routeUnit) hostsAt(gateway snapshot.Ref) iter.Seq2[route.ListenerID, string] {
+	return func(yield func(route.ListenerID, string) bool) {
+		if snapshot.IsStreamRoute(u.ref.Kind) {
+			return
+		}
+		for i, rule := range u.outcome.Rules {
+			if i > 0 && rule.Listener == u.outcome.Rules[i-1].Listener && rule.Host == u.outcome.Rules[i-1].Host {
+				continue // rules of one host follow each other
+			}
+			if gatewayOfListener(rule.Listener) == gateway && !yield(rule.Listener, rule.Host) {
+				return
 			}
 		}
 	}
-	for id, hosts := range places {
-		for host := range hosts {
-			taken[id] = append(taken[id], takenHost{host, u.ref})
-		}
+}
+
+// otherKind returns the kind of routes that those of a kind conflict with.
+func otherKind(kind snapshot.Kind) snapshot.Kind {
+	if kind == snapshot.GRPCRoute {
+		return snapshot.HTTPRoute
 	}
-	return snapshot.Ref{}
+	return snapshot.GRPCRoute
+}
+
+// indexOf returns the index of a kind, a new one if there is none.
+func indexOf(all map[snapshot.Kind]*hostIndex, kind snapshot.Kind) *hostIndex {
+	if all[kind] == nil {
+		all[kind] = newHostIndex()
+	}
+	return all[kind]
 }
 
 // setConflict sets the route that a route conflicts with at a Gateway; zero for none.
@@ -105,9 +162,11 @@ func (e *Engine) setConflict(u *routeUnit, at, winner snapshot.Ref) {
 	if u.conflicts[at] == winner {
 		return
 	}
+	names := e.gateways.attached[at][u]
 	if _, before := u.conflicts[at]; before {
 		e.gateways.conflicted[at]--
 		delete(u.conflicts, at)
+		e.countAttached(at, names, 1)
 	}
 	if winner != (snapshot.Ref{}) {
 		if u.conflicts == nil {
@@ -115,6 +174,7 @@ func (e *Engine) setConflict(u *routeUnit, at, winner snapshot.Ref) {
 		}
 		u.conflicts[at] = winner
 		e.gateways.conflicted[at]++
+		e.countAttached(at, names, -1)
 	}
 	e.state.dirtyRules[u] = struct{}{}
 	e.gateways.stale[u.ref], e.gateways.stale[at] = struct{}{}, struct{}{}

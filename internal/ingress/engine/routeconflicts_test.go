@@ -1,0 +1,165 @@
+package engine_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"reflect"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+
+	"slipway.dev/slipway/internal/ingress/engine"
+	"slipway.dev/slipway/internal/ingress/resolve"
+	"slipway.dev/slipway/internal/ingress/snapshot"
+	"slipway.dev/slipway/internal/route"
+)
+
+// gatewayOptions have addresses for some Gateways.
+func gatewayOptions() resolve.Options {
+	return resolve.Options{Gateways: resolve.GatewayOptions{Addresses: []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}}}
+}
+
+// gatewaysOf returns a class and Gateways for routes of all namespaces, each with two
+// listeners.
+func gatewaysOf(names ...string) []any {
+	all, kind := gatewayv1.NamespacesFromAll, gatewayv1.IPAddressType
+	objects := []any{&gatewayv1.GatewayClass{
+		ObjectMeta: metav1.ObjectMeta{Name: "slipway", Generation: 1}, Spec: gatewayv1.GatewayClassSpec{ControllerName: "slipway.dev/gateway-controller"},
+	}}
+	for i, name := range names {
+		of := &gatewayv1.Gateway{ObjectMeta: metav1.ObjectMeta{Namespace: "infra", Name: name, Generation: 1, CreationTimestamp: metav1.Unix(1, 0)}}
+		of.Spec.GatewayClassName = "slipway"
+		of.Spec.Addresses = []gatewayv1.GatewaySpecAddress{{Type: &kind, Value: fmt.Sprintf("192.0.2.%d", i+1)}}
+		for port, listener := range []gatewayv1.SectionName{"http", "more"} {
+			of.Spec.Listeners = append(of.Spec.Listeners, gatewayv1.Listener{
+				Name: listener, Port: gatewayv1.PortNumber(80 + port), Protocol: gatewayv1.HTTPProtocolType,
+				AllowedRoutes: &gatewayv1.AllowedRoutes{Namespaces: &gatewayv1.RouteNamespaces{From: &all}},
+			})
+		}
+		objects = append(objects, of)
+	}
+	return objects
+}
+
+// parentOf returns the reference of a route to a Gateway; an empty listener is all.
+func parentOf(gateway, listener string) gatewayv1.ParentReference {
+	namespace := gatewayv1.Namespace("infra")
+	ref := gatewayv1.ParentReference{Namespace: &namespace, Name: gatewayv1.ObjectName(gateway)}
+	if listener != "" {
+		section := gatewayv1.SectionName(listener)
+		ref.SectionName = &section
+	}
+	return ref
+}
+
+// routeOf returns an HTTPRoute or a GRPCRoute.
+func routeOf(kind snapshot.Kind, meta metav1.ObjectMeta, parents []gatewayv1.ParentReference, hosts ...gatewayv1.Hostname) any {
+	common := gatewayv1.CommonRouteSpec{ParentRefs: parents}
+	if kind == snapshot.GRPCRoute {
+		return &gatewayv1.GRPCRoute{ObjectMeta: meta, Spec: gatewayv1.GRPCRouteSpec{CommonRouteSpec: common, Hostnames: hosts, Rules: []gatewayv1.GRPCRouteRule{{}}}}
+	}
+	return &gatewayv1.HTTPRoute{ObjectMeta: meta, Spec: gatewayv1.HTTPRouteSpec{CommonRouteSpec: common, Hostnames: hosts, Rules: []gatewayv1.HTTPRouteRule{{}}}}
+}
+
+// gatewayWorld changes the routes of Gateways at random.
+type gatewayWorld struct {
+	random *rand.Rand
+	facts  *snapshot.Snapshot
+	steps  int64
+}
+
+// step puts or deletes a route.
+func (w *gatewayWorld) step() []snapshot.Ref {
+	w.steps++
+	kind := []snapshot.Kind{snapshot.HTTPRoute, snapshot.GRPCRoute}[w.random.IntN(2)]
+	name := fmt.Sprintf("r%d", w.random.IntN(4))
+	if w.random.IntN(4) == 0 {
+		return w.facts.Delete(kind, "shop", name)
+	}
+	var hosts []gatewayv1.Hostname
+	for _, host := range []gatewayv1.Hostname{"a.x", "b.x", "*.x", "a.b.x", "y"} {
+		if w.random.IntN(4) == 0 {
+			hosts = append(hosts, host)
+		}
+	}
+	var parents []gatewayv1.ParentReference
+	for _, gateway := range []string{"one", "two"} {
+		if w.random.IntN(3) > 0 {
+			parents = append(parents, parentOf(gateway, []string{"", "http", "more"}[w.random.IntN(3)]))
+		}
+	}
+	return w.facts.Put(routeOf(kind, metav1.ObjectMeta{
+		Namespace: "shop", Name: name, UID: types.UID(fmt.Sprint(w.steps)), Generation: w.steps, CreationTimestamp: metav1.Unix(w.random.Int64N(5), 0),
+	}, parents, hosts...))
+}
+
+// TestRouteConflictsFollow: whatever routes come and go, statuses are those that an engine
+// finds which sees all objects at once: which routes conflict, and how many a listener has.
+func TestRouteConflictsFollow(t *testing.T) {
+	for seed := range uint64(20) {
+		w := &gatewayWorld{random: rand.New(rand.NewPCG(seed, 1)), facts: snapshot.New()}
+		var changed []snapshot.Ref
+		for _, object := range gatewaysOf("one", "two") {
+			changed = append(changed, w.facts.Put(object)...)
+		}
+		followed, table := engine.New(w.facts, gatewayOptions()), route.NewIndex()
+		for range 60 {
+			result := followed.Update(changed)
+			table.Apply(table.Fit(&result.Change))
+			fresh, freshTable := engine.New(w.facts, gatewayOptions()), route.NewIndex()
+			all := fresh.All()
+			freshTable.Apply(freshTable.Fit(&all.Change))
+			if got, want := encoded(t, &route.Table{Rules: table.Table().Rules}), encoded(t, &route.Table{Rules: freshTable.Table().Rules}); got != want {
+				t.Fatalf("seed %d, step %d: %s", seed, w.steps, firstDifference(got, want))
+			}
+			for _, kind := range snapshot.GatewayKinds() {
+				for namespace, name := range w.facts.Names(kind) {
+					ref := snapshot.Ref{Kind: kind, Namespace: namespace, Name: name}
+					if got, want := followed.GatewayStatus(ref), fresh.GatewayStatus(ref); !reflect.DeepEqual(got, want) {
+						t.Fatalf("seed %d, step %d: %v is\n%+v, want\n%+v", seed, w.steps, ref, got, want)
+					}
+				}
+			}
+			changed = w.step()
+		}
+	}
+}
+
+// BenchmarkNewRoute: a route that comes and goes at a Gateway with 5,000 others, without
+// and with a GRPCRoute among them.
+func BenchmarkNewRoute(b *testing.B) {
+	for name, grpc := range map[string]int{"http": 0, "grpc": 1} {
+		b.Run(name, func(b *testing.B) {
+			facts, parents := snapshot.New(), []gatewayv1.ParentReference{parentOf("one", "http")}
+			for _, object := range gatewaysOf("one") {
+				facts.Put(object)
+			}
+			meta := func(name string) metav1.ObjectMeta {
+				return metav1.ObjectMeta{Namespace: "shop", Name: name, UID: types.UID(name), Generation: 1, CreationTimestamp: metav1.Unix(1, 0)}
+			}
+			for i := range 5000 {
+				facts.Put(routeOf(snapshot.HTTPRoute, meta(fmt.Sprintf("r%d", i)), parents, gatewayv1.Hostname(fmt.Sprintf("r%d.example", i))))
+			}
+			for range grpc {
+				facts.Put(routeOf(snapshot.GRPCRoute, meta("grpc"), parents, "grpc.example"))
+			}
+			followed := engine.New(facts, gatewayOptions())
+			followed.All()
+			for range followed.ChangedGatewayStatuses() {
+			}
+			added := routeOf(snapshot.HTTPRoute, meta("new"), parents, "new.example")
+			b.ReportAllocs()
+			for b.Loop() {
+				followed.Update(facts.Put(added))
+				for range followed.ChangedGatewayStatuses() {
+				}
+				followed.Update(facts.Delete(snapshot.HTTPRoute, "shop", "new"))
+				for range followed.ChangedGatewayStatuses() {
+				}
+			}
+		})
+	}
+}
