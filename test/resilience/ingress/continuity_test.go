@@ -65,9 +65,9 @@ func (s *suite) testContinuity(t *testing.T) {
 		c.replicas = append(c.replicas, c.admit(t, at.Start(t)))
 	}
 	w := &traffic{}
-	stop := w.run(c.clients, func(port int) dialer { return seat{At: hostOf(1, 100)}.Dialer(port) }, c.authority.Pool)
+	stop := w.run(requesters(c.clients, func(port int) dialer { return seat{At: hostOf(1, 100)}.Dialer(port) }, c.authority.Pool))
 	began := time.Now()
-	end := c.disturb()
+	end := disturb(c.errors, c.churn, c.editRules, c.rotate)
 	c.conduct(t, began)
 	stop()
 	end()
@@ -255,23 +255,6 @@ func (c *continuity) hammer(r *replica) (stop func()) {
 				if err := asking.ask(context.Background(), transport, number); err != nil {
 					c.errors.add("%s, when the cluster is back: %v", asking.name, err)
 				}
-			}
-		})
-	}
-	return func() {
-		cancel()
-		working.Wait()
-	}
-}
-
-// disturb lets endpoints, rules and certificates change until stop is called.
-func (c *continuity) disturb() (stop func()) {
-	ctx, cancel := context.WithCancel(context.Background())
-	var working sync.WaitGroup
-	for _, work := range []func(context.Context) error{c.churn, c.editRules, c.rotate} {
-		working.Go(func() {
-			if err := work(ctx); err != nil && ctx.Err() == nil {
-				c.errors.add("the cluster does not change any more: %v", err)
 			}
 		})
 	}

@@ -54,7 +54,7 @@ func (c *changes) String(what string) string {
 }
 
 // churn changes the endpoints of one Service after the other.
-func (c *continuity) churn(ctx context.Context) error {
+func (w *world) churn(ctx context.Context) error {
 	tick := time.NewTicker(churnPeriod)
 	defer tick.Stop()
 	for turn := 0; ; turn++ {
@@ -63,7 +63,7 @@ func (c *continuity) churn(ctx context.Context) error {
 			return nil
 		case <-tick.C:
 		}
-		s := c.services[turn%len(c.services)]
+		s := w.services[turn%len(w.services)]
 		change := s.churn
 		if turn%5 == 4 {
 			change = s.doubt
@@ -71,6 +71,23 @@ func (c *continuity) churn(ctx context.Context) error {
 		if err := change(ctx); err != nil {
 			return err
 		}
+	}
+}
+
+// disturb runs changes until stop is called. One that fails is an error.
+func disturb(failures *collector, works ...func(context.Context) error) (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	var working sync.WaitGroup
+	for _, work := range works {
+		working.Go(func() {
+			if err := work(ctx); err != nil && ctx.Err() == nil {
+				failures.add("the cluster does not change any more: %v", err)
+			}
+		})
+	}
+	return func() {
+		cancel()
+		working.Wait()
 	}
 }
 

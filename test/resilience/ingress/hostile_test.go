@@ -66,7 +66,7 @@ func (c *hostile) play(t *testing.T) {
 	asking := &continuity{world: c.world, authority: c.authority, edited: c.edited, shown: newFact("v0")}
 	clients := asking.newClients()
 	w := &traffic{}
-	stop := w.run(clients, func(port int) dialer { return c.replica.Dialer(port) }, c.authority.Pool)
+	stop := w.run(requesters(clients, func(port int) dialer { return c.replica.Dialer(port) }, c.authority.Pool))
 	c.changeOther(t, "nothing")
 	before := memory(t, c.replica)
 	for _, attack := range c.attacks(t) {

@@ -34,8 +34,10 @@ type pod struct {
 	service string
 	address netip.Addr
 	born    time.Time
-	server  *http.Server
-	done    chan struct{}
+	// end finishes what is under way and takes nothing new, as a program does that
+	// got SIGTERM; cut ends the server at once.
+	end func(context.Context) error
+	cut func()
 
 	// leaves is when it was published as terminating; zero while it is not. unready
 	// is set while it is published as not ready. Both belong to the Service.
@@ -46,26 +48,61 @@ type pod struct {
 	last time.Time // of the last request
 }
 
+// protocol starts the server of a pod, and returns its end and cut.
+type protocol func(*pod) (end func(context.Context) error, cut func(), err error)
+
 // startPod listens on an address. The caller ends it.
-func startPod(service string, address netip.Addr) (*pod, error) {
-	listener, err := net.Listen("tcp", netip.AddrPortFrom(address, podPort).String())
+func startPod(service string, address netip.Addr, serve protocol) (*pod, error) {
+	p := &pod{service: service, address: address, born: time.Now()}
+	var err error
+	p.end, p.cut, err = serve(p)
+	return p, err
+}
+
+// listensAt is the address of its server.
+func (p *pod) listensAt() string { return netip.AddrPortFrom(p.address, podPort).String() }
+
+// note records a request.
+func (p *pod) note() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.last = time.Now()
+}
+
+// echo is the response to a request.
+func (p *pod) echo(host string, nonces ...string) []byte {
+	text, err := json.Marshal(echoed{Service: p.service, Pod: p.address.String(), Host: host, Nonces: nonces})
 	if err != nil {
-		return nil, err
+		panic(err) // plain values
 	}
-	p := &pod{service: service, address: address, born: time.Now(), done: make(chan struct{})}
-	p.server = &http.Server{Handler: p, ReadHeaderTimeout: patience}
+	return text
+}
+
+// serveHTTP is the protocol HTTP/1.1.
+func serveHTTP(p *pod) (func(context.Context) error, func(), error) {
+	listener, err := net.Listen("tcp", p.listensAt())
+	if err != nil {
+		return nil, nil, err
+	}
+	server, done := &http.Server{Handler: p, ReadHeaderTimeout: patience}, make(chan struct{})
 	go func() {
-		defer close(p.done)
-		_ = p.server.Serve(listener) // it ends when it is shut down
+		defer close(done)
+		_ = server.Serve(listener) // it ends when it is shut down
 	}()
-	return p, nil
+	end := func(ctx context.Context) error {
+		err := server.Shutdown(ctx)
+		<-done
+		return err
+	}
+	return end, func() {
+		_ = server.Close() // the test is over
+		<-done
+	}, nil
 }
 
 // ServeHTTP responds to a request.
 func (p *pod) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	p.mu.Lock()
-	p.last = time.Now()
-	p.mu.Unlock()
+	p.note()
 	body, err := io.ReadAll(io.LimitReader(r.Body, 1<<10))
 	if err != nil {
 		return
@@ -73,15 +110,8 @@ func (p *pod) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if held, err := time.ParseDuration(r.Header.Get(holdHeader)); err == nil {
 		pause(r.Context(), held)
 	}
-	answer, err := json.Marshal(echoed{
-		Service: p.service, Pod: p.address.String(), Host: r.Host,
-		Nonces: []string{r.URL.Path, r.Header.Get(nonceHeader), string(body)},
-	})
-	if err != nil {
-		panic(err) // plain values
-	}
 	w.Header().Set("Content-Type", "application/json")
-	_, _ = w.Write(answer) // the client may have left
+	_, _ = w.Write(p.echo(r.Host, r.URL.Path, r.Header.Get(nonceHeader), string(body))) // the client may have left
 }
 
 // asked is when the last request came.
@@ -89,20 +119,6 @@ func (p *pod) asked() time.Time {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.last
-}
-
-// end finishes what is under way and takes nothing new, as a program does that
-// got SIGTERM.
-func (p *pod) end(ctx context.Context) error {
-	err := p.server.Shutdown(ctx)
-	<-p.done
-	return err
-}
-
-// cut ends the server at once.
-func (p *pod) cut() {
-	_ = p.server.Close() // the test is over
-	<-p.done
 }
 
 // addresses are those that pods can have. One that is given back comes last, so

@@ -68,13 +68,20 @@ func (o *outage) over(began time.Time, lasted time.Duration) bool {
 type service struct {
 	world *world
 	name  string
+	serve protocol
 	pods  []*pod
 }
 
 // newService makes a Service with some pods.
 func (w *world) newService(t *testing.T, name string, pods int) *service {
 	t.Helper()
-	s := &service{world: w, name: name}
+	return w.newServiceOf(t, name, "TCP", serveHTTP, pods)
+}
+
+// newServiceOf is newService for any protocol, by TCP or UDP.
+func (w *world) newServiceOf(t *testing.T, name, network string, serve protocol, pods int) *service {
+	t.Helper()
+	s := &service{world: w, name: name, serve: serve}
 	w.services = append(w.services, s)
 	for range pods {
 		must.Do(t, s.grow())
@@ -84,7 +91,7 @@ func (w *world) newService(t *testing.T, name string, pods int) *service {
 			p.cut()
 		}
 	})
-	w.cluster.Apply(t, w.namespace, fmt.Sprintf(serviceManifest, name))
+	w.cluster.Apply(t, w.namespace, fmt.Sprintf(serviceManifest, name, network))
 	must.Do(t, s.publish(t.Context()))
 	return s
 }
@@ -94,13 +101,13 @@ const serviceManifest = `
 apiVersion: v1
 kind: Service
 metadata: {name: %[1]s}
-spec: {ports: [{port: 80, targetPort: 8080}]}
+spec: {ports: [{port: 80, targetPort: 8080, protocol: %[2]s}]}
 ---
 apiVersion: discovery.k8s.io/v1
 kind: EndpointSlice
 metadata: {name: %[1]s, labels: {kubernetes.io/service-name: %[1]s}}
 addressType: IPv4
-ports: [{name: "", port: 8080}]
+ports: [{name: "", port: 8080, protocol: %[2]s}]
 endpoints: []
 `
 
@@ -110,7 +117,7 @@ func (s *service) grow() error {
 	if err != nil {
 		return err
 	}
-	p, err := startPod(s.name, address)
+	p, err := startPod(s.name, address, s.serve)
 	if err != nil {
 		return err
 	}

@@ -5,6 +5,8 @@
 //   - continuity: clients that check every response, while endpoints come and go,
 //     rules are edited, certificates rotate, the API server is away and edges are
 //     restarted. None of them may notice.
+//   - gateways: the same by Gateway API, with requests of five protocols: endpoints,
+//     routes of all kinds, listeners and certificates change.
 //   - leader: of two replicas one writes status, also when the one that did is
 //     killed.
 //   - readiness: an edge that does not know the whole cluster takes no traffic,
@@ -14,7 +16,7 @@
 //
 // Without a setting it is short, for `make test`. RESILIENCE=long gives it the
 // time that `make resilience` has: three minutes of traffic, 200 edits, 100
-// certificates.
+// certificates. CHURN is the time of gateways alone, 10 minutes for make churn.
 package ingress
 
 import (
@@ -49,6 +51,7 @@ func long() bool { return os.Getenv("RESILIENCE") == "long" }
 func TestIngress(t *testing.T) {
 	s := &suite{binary: binary.Path(t)}
 	t.Run("continuity", s.testContinuity)
+	t.Run("gateways", s.testGateways)
 	t.Run("leader", s.testLeader)
 	t.Run("readiness", s.testReadiness)
 	t.Run("hostile", s.testHostile)

@@ -153,19 +153,39 @@ type traffic struct {
 	misrouted collector
 }
 
-// run lets clients ask until stop is called.
-func (w *traffic) run(clients []*client, dial func(port int) dialer, trusted *x509.CertPool) (stop func()) {
+// requester sends requests of one kind again and again, by any protocol.
+type requester struct {
+	name string
+	// hold is how long a request is kept on purpose.
+	hold time.Duration
+	ask  func(ctx context.Context, number int) error
+	// close is called after the last request.
+	close func()
+}
+
+// requesters are the clients with their connections.
+func requesters(clients []*client, dial func(port int) dialer, trusted *x509.CertPool) []requester {
+	var all []requester
+	for _, c := range clients {
+		transport := c.transport(dial, trusted)
+		all = append(all, requester{name: c.name, hold: c.hold, close: transport.CloseIdleConnections,
+			ask: func(ctx context.Context, number int) error { return c.ask(ctx, transport, number) }})
+	}
+	return all
+}
+
+// run lets requesters ask until stop is called.
+func (w *traffic) run(requesters []requester) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	w.took = map[string][]time.Duration{}
 	var working sync.WaitGroup
-	for _, c := range clients {
-		transport := c.transport(dial, trusted)
+	for _, r := range requesters {
 		working.Go(func() {
-			defer transport.CloseIdleConnections()
+			defer r.close()
 			var asking sync.WaitGroup
 			defer asking.Wait()
 			for number := 0; pause(ctx, askPeriod); number++ {
-				asking.Go(func() { w.note(c, transport, number) })
+				asking.Go(func() { w.note(&r, number) })
 			}
 		})
 	}
@@ -176,9 +196,9 @@ func (w *traffic) run(clients []*client, dial func(port int) dialer, trusted *x5
 }
 
 // note makes a request and notes what came of it.
-func (w *traffic) note(c *client, transport http.RoundTripper, number int) {
+func (w *traffic) note(c *requester, number int) {
 	began := time.Now()
-	err := c.ask(context.Background(), transport, number)
+	err := c.ask(context.Background(), number)
 	took := time.Since(began)
 	w.mu.Lock()
 	w.took[c.name] = append(w.took[c.name], took-c.hold)
