@@ -19,20 +19,21 @@ const sampleHosts = 100
 
 // Names of the phases, in their order. They are the values of -only as well.
 const (
-	phaseCold     = "cold start"
-	phaseIdle     = "idle"
-	phaseCreate   = "create"
-	phaseEndpoint = "endpoint"
-	phaseWork     = "work"
-	phaseLoad     = "load"
-	phaseEnd      = "end"
-	phaseShared   = "shared"
+	phaseCold      = "cold start"
+	phaseIdle      = "idle"
+	phaseCreate    = "create"
+	phaseEndpoint  = "endpoint"
+	phaseWork      = "work"
+	phaseLoad      = "load"
+	phaseEnd       = "end"
+	phaseShared    = "shared"
+	phaseListeners = "listeners"
 )
 
 // optionalPhases returns the phases that -only can select. The others always
 // run; idle, for example, is the baseline of work.
 func optionalPhases() []string {
-	return []string{phaseCreate, phaseEndpoint, phaseWork, phaseLoad, phaseShared}
+	return []string{phaseCreate, phaseEndpoint, phaseWork, phaseLoad, phaseShared, phaseListeners}
 }
 
 // bench measures one edge at one size. All phases run in one goroutine, one
@@ -92,6 +93,7 @@ func (b *bench) runEdge(ctx context.Context) (err error) {
 		{phaseLoad, b.load},
 		{phaseEnd, b.end},
 		{phaseShared, b.loadShared},
+		{phaseListeners, b.changeListeners},
 	} {
 		if !b.settings.measures(phase.name) {
 			continue

@@ -18,7 +18,10 @@
 //   - work: both again, without requests, for the CPU time of one change;
 //   - load: CPU time of a request, of all hosts at random beside one of them,
 //     and beside one host with as many endpoints;
-//   - shared: the same for as many hosts that all have one endpoint.
+//   - shared: the same for as many hosts that all have one endpoint;
+//   - listeners, with -gateway: from the call that adds a listener to one of many
+//     Gateways, or removes it, until it is open or closed. All other Gateways get
+//     requests meanwhile, and none may fail.
 //
 // With -peer nginx, an nginx with as many hosts and endpoints gets these loads
 // too, on the same addresses, which shows how much of the cost is the kernel's.
@@ -87,8 +90,14 @@ func measureAll(ctx context.Context, s *settings, out io.Writer) (_ *report, err
 	if err != nil {
 		return result, err
 	}
+	empty := 0.0
+	if s.gateway {
+		if empty, err = measureEmpty(ctx, s, cluster, dir); err != nil {
+			return result, fmt.Errorf("an edge without routes: %w", err)
+		}
+	}
 	for _, size := range s.sizes {
-		b := &bench{settings: s, world: w, dir: dir, out: out, figures: &figures{Ingresses: size}}
+		b := &bench{settings: s, world: w, dir: dir, out: out, figures: &figures{Ingresses: size, Empty: empty}}
 		err := b.run(ctx)
 		result.Sizes = append(result.Sizes, b.figures)
 		if err != nil {

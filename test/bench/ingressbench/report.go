@@ -19,6 +19,8 @@ type report struct {
 	Sizes   []*figures `json:"sizes"`
 	// Only are the optional phases that were selected; empty means all.
 	Only []string `json:"only,omitempty"`
+	// Gateway is set if HTTPRoutes were measured, for which other goals apply.
+	Gateway bool `json:"gateway,omitempty"`
 }
 
 // figures are the results for one number of Ingresses. Phases that did not run
@@ -30,6 +32,8 @@ type figures struct {
 	Cold    float64 `json:"coldSeconds"`
 	ColdCPU float64 `json:"coldCPUSeconds"`
 
+	// Empty is the memory of an edge without routes; it is measured with -gateway.
+	Empty    float64 `json:"emptyMB,omitempty"`
 	Settled  float64 `json:"settledMB"`
 	Peak     float64 `json:"peakMB"`
 	InUse    float64 `json:"inUseMB"`
@@ -44,6 +48,9 @@ type figures struct {
 	EndpointCPU float64 `json:"endpointCPUMillis"`
 
 	Request requestFigures `json:"request"`
+
+	// Listeners has the results with many Gateways; nil without -gateway.
+	Listeners *listenerFigures `json:"listeners,omitempty"`
 
 	// Peer has the results of the same loads on another proxy; nil without
 	// -peer.
@@ -69,6 +76,22 @@ type requestFigures struct {
 	Alone            float64 `json:"oneNameMicros"`
 	SharedAloneTimes float64 `json:"allNamesOwnRoutesToOneNameTimes"`
 }
+
+// listenerFigures are the delays until listeners were open or closed, with the number of
+// Gateways and of the requests that others got meanwhile, all of which succeeded.
+type listenerFigures struct {
+	Gateways int           `json:"gateways"`
+	Added    ground.Spread `json:"added"`
+	Removed  ground.Spread `json:"removed"`
+	Requests int64         `json:"requests"`
+	Resident float64       `json:"residentMB"`
+}
+
+// above returns the settled memory beyond that of an edge without routes.
+func (f *figures) above() float64 { return f.Settled - f.Empty }
+
+// listeners returns the figures of listeners, zero ones if there are none.
+func (f *figures) listeners() *listenerFigures { return cmp.Or(f.Listeners, &listenerFigures{}) }
 
 // peerFigures are the results of another proxy.
 type peerFigures struct {
@@ -118,6 +141,18 @@ func houseGoals() []goal {
 	}
 }
 
+// gatewayGoals returns the goals for HTTPRoutes: besides those of the project for any
+// routes, changes are live sooner, and memory is counted beyond an empty edge.
+func gatewayGoals() []goal {
+	return append(houseGoals(), []goal{
+		{phaseCreate, 5000, "new HTTPRoute live, p99", 10, "ms", func(f *figures) float64 { return f.Create.FromCall.P99 }},
+		{phaseEndpoint, 5000, "endpoint of an HTTPRoute live, p99", 10, "ms", func(f *figures) float64 { return f.Endpoint.FromCall.P99 }},
+		{phaseIdle, 5000, "memory above an empty edge", 60, "MB", (*figures).above},
+		{phaseListeners, 5000, "listener open, p99", 50, "ms", func(f *figures) float64 { return f.listeners().Added.P99 }},
+		{phaseListeners, 5000, "listener closed, p99", 50, "ms", func(f *figures) float64 { return f.listeners().Removed.P99 }},
+	}...)
+}
+
 // met reports whether the figure is below the limit. A figure of zero was not
 // measured and does not meet it.
 func (g goal) met(f *figures) bool {
@@ -137,21 +172,27 @@ func newReport(s *settings) *report {
 	slices.Sort(setting)
 	setting = append(append(setting, s.Environment...), s.Options...)
 	return &report{
-		Began: time.Now(), Only: s.only, Setting: strings.Join(setting, " "),
+		Began: time.Now(), Only: s.only, Gateway: s.gateway, Setting: strings.Join(setting, " "),
 		Machine: ground.Machine(),
 	}
 }
 
 // goals returns the goals that apply to a size and to the phases of this run.
 func (r *report) goals(f *figures) []goal {
-	return slices.DeleteFunc(houseGoals(), func(g goal) bool {
+	goals := houseGoals()
+	if r.Gateway {
+		goals = gatewayGoals()
+	}
+	return slices.DeleteFunc(goals, func(g goal) bool {
 		return g.ingresses != f.Ingresses || !r.ran(g.phase)
 	})
 }
 
 // ran reports whether a phase was selected, whether or not the run got that
 // far.
-func (r *report) ran(phase string) bool { return (&settings{only: r.Only}).measures(phase) }
+func (r *report) ran(phase string) bool {
+	return (&settings{only: r.Only, gateway: r.Gateway}).measures(phase)
+}
 
 // decisions judges the goals of all sizes.
 func (r *report) decisions() []ground.Decision {
@@ -197,6 +238,13 @@ func (r *report) print(out io.Writer) {
 	if r.ran(phaseWork) {
 		row("CPU per create, ms", "%.2f", func(f *figures) []any { return []any{f.CreateCPU} })
 		row("CPU per endpoint change, ms", "%.2f", func(f *figures) []any { return []any{f.EndpointCPU} })
+	}
+	if r.ran(phaseListeners) {
+		row("RSS above an empty edge, MB", "%.0f", func(f *figures) []any { return []any{f.above()} })
+		row("Gateways with listeners (requests meanwhile)", "%d (%d)", func(f *figures) []any { return []any{f.listeners().Gateways, f.listeners().Requests} })
+		delays("listener added to 200", func(f *figures) ground.Spread { return f.listeners().Added })
+		delays("listener removed to refused", func(f *figures) ground.Spread { return f.listeners().Removed })
+		row("RSS with all Gateways, MB", "%.0f", func(f *figures) []any { return []any{f.listeners().Resident} })
 	}
 	r.printLoads(row)
 	table.Flush()

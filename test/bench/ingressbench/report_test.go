@@ -60,6 +60,31 @@ func TestGoals(t *testing.T) {
 	}
 }
 
+// Gateways have goals of their own, besides those of all routes.
+func TestGatewayGoals(t *testing.T) {
+	for name, worse := range map[string]func(*figures){
+		"new HTTPRoute live":         func(f *figures) { f.Create.FromCall.P99 = 10 },
+		"endpoint of an HTTPRoute":   func(f *figures) { f.Endpoint.FromCall.P99 = 10 },
+		"memory above an empty edge": func(f *figures) { f.Empty = 80 },
+		"listener open":              func(f *figures) { f.Listeners.Added.P99 = 50 },
+		"listener closed":            func(f *figures) { f.Listeners.Removed.P99 = 50 },
+	} {
+		f := good()
+		f.Create.FromCall.P99, f.Endpoint.FromCall.P99, f.Empty = 9, 9, 90
+		f.Listeners = &listenerFigures{Gateways: 1000, Added: ground.Spread{P99: 49}, Removed: ground.Spread{P99: 49}, Requests: 7}
+		r := &report{Sizes: []*figures{f}, Gateway: true}
+		if ground.Missed(r.decisions()) != 0 {
+			t.Fatalf("missed %d goals of %+v", ground.Missed(r.decisions()), f)
+		}
+		worse(f)
+		var out strings.Builder
+		r.print(&out)
+		if ground.Missed(r.decisions()) != 1 || !lineHas(out.String(), "MISSED", name) || !lineHas(out.String(), "requests meanwhile", "1000 (7)") {
+			t.Errorf("%s: %d missed:\n%s", name, ground.Missed(r.decisions()), out.String())
+		}
+	}
+}
+
 // What was left out on purpose is not judged.
 func TestGoalsOfSomePhases(t *testing.T) {
 	f := good()

@@ -20,6 +20,7 @@ const (
 	maxRate     = 100
 	maxDuration = time.Minute
 	maxRounds   = 200
+	maxGateways = 10_000
 	// shortestLoad is the minimum length of a turn; in a shorter one, opening
 	// connections would be a significant part.
 	shortestLoad = 200 * time.Millisecond
@@ -40,6 +41,8 @@ type settings struct {
 	tls     bool
 	status  bool
 	gateway bool // HTTPRoutes of a Gateway in the place of Ingresses
+	// gateways is the number of further Gateways that phaseListeners creates.
+	gateways int
 
 	ground.Settings
 }
@@ -59,6 +62,7 @@ func parseSettings(args []string, log io.Writer) (*settings, error) {
 	flags.BoolVar(&s.tls, "tls", false, "give each Ingress a certificate in its own Secret, and send requests over TLS")
 	flags.BoolVar(&s.status, "status", false, "let the edge write an address into the status of each Ingress")
 	flags.BoolVar(&s.gateway, "gateway", false, "write HTTPRoutes of one Gateway in the place of Ingresses")
+	flags.IntVar(&s.gateways, "gateways", 1000, "with -gateway, how many further Gateways there are when listeners come and go")
 	s.Register(flags, "edge")
 	err := ground.ParseFlags(flags, args, log)
 	if err != nil {
@@ -90,8 +94,11 @@ func parsePhases(text string) ([]string, error) {
 }
 
 // measures reports whether a phase is selected. Phases that are not optional
-// always are.
+// always are; listeners are those of Gateways.
 func (s *settings) measures(phase string) bool {
+	if phase == phaseListeners && !s.gateway {
+		return false
+	}
 	return len(s.only) == 0 || slices.Contains(s.only, phase) || !slices.Contains(optionalPhases(), phase)
 }
 
@@ -120,6 +127,8 @@ func (s *settings) check() error {
 		return fmt.Errorf("-peer is %q; only %s is known", s.peer, nginxName)
 	case s.gateway && (s.tls || s.status):
 		return errors.New("-gateway has neither -tls nor -status: the listener is plain, and Gateways and routes always have a status")
+	case s.gateways < 1 || s.gateways > maxGateways:
+		return fmt.Errorf("-gateways is %d; it must be from 1 to %d", s.gateways, maxGateways)
 	case s.rounds < 1 || s.rounds > maxRounds:
 		return fmt.Errorf("-rounds is %d; it must be from 1 to %d", s.rounds, maxRounds)
 	}
@@ -141,5 +150,8 @@ func (s *settings) longest() time.Duration {
 	// the slack below covers the rest.
 	loads := time.Duration(11*s.rounds)*s.duration + 6*max(s.duration, loadHosts*time.Millisecond)
 	each := start + 2*s.settle + slack*(changes+loads)
+	if s.gateway {
+		each += slack * time.Duration(6*s.gateways) * object
+	}
 	return time.Duration(len(s.sizes))*each + time.Duration(4*slices.Max(s.sizes))*object
 }

@@ -29,6 +29,7 @@ func TestSettingsRefused(t *testing.T) {
 		"-settle is -1s":   {"-settle=-1s"},
 		"-duration is 1ms": {"-duration=1ms"},
 		"-rounds is 201":   {"-rounds=201"},
+		"-gateways is 0":   {"-gateways=0"},
 		"is none of":       {"-only=load,idle"},
 		"only nginx is":    {"-peer=apache"},
 		"is not a flag":    {"1000"},
@@ -42,9 +43,15 @@ func TestSettingsRefused(t *testing.T) {
 // Phases that cannot be left out are run in any case.
 func TestOnly(t *testing.T) {
 	s := must.Get(parseSettings([]string{"-only=load, shared"}, io.Discard))(t)
-	for phase, want := range map[string]bool{phaseCold: true, phaseIdle: true, phaseEnd: true, phaseCreate: false, phaseLoad: true, phaseShared: true} {
+	for phase, want := range map[string]bool{phaseCold: true, phaseIdle: true, phaseEnd: true, phaseCreate: false, phaseLoad: true, phaseShared: true, phaseListeners: false} {
 		if s.measures(phase) != want {
 			t.Errorf("%s: measured is %t", phase, !want)
+		}
+	}
+	// Without Gateways there are no listeners to change.
+	for args, want := range map[string]bool{"-tls": false, "-gateway": true} {
+		if s := must.Get(parseSettings([]string{args}, io.Discard))(t); s.measures(phaseListeners) != want {
+			t.Errorf("%s: listeners are measured: %t", args, !want)
 		}
 	}
 }

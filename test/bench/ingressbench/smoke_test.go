@@ -66,7 +66,7 @@ func TestGatewaySmoke(t *testing.T) {
 	result := filepath.Join(t.TempDir(), "result.json")
 	cluster := must.Get(filepath.Abs("../../../bin/slipway-devcluster"))(t)
 	code, out, complaint := program(t, "-sizes=20", "-samples=5", "-rate=50", "-settle=0s", "-duration=1s", "-rounds=1",
-		"-gateway", "-json="+result, "-slipway="+os.Getenv(binary.Variable), "-devcluster="+cluster)
+		"-gateway", "-gateways=10", "-json="+result, "-slipway="+os.Getenv(binary.Variable), "-devcluster="+cluster)
 	if code != ground.ExitOK {
 		t.Fatalf("exit code %d: %s\n%s", code, complaint, out)
 	}
@@ -75,8 +75,11 @@ func TestGatewaySmoke(t *testing.T) {
 	if len(got.Sizes) != 1 || got.Setting != "gateway" {
 		t.Fatalf("the report is wrong: %+v", got)
 	}
-	if f := got.Sizes[0]; f.Ready <= 0 || f.Create.FromCall.P50 <= 0 || f.Endpoint.FromCall.P50 <= 0 || f.Request.RoutesTimes <= 0 || f.Request.SharedTimes <= 0 {
+	if f := got.Sizes[0]; f.Ready <= 0 || f.Create.FromCall.P50 <= 0 || f.Endpoint.FromCall.P50 <= 0 || f.Request.RoutesTimes <= 0 || f.Request.SharedTimes <= 0 || f.Empty <= 0 {
 		t.Errorf("a figure is missing: %+v", f)
+	}
+	if l := got.Sizes[0].Listeners; l == nil || l.Gateways != 10 || l.Added.P50 <= 0 || l.Removed.P50 <= 0 || l.Requests == 0 || l.Resident <= 0 {
+		t.Errorf("a figure of listeners is missing: %+v", l)
 	}
 }
 
