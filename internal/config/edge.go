@@ -52,10 +52,11 @@ type Shared struct {
 
 // Providers are the sources of routes. A nil provider is disabled.
 type Providers struct {
-	ProvidersThrottleDuration Duration           `yaml:"providersThrottleDuration" description:"Minimum time between two changes of the routes by one provider. Changes that arrive sooner wait and are applied together; a first change never waits. Each provider is throttled separately."`
-	File                      *FileProvider      `yaml:"file,omitempty" label:"allowEmpty" description:"Reads routes from a file. Any option of this group enables the provider; false disables it, regardless of other options."`
-	KubernetesIngress         *KubernetesIngress `yaml:"kubernetesIngress,omitempty" label:"allowEmpty" description:"Serves the Ingresses of a Kubernetes cluster. true enables the provider with its defaults, and so does any option of this group; false disables it, regardless of other options."`
-	KubernetesGateway         *KubernetesGateway `yaml:"kubernetesGateway,omitempty" label:"allowEmpty" description:"Serves the Gateways and their routes of a Kubernetes cluster, of GatewayClasses with the controller slipway.dev/gateway-controller. true enables the provider with its defaults, and so does any option of this group. It needs kubernetesIngress, whose connection and namespaces it shares. It is not complete yet."`
+	ProvidersThrottleDuration Duration                `yaml:"providersThrottleDuration" description:"Minimum time between two changes of the routes by one provider. Changes that arrive sooner wait and are applied together; a first change never waits. Each provider is throttled separately."`
+	File                      *FileProvider           `yaml:"file,omitempty" label:"allowEmpty" description:"Reads routes from a file. Any option of this group enables the provider; false disables it, regardless of other options."`
+	KubernetesIngress         *KubernetesIngress      `yaml:"kubernetesIngress,omitempty" label:"allowEmpty" description:"Serves the Ingresses of a Kubernetes cluster. true enables the provider with its defaults, and so does any option of this group; false disables it, regardless of other options."`
+	KubernetesGateway         *KubernetesGateway      `yaml:"kubernetesGateway,omitempty" label:"allowEmpty" description:"Serves the Gateways and their routes of a Kubernetes cluster, of GatewayClasses with the controller slipway.dev/gateway-controller. true enables the provider with its defaults, and so does any option of this group. It needs kubernetesIngress, whose connection and namespaces it shares. It is not complete yet."`
+	KubernetesIngressNGINX    *KubernetesIngressNGINX `yaml:"kubernetesIngressNGINX,omitempty" label:"allowEmpty" description:"Serves the Ingresses of ingress-nginx, with its annotations and its way to match paths. true enables the provider with its defaults, and so does any option of this group. It needs kubernetesIngress, whose connection and namespaces it shares."`
 }
 
 // FileProvider reads routes from a file.
@@ -73,6 +74,20 @@ type KubernetesGateway struct {
 // SetDefaults sets every option of the provider to its default. The decoder
 // calls it by this name when an option enables the provider.
 func (g *KubernetesGateway) SetDefaults() { *g = KubernetesGateway{} }
+
+// KubernetesIngressNGINX derives routes from the Ingresses of ingress-nginx.
+type KubernetesIngressNGINX struct {
+	AnnotationClass          string `yaml:"annotationClass" description:"Value of the older annotation kubernetes.io/ingress.class of the Ingresses to serve."`
+	ControllerClass          string `yaml:"controllerClass" description:"Controller in spec.controller of the IngressClasses whose Ingresses are served."`
+	WatchIngressWithoutClass bool   `yaml:"watchIngressWithoutClass" description:"Serve Ingresses without a class as those of ingress-nginx, too. When false, kubernetesIngress serves them."`
+	ConfigMapFile            string `yaml:"configMapFile" description:"File with the ConfigMap of ingress-nginx, as kubectl get configmap -o yaml prints it. Its keys set the defaults of annotations. A key that cannot be carried out is an error at startup. When empty, the defaults of ingress-nginx apply."`
+}
+
+// SetDefaults sets every option of the provider to its default. The decoder
+// calls it by this name when an option enables the provider.
+func (n *KubernetesIngressNGINX) SetDefaults() {
+	*n = KubernetesIngressNGINX{AnnotationClass: "nginx", ControllerClass: "k8s.io/ingress-nginx"}
+}
 
 // KubernetesIngress derives routes from the Ingresses of a cluster.
 type KubernetesIngress struct {

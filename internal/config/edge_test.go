@@ -247,19 +247,24 @@ func resolverOptions() map[string]string {
 func TestOptionList(t *testing.T) {
 	const k = "providers.kubernetesIngress"
 	want := map[string]string{
-		"configFile":                            `string ""`,
-		"log.level":                             `string "info"`,
-		"log.format":                            `string "auto"`,
-		"admin.address":                         `string "127.0.0.1:8090"`,
-		"health.address":                        `string ":8082"`,
-		"shared.secretFile":                     `string ""`,
-		"providers.providersThrottleDuration":   `duration "0s"`,
-		"providers.file":                        `switch "false"`,
-		"providers.file.filename":               `string ""`,
-		"providers.file.watch":                  `bool "true"`,
-		"providers.kubernetesGateway":           `switch "false"`,
-		"providers.kubernetesGateway.addresses": `list ""`,
-		"providers.kubernetesGateway.services":  `bool "false"`,
+		"configFile":                                       `string ""`,
+		"log.level":                                        `string "info"`,
+		"log.format":                                       `string "auto"`,
+		"admin.address":                                    `string "127.0.0.1:8090"`,
+		"health.address":                                   `string ":8082"`,
+		"shared.secretFile":                                `string ""`,
+		"providers.providersThrottleDuration":              `duration "0s"`,
+		"providers.file":                                   `switch "false"`,
+		"providers.file.filename":                          `string ""`,
+		"providers.file.watch":                             `bool "true"`,
+		"providers.kubernetesGateway":                      `switch "false"`,
+		"providers.kubernetesGateway.addresses":            `list ""`,
+		"providers.kubernetesGateway.services":             `bool "false"`,
+		"providers.kubernetesIngressNGINX":                 `switch "false"`,
+		"providers.kubernetesIngressNGINX.annotationClass": `string "nginx"`,
+		"providers.kubernetesIngressNGINX.controllerClass": `string "k8s.io/ingress-nginx"`,
+		"providers.kubernetesIngressNGINX.watchIngressWithoutClass": `bool "false"`,
+		"providers.kubernetesIngressNGINX.configMapFile":            `string ""`,
 		k:                                       `switch "false"`,
 		k + ".endpoint":                         `string ""`,
 		k + ".token":                            `secret ""`,
@@ -364,5 +369,31 @@ func TestChanges(t *testing.T) {
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got %v", got)
+	}
+}
+
+// TestValidateNGINX: the provider for ingress-nginx needs the one for Ingresses, a class
+// and a controller.
+func TestValidateNGINX(t *testing.T) {
+	for _, c := range []struct {
+		change func(e *config.Edge)
+		want   string
+	}{
+		{func(*config.Edge) {}, ""},
+		{func(e *config.Edge) { e.Providers.KubernetesIngress = nil }, "providers.kubernetesIngressNGINX needs the provider kubernetesIngress"},
+		{func(e *config.Edge) { e.Providers.KubernetesIngressNGINX.AnnotationClass = "" }, "providers.kubernetesIngressNGINX.annotationClass is empty"},
+		{func(e *config.Edge) { e.Providers.KubernetesIngressNGINX.ControllerClass = "" }, "providers.kubernetesIngressNGINX.controllerClass is empty"},
+	} {
+		var e config.Edge
+		e.Defaults()
+		e.Providers.KubernetesIngress = &config.KubernetesIngress{}
+		e.Providers.KubernetesIngress.SetDefaults()
+		e.Providers.KubernetesIngressNGINX = &config.KubernetesIngressNGINX{}
+		e.Providers.KubernetesIngressNGINX.SetDefaults()
+		c.change(&e)
+		err := e.Validate()
+		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("got %v, want %q", err, c.want)
+		}
 	}
 }

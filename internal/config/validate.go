@@ -48,6 +48,7 @@ func (e *Edge) Validate() error {
 		}
 		c.networks("providers.kubernetesGateway.addresses", g.Addresses)
 	}
+	c.ingressNGINX(&e.Providers)
 	c.certificatesResolvers(e)
 	c.observed(e)
 	return errors.Join(c.findings...)
@@ -163,6 +164,21 @@ func (c *checker) kubernetesIngress(k *KubernetesIngress) {
 	c.namespaces(prefix+"namespaces", k.Namespaces, "")
 	c.oneOf(prefix+"hostSharing", k.HostSharing, "deny", "behind", "open")
 	c.ingressEndpoint(prefix+"ingressEndpoint.", k.IngressEndpoint)
+}
+
+// ingressNGINX checks the options of the provider for ingress-nginx.
+func (c *checker) ingressNGINX(p *Providers) {
+	const prefix = "providers.kubernetesIngressNGINX"
+	n := p.KubernetesIngressNGINX
+	switch {
+	case n == nil:
+	case p.KubernetesIngress == nil:
+		c.add(prefix, "needs the provider kubernetesIngress, whose connection it shares: set providers.kubernetesIngress=true")
+	case n.AnnotationClass == "":
+		c.add(prefix+".annotationClass", "is empty: give the class, which is nginx in most clusters")
+	case n.ControllerClass == "":
+		c.add(prefix+".controllerClass", "is empty: give the controller, which is k8s.io/ingress-nginx in most clusters")
+	}
 }
 
 // endpoint checks the URL of the API server. Errors do not quote it, because a

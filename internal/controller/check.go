@@ -22,6 +22,9 @@ func Check(options *config.Edge) error {
 	if _, err := authorityRoots(k.CertAuthFilePath); err != nil {
 		problem = errors.Join(problem, fmt.Errorf("providers.kubernetesIngress.certAuthFilePath: %w", err))
 	}
+	if _, err := nginxDefaults(options); err != nil {
+		problem = errors.Join(problem, err)
+	}
 	for _, name := range slices.Sorted(maps.Keys(options.CertificatesResolvers)) {
 		given := options.CertificatesResolvers[name]
 		_, err := resolverOf(name, &given.ACME)

@@ -89,6 +89,9 @@ type ingressProvider struct {
 // status writer, certificate manager and controller. It sends no request yet.
 func newIngressProvider(options *config.Edge, server *edge.Server, parts Parts) (*ingressProvider, error) {
 	k := options.Providers.KubernetesIngress
+	if _, err := nginxDefaults(options); err != nil {
+		return nil, err
+	}
 	cluster, err := kube.ConnectAs(
 		kube.ConnectOptions{Endpoint: k.Endpoint, Token: k.Token, CAFile: k.CertAuthFilePath},
 		kube.Version(parts.version), kube.Rate(apiRequestsPerSecond, apiRequestBurst),
@@ -190,7 +193,7 @@ func resolveOptions(options *config.Edge, home string) resolve.Options {
 		gateways.Addresses, _ = config.ParseNetworks(g.Addresses) // validated with the options
 	}
 	return resolve.Options{
-		Gateways:    gateways,
+		Gateways: gateways, NGINX: nginxOptions(options),
 		EntryPoints: encrypted, Resolvers: resolvers, Home: homeOf(options, home),
 		IngressClass: k.IngressClass, NoClassLookup: k.DisableIngressClassLookup, NoClusterScope: k.DisableClusterScopeResources,
 		AllowEmptyServices: k.AllowEmptyServices, CrossNamespace: k.AllowCrossNamespace, ExternalNames: k.AllowExternalNameServices,

@@ -1,18 +1,77 @@
 package controller
 
 import (
+	"fmt"
+	"io"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/yaml"
+
 	"slipway.dev/slipway/api/finding"
 	"slipway.dev/slipway/api/refusal"
+	"slipway.dev/slipway/internal/config"
 	"slipway.dev/slipway/internal/ingress/manifest"
+	"slipway.dev/slipway/internal/ingress/nginx"
+	"slipway.dev/slipway/internal/ingress/resolve"
 	"slipway.dev/slipway/internal/ingress/snapshot"
 )
 
-// nginxPrefix starts the annotations of ingress-nginx, which the edge does not read.
-const nginxPrefix = "nginx.ingress.kubernetes.io/"
+// maxConfigMap bounds the file of the ConfigMap; one of a cluster has at most 1 MiB.
+const maxConfigMap = 4 << 20
+
+// nginxOptions returns the options for ingress-nginx's Ingresses, nil without them. A
+// file that cannot be used was reported before.
+func nginxOptions(options *config.Edge) *resolve.NGINXOptions {
+	n := options.Providers.KubernetesIngressNGINX
+	if n == nil {
+		return nil
+	}
+	defaults, _ := nginxDefaults(options)
+	return &resolve.NGINXOptions{
+		Class: n.AnnotationClass, Controller: n.ControllerClass, WithoutClass: n.WatchIngressWithoutClass, Defaults: defaults,
+	}
+}
+
+// nginxDefaults reads the ConfigMap of ingress-nginx; nil without a file.
+func nginxDefaults(options *config.Edge) (*nginx.Settings, error) {
+	n := options.Providers.KubernetesIngressNGINX
+	if n == nil || n.ConfigMapFile == "" {
+		return nil, nil
+	}
+	settings, err := readConfigMap(n.ConfigMapFile)
+	if err != nil {
+		return nil, fmt.Errorf("providers.kubernetesIngressNGINX.configMapFile: %w", err)
+	}
+	return settings, nil
+}
+
+func readConfigMap(name string) (*nginx.Settings, error) {
+	file, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	text, err := io.ReadAll(io.LimitReader(file, maxConfigMap+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(text) > maxConfigMap {
+		return nil, fmt.Errorf("%s has more than %d bytes", name, maxConfigMap)
+	}
+	var object corev1.ConfigMap
+	if err := yaml.UnmarshalStrict(text, &object); err != nil {
+		return nil, fmt.Errorf("%s is not the manifest of a ConfigMap: %w", name, err)
+	}
+	if object.Kind != "ConfigMap" {
+		return nil, fmt.Errorf("%s has the kind %q: it must be a ConfigMap", name, object.Kind)
+	}
+	settings, faults := nginx.ParseConfig(object.Data)
+	return settings, nginx.ConfigError(faults)
+}
 
 // nginxProtections are the annotations of ingress-nginx that restrict who is
 // served, with ours. Without them the edge serves more than the author wanted;
@@ -33,11 +92,14 @@ var nginxProtections = map[string]string{
 func (o *Offline) ignoredProtections(severity finding.Severity) (findings []manifest.Finding) {
 	ours, _ := o.Sites()
 	for _, ref := range ours {
+		if o.engine.AsNGINX(ref) {
+			continue // they are read, and refused where they cannot be carried out
+		}
 		given := o.facts.Ingress(ref.Namespace, ref.Name).Annotations
 		for _, name := range slices.Sorted(maps.Keys(given)) {
-			suffix, nginx := strings.CutPrefix(name, nginxPrefix)
+			suffix, ofNGINX := strings.CutPrefix(name, nginx.Prefix)
 			own, protects := nginxProtections[suffix]
-			if !nginx || !protects || given[name] == "false" || given[name] == "" {
+			if !ofNGINX || !protects || given[name] == "false" || given[name] == "" {
 				continue
 			}
 			advice := "protect the Ingress in another way"

@@ -55,6 +55,9 @@ type Offline struct {
 // error.
 func (o *Offline) Load(ctx context.Context, input io.Reader) error {
 	var err error
+	if _, err = nginxDefaults(o.Options); err != nil {
+		return err
+	}
 	if o.server, err = o.newServer(ctx); err != nil {
 		return err
 	}
@@ -119,13 +122,18 @@ func buildRoutes(facts *snapshot.Snapshot, server *edge.Server, options *config.
 // Gateways of these classes.
 func (o *Offline) assumeClasses() {
 	view := o.facts.View()
-	for _, name := range []string{usualClass, o.Options.Providers.KubernetesIngress.IngressClass} {
+	assume := func(name, controller string) {
 		if name == "" || view.Class(name) != nil {
-			continue
+			return
 		}
 		class := &networkingv1.IngressClass{}
-		class.Name, class.Spec.Controller = name, resolve.ControllerName
+		class.Name, class.Spec.Controller = name, controller
 		o.facts.Put(class)
+	}
+	assume(usualClass, resolve.ControllerName)
+	assume(o.Options.Providers.KubernetesIngress.IngressClass, resolve.ControllerName)
+	if n := o.Options.Providers.KubernetesIngressNGINX; n != nil {
+		assume(n.AnnotationClass, n.ControllerClass)
 	}
 	if view.GatewayClass(usualClass) == nil {
 		class := &gatewayv1.GatewayClass{}

@@ -27,7 +27,8 @@
 //  6. longer path: the length of a prefix, without the slash at the end of an
 //     element-wise one, or of the literal text that a regular expression starts
 //     with. An expression that is not anchored with ^ has length 0, and so has
-//     a rule without a path;
+//     a rule without a path. PathOrder replaces the length, and expressions with
+//     it and one length come in the descending order of that text;
 //  7. regular expression, element-wise prefix, character-wise prefix, no path.
 //     An expression whose literal text is as long as a prefix comes first,
 //     because it matches only a part of the paths with that prefix;

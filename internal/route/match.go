@@ -6,6 +6,10 @@ import "strings"
 // Match selects all.
 type Match struct {
 	Path PathMatch `json:"path,omitzero"`
+	// PathOrder is a text whose length orders an expression, in place of the length of
+	// the literal text that it starts with. Expressions of one length come in the
+	// descending order of their texts. So they are ordered as nginx has them.
+	PathOrder string `json:"pathOrder,omitempty"`
 	// Scheme limits the rule to plain or to encrypted requests.
 	Scheme Scheme `json:"scheme,omitempty"`
 	// Methods are the methods that fit, in capitals; none means all.

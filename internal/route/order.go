@@ -18,6 +18,7 @@ const (
 	ByExactPath  Criterion = "exact path"
 	ByLength     Criterion = "path length"
 	ByPathType   Criterion = "path type"
+	ByPathText   Criterion = "path text"
 	ByConditions Criterion = "conditions"
 	ByAge        Criterion = "age"
 	ByIdentity   Criterion = "identity"
@@ -48,6 +49,9 @@ func OrderOf(rule *Rule) Order {
 		conditions: conditionsOf(rule),
 		host:       hostOrder(rule),
 		inexact:    1,
+	}
+	if rule.Match.PathOrder != "" {
+		order.length = int32(len(rule.Match.PathOrder))
 	}
 	if rule.Fallback {
 		order.fallback = 1
@@ -101,6 +105,9 @@ func (o Order) Decide(other Order) (int, Criterion) {
 	}
 	if o.pathType != other.pathType {
 		return cmp.Compare(o.pathType, other.pathType), ByPathType
+	}
+	if a.Match.PathOrder != b.Match.PathOrder {
+		return strings.Compare(b.Match.PathOrder, a.Match.PathOrder), ByPathText
 	}
 	if o.conditions != other.conditions {
 		return cmp.Compare(other.conditions, o.conditions), ByConditions

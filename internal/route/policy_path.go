@@ -8,6 +8,8 @@ type RedirectScheme struct {
 	// Status is 301, 302, 303, 307 or 308. 0 means 307: it keeps the method, and
 	// browsers do not cache it.
 	Status int `json:"status,omitempty"`
+	// TrimSlash removes a slash at the end of the URL, as ingress-nginx does.
+	TrimSlash bool `json:"trimSlash,omitempty"`
 }
 
 // RedirectRegexp redirects to a URL that is made from the one of the request.
@@ -95,6 +97,8 @@ type ErrorPages struct {
 	// Path is the path of the page; {status} in it stands for the status of the
 	// error.
 	Path string `json:"path"`
+	// Headers are sent along.
+	Headers []HeaderValue `json:"headers,omitempty"`
 }
 
 // StatusRange is a range of HTTP statuses; both ends are in it.

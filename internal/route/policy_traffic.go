@@ -1,7 +1,6 @@
 package route
 
-// RateLimit lets a number of requests through in a time, and responds to the rest
-// with 429.
+// RateLimit lets a number of requests through in a time, and refuses the rest.
 type RateLimit struct {
 	// Requests are allowed in each Period, on average.
 	Requests int64    `json:"requests"`
@@ -10,14 +9,18 @@ type RateLimit struct {
 	Burst int64 `json:"burst,omitempty"`
 	// Key is what requests are counted by; the client when it is empty.
 	Key HashKey `json:"key,omitzero"`
+	// Status is that of a refusal; 0 means 429.
+	Status int `json:"status,omitempty"`
 }
 
 // InFlight bounds the requests (or TCP connections) that run at one time, and
-// responds to the rest with 429.
+// refuses the rest.
 type InFlight struct {
 	Max int64 `json:"max"`
 	// Key is what requests are counted by; all together when it is empty.
 	Key HashKey `json:"key,omitzero"`
+	// Status is that of a refused request; 0 means 429.
+	Status int `json:"status,omitempty"`
 }
 
 // BodyLimit responds with 413 to requests with a larger body.

@@ -198,6 +198,11 @@ func (p *ErrorPages) check(r *report) {
 	}
 	checkStatuses(r, p.Statuses, 400)
 	checkPath(r, "path", p.Path)
+	for i := range p.Headers {
+		r.enterItem("headers", i)
+		checkHeaderValue(r, p.Headers[i])
+		r.leave()
+	}
 }
 
 // check requires users. Their hashes are parsed when the policy is compiled.
@@ -241,9 +246,7 @@ func (p *IPFilter) check(r *report) {
 	}
 	checkPrefixes(r, "allow", p.Allow)
 	checkPrefixes(r, "deny", p.Deny)
-	if p.Status != 0 && (p.Status < 400 || p.Status > 599) {
-		r.add("status", refusal.Invalid, "%d is not an error status from 400 to 599", p.Status)
-	}
+	checkErrorStatus(r, p.Status)
 }
 
 // checkPrefixes validates ranges of addresses.

@@ -223,6 +223,7 @@ func (m *Match) check(r *report) {
 	r.enter("path")
 	m.Path.check(r)
 	r.leave()
+	m.checkPathOrder(r)
 	checkOptionalChoice(r, "scheme", m.Scheme, SchemeHTTP, SchemeHTTPS)
 	for i, method := range m.Methods {
 		if !validMethod(method) {
@@ -247,6 +248,18 @@ func (m *Match) check(r *report) {
 		checkText(r, "name", m.Query[i].Name)
 		m.Query[i].check(r)
 		r.leave()
+	}
+}
+
+// checkPathOrder allows a text for expressions only: other paths have their own
+// order.
+func (m *Match) checkPathOrder(r *report) {
+	checkText(r, "pathOrder", m.PathOrder)
+	switch {
+	case m.PathOrder != "" && m.Path.Type != PathRegexp:
+		r.add("pathOrder", refusal.Conflict, "only an expression has it; remove it, or set the path's type to regexp")
+	case len(m.PathOrder) > MaxPathLength:
+		r.add("pathOrder", refusal.TooMany, "it has %d bytes; at most %d are possible", len(m.PathOrder), MaxPathLength)
 	}
 }
 

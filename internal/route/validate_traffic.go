@@ -17,6 +17,14 @@ func (p *RateLimit) check(r *report) {
 	r.enter("key")
 	p.Key.check(r)
 	r.leave()
+	checkErrorStatus(r, p.Status)
+}
+
+// checkErrorStatus validates the status of a refused request; 0 means the default.
+func checkErrorStatus(r *report, status int) {
+	if status != 0 && (status < 400 || status > 599) {
+		r.add("status", refusal.Invalid, "%d is not an error status from 400 to 599", status)
+	}
 }
 
 // check requires a limit above 0.
@@ -25,6 +33,7 @@ func (p *InFlight) check(r *report) {
 	r.enter("key")
 	p.Key.check(r)
 	r.leave()
+	checkErrorStatus(r, p.Status)
 }
 
 // check allows 0, which refuses every body.

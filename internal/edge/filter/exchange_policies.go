@@ -83,7 +83,9 @@ func (f *Retry) AfterStatus(status int) bool { return slices.Contains(f.statuses
 
 // ErrorPages is the compiled policy of pages that replace the bodies of errors.
 type ErrorPages struct {
-	Backend  SubrequestClient
+	Backend SubrequestClient
+	// Fields are sent along.
+	Fields   []Field
 	path     string
 	statuses []route.StatusRange
 }
@@ -104,7 +106,11 @@ func newErrorPages(a *route.ErrorPages, c *compiler) (*ErrorPages, error) {
 			return nil, invalid("path", "%q is not a canonical path; write one such as /{status}.html", a.Path)
 		}
 	}
-	return &ErrorPages{Backend: backend, path: a.Path, statuses: slices.Clone(a.Statuses)}, nil
+	pages := &ErrorPages{Backend: backend, path: a.Path, statuses: slices.Clone(a.Statuses)}
+	for _, header := range a.Headers {
+		pages.Fields = append(pages.Fields, Field{Name: header.Name, Value: header.Value})
+	}
+	return pages, nil
 }
 
 // Request implements [Filter].

@@ -1,6 +1,7 @@
 package filter
 
 import (
+	"cmp"
 	"sync"
 
 	"slipway.dev/slipway/internal/route"
@@ -72,7 +73,7 @@ func newInFlight(a *route.InFlight, id route.PolicyID, c *compiler) (*inFlight, 
 	if err != nil {
 		return nil, err
 	}
-	refusal, err := newRetryAfterResponse(429, "TooManyInFlight")
+	refusal, err := newRetryAfterResponse(cmp.Or(a.Status, 429), "TooManyInFlight")
 	return &inFlight{
 		flights: c.counters.flights.take(&c.counters.mu, id),
 		key:     key, most: a.Max, mark: c.mark(), refused: refusal.soon(),

@@ -24,7 +24,7 @@ func newRateLimit(a *route.RateLimit, id route.PolicyID, c *Counters) (*rateLimi
 	if err != nil {
 		return nil, err
 	}
-	refusal, err := newRetryAfterResponse(429, "RateLimited")
+	refusal, err := newRetryAfterResponse(cmp.Or(a.Status, 429), "RateLimited")
 	if err != nil {
 		return nil, err
 	}

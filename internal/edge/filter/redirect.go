@@ -22,6 +22,9 @@ var (
 	badLocation = &LocalResponse{Status: 400, Reason: "BadRedirect"}
 )
 
+// slash is what a redirect can remove from the end of a URL.
+var slash = []byte("/")
+
 // redirection is the common part of the redirects.
 type redirection struct {
 	status   int
@@ -69,12 +72,13 @@ type redirectScheme struct {
 	redirection
 	scheme route.Scheme
 	port   string // with its colon, empty for the one that the scheme implies
+	trim   bool   // removes a slash at the end
 }
 
 // newRedirectScheme leaves out a port that the scheme implies.
 func newRedirectScheme(a *route.RedirectScheme) (*redirectScheme, error) {
 	redirection, err := newRedirection(a.Status)
-	return &redirectScheme{redirection: redirection, scheme: a.Scheme, port: portText(a.Scheme, a.Port)}, err
+	return &redirectScheme{redirection: redirection, scheme: a.Scheme, port: portText(a.Scheme, a.Port), trim: a.TrimSlash}, err
 }
 
 // portText returns a port with its colon, empty for the one that the scheme implies
@@ -103,6 +107,9 @@ func (f *redirectScheme) Request(x *Exchange) *LocalResponse {
 	x.memory.work = append(x.memory.work, x.Head.URI.Host...)
 	x.memory.work = append(x.memory.work, f.port...)
 	x.memory.work = appendRequested(x.memory.work, x)
+	if f.trim {
+		x.memory.work = bytes.TrimSuffix(x.memory.work, slash)
+	}
 	return f.to(x, x.memory.work)
 }
 

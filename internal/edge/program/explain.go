@@ -216,6 +216,11 @@ func whyAfter(winner, loser *compiledRule) string {
 		why = "its path is exact"
 	case route.ByLength:
 		why = fmt.Sprintf("its path has %d bytes that must be there, and here %d", len(winner.literal), len(loser.literal))
+		if first.Match.PathOrder != "" || second.Match.PathOrder != "" {
+			why = "its path is longer, as nginx compares them"
+		}
+	case route.ByPathText:
+		why = "its path is as long and comes first in nginx, in descending order"
 	case route.ByPathType:
 		why = fmt.Sprintf("%s comes before %s", pathTypeText(first), pathTypeText(second))
 	case route.ByConditions:

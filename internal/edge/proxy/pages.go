@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"strconv"
 	"time"
 
 	"slipway.dev/slipway/internal/edge/filter"
@@ -37,7 +38,7 @@ func (x *exchange) fetchPage(status int) *filter.Subresponse {
 		}
 		page, err := pages.Backend.Do(&filter.Subrequest{
 			Method: "GET", Target: pages.Target(status), FallbackHost: normalize.View(head.URI.Authority),
-			Fields: x.pageFields(), MaxResponse: pageBytes, Timeout: pageTimeout,
+			Fields: append(x.pageFields(status), pages.Fields...), MaxResponse: pageBytes, Timeout: pageTimeout,
 		})
 		if err != nil {
 			return nil
@@ -52,13 +53,20 @@ func (x *exchange) fetchPage(status int) *filter.Subresponse {
 	return nil
 }
 
-// pageFields are the headers by which the server of pages may choose a page.
-func (x *exchange) pageFields() []filter.Field {
+// pageFields are the headers by which the server of pages may choose a page. Those of
+// ingress-nginx are X-Code, X-Format and X-Original-URI.
+func (x *exchange) pageFields(status int) []filter.Field {
 	c := x.conn
+	target := string(c.head.URI.AppendTarget(nil))
 	fields := []filter.Field{
+		{Name: "X-Code", Value: strconv.Itoa(status)},
+		{Name: "X-Original-URI", Value: target},
 		{Name: "X-Forwarded-Host", Value: normalize.View(c.head.URI.Authority)},
 		{Name: "X-Forwarded-Proto", Value: c.peer.Proto},
-		{Name: "X-Forwarded-Uri", Value: string(c.head.URI.AppendTarget(nil))},
+		{Name: "X-Forwarded-Uri", Value: target},
+	}
+	if value, ok := c.head.Find("Accept"); ok {
+		fields = append(fields, filter.Field{Name: "X-Format", Value: normalize.View(value)})
 	}
 	for _, name := range [...]string{"Accept", "Accept-Language"} {
 		if value, ok := c.head.Find(name); ok {

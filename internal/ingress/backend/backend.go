@@ -10,6 +10,7 @@ import (
 
 	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/ingress/annotation"
+	"slipway.dev/slipway/internal/ingress/nginx"
 	"slipway.dev/slipway/internal/ingress/snapshot"
 	"slipway.dev/slipway/internal/route"
 )
@@ -51,6 +52,8 @@ type Options struct {
 	CrossNamespace bool
 	// Zone is the zone of this replica, for topology hints; empty if unknown.
 	Zone string
+	// NGINX are the defaults of ingress-nginx's Ingresses; nil for those of the program.
+	NGINX *nginx.Settings
 }
 
 // Result is a resolved backend, with the objects of the table that it refers to and
@@ -105,6 +108,8 @@ type builder struct {
 	port                 *corev1.ServicePort
 	network              corev1.Protocol // of the port
 	settings             *annotation.Service
+	// nginx are the settings of an Ingress of ingress-nginx, nil for other backends.
+	nginx *nginx.Backend
 	// external is the resolved name of an ExternalName.
 	external external
 	result   Result

@@ -29,6 +29,7 @@ const (
 func (b *builder) readSettings() *refusal.Refusal {
 	settings, faults := annotation.ParseService(b.service.Annotations)
 	b.settings = settings
+	b.readNGINX()
 	for i := range faults {
 		b.refuse(&faults[i])
 	}

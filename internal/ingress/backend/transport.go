@@ -152,7 +152,7 @@ func (b *builder) upstreamTLS(protocol route.Protocol, declared *route.UpstreamT
 func (b *builder) declared() (reference.Transport, *refusal.Refusal) {
 	name := b.settings.Transport
 	if name == nil {
-		return reference.Transport{}, nil
+		return b.nginxTransport()
 	}
 	source := reference.Source{View: b.view, Namespace: b.service.Namespace, CrossNamespace: b.options.CrossNamespace}
 	object, fault := findTransport(name, source)

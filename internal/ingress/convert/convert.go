@@ -147,6 +147,9 @@ func (d *draft) read() {
 	case resolved.Closed != nil:
 		d.keep(resolved.Closed.Field, "it is refused today: %s", resolved.Closed.Message)
 		return
+	case resolved.NGINX != nil:
+		d.keep("spec.ingressClassName", "it is an Ingress of ingress-nginx, whose annotations and paths are not converted")
+		return
 	case len(resolved.Handshakes) > 0:
 		d.keep(resolved.Handshakes[0].Field, "Gateway API has no TLS options for a host")
 		return

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"slipway.dev/slipway/api/refusal"
+	"slipway.dev/slipway/internal/ingress/nginx"
 	"slipway.dev/slipway/internal/ingress/reference"
 	"slipway.dev/slipway/internal/ingress/resolve"
 	"slipway.dev/slipway/internal/ingress/translate"
@@ -29,6 +30,10 @@ type hostClaims struct {
 	// shared is set if the owner has the host from a listener only. Routes of other
 	// namespaces that have it from one, too, count.
 	shared bool
+	// nginx is what rules of ingress-nginx's Ingresses depend on, nil without any.
+	nginx *nginx.Host
+	// mixed is set if others have the host, too.
+	mixed bool
 }
 
 // replaceClaims replaces the claims of an Ingress. Hosts whose claims change are
@@ -36,7 +41,7 @@ type hostClaims struct {
 func (e *Engine) replaceClaims(u *routeUnit, born time.Time, next *translate.Outcome) {
 	same := u.born.Equal(born) && slices.Equal(u.outcome.Hosts, next.Hosts) && u.outcome.HostsImplied == next.HostsImplied && reflect.DeepEqual(u.outcome.Grants, next.Grants) &&
 		reflect.DeepEqual(u.outcome.Certificates, next.Certificates) && reflect.DeepEqual(u.outcome.Options, next.Options) &&
-		reflect.DeepEqual(u.outcome.Requests, next.Requests)
+		reflect.DeepEqual(u.outcome.Requests, next.Requests) && reflect.DeepEqual(u.outcome.NGINX, next.NGINX)
 	// Most updates change only rules or endpoints, and need no work on hosts.
 	if same {
 		return
@@ -54,6 +59,7 @@ func (e *Engine) replaceClaims(u *routeUnit, born time.Time, next *translate.Out
 			delete(claims.routes, u)
 		}
 		e.setHostClosed(u, host, nil)
+		e.refusals.set(canarySource{u, host}, nil)
 		e.refusals.setClaims(u, host, nil)
 		e.refusals.set(unreachableSource{u, host}, nil)
 		e.state.moved[host] = struct{}{}
@@ -139,6 +145,7 @@ func (e *Engine) recomputeHost(host string, claims *hostClaims) {
 	sites := slices.SortedFunc(maps.Keys(claims.routes), compareAge)
 	owner := sites[0].ref.Namespace
 	e.setOwner(claims, owner, sites)
+	e.setNGINX(host, claims, sites)
 	var certificates []*route.Certificate
 	var options *reference.TLSConditions
 	for _, u := range sites {

@@ -43,6 +43,9 @@ func (e *Engine) setOwner(claims *hostClaims, owner string, units []*routeUnit) 
 // from the owner.
 func (e *Engine) placeRules(u *routeUnit) []*route.Rule {
 	rules := u.outcome.Rules
+	if u.outcome.NGINX != nil {
+		rules = e.placeLocations(u)
+	}
 	if e.options.HostSharing == resolve.HostSharingOpen {
 		return slices.DeleteFunc(slices.Clone(rules), func(rule *route.Rule) bool { return u.conflicts.at(rule.Listener) })
 	}

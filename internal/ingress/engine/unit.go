@@ -119,7 +119,7 @@ func (e *Engine) build(u *backendUnit) {
 	result := backend.Build(view, u.id, backend.Options{
 		ExternalNames: e.options.ExternalNames, NativeByDefault: e.options.NativeByDefault,
 		DisablePassHost: e.options.DisablePassHost, NoClusterScope: e.options.NoClusterScope,
-		CrossNamespace: e.options.CrossNamespace, Zone: e.options.Zone,
+		CrossNamespace: e.options.CrossNamespace, Zone: e.options.Zone, NGINX: e.nginxDefaults(),
 	})
 	u.reads = e.read(u, u.reads, view)
 	// The delta compares with u.result, so that is replaced after it.
@@ -203,6 +203,9 @@ func (e *Engine) resolveRoute(u *routeUnit) {
 	u.ours = ours
 	e.replaceClaims(u, born, &outcome)
 	e.refusals.set(u, outcome.Refusals)
+	if u.outcome.NGINX != nil && outcome.NGINX == nil {
+		e.refusals.set(locationSource{u}, nil)
+	}
 	u.outcome = outcome
 	e.state.dirtyRules[u] = struct{}{}
 	e.refusals.staleConditions[u.ref] = struct{}{}

@@ -5,7 +5,9 @@ import (
 
 	"slipway.dev/slipway/api/finding"
 	"slipway.dev/slipway/api/refusal"
+	"slipway.dev/slipway/internal/ingress/nginx"
 	"slipway.dev/slipway/internal/ingress/snapshot"
+	"slipway.dev/slipway/internal/ingress/translate"
 	"slipway.dev/slipway/internal/route"
 )
 
@@ -46,7 +48,7 @@ func (e *Engine) markPlaces(before, after []*route.Rule) {
 // samePlace reports whether two versions of a rule match the same requests, at the
 // same place of the order.
 func samePlace(a, b *route.Rule) bool {
-	return a.Host == b.Host && a.Match.Path == b.Match.Path && a.Match.Scheme == b.Match.Scheme && a.Fallback == b.Fallback &&
+	return a.Host == b.Host && a.Match.Path == b.Match.Path && a.Match.PathOrder == b.Match.PathOrder && a.Match.Scheme == b.Match.Scheme && a.Fallback == b.Fallback &&
 		a.Priority == b.Priority && a.HostOwner == b.HostOwner && a.Created.Equal(b.Created) && slices.Equal(a.EntryPoints, b.EntryPoints)
 }
 
@@ -73,7 +75,7 @@ func (c *hostClaims) rulesByPath(host string) map[samePath][]placedRule {
 	byPath := map[samePath][]placedRule{}
 	for u := range c.routes {
 		for _, rule := range u.live {
-			if rule.Host == host && rule.ID.Variant != reservedVariant && rule.Listener == (route.ListenerID{}) {
+			if rule.Host == host && mayBeCovered(rule) {
 				at := samePath{rule.Match.Path, rule.Fallback}
 				byPath[at] = append(byPath[at], placedRule{rule, route.OrderOf(rule)})
 			}
@@ -83,6 +85,16 @@ func (c *hostClaims) rulesByPath(host string) map[samePath][]placedRule {
 		slices.SortFunc(rules, func(a, b placedRule) int { return a.order.Compare(b.order) })
 	}
 	return byPath
+}
+
+// mayBeCovered reports whether a rule is one of an Ingress, and not one that the edge has
+// added.
+func mayBeCovered(rule *route.Rule) bool {
+	switch rule.ID.Variant {
+	case reservedVariant, nginx.SlashVariant, nginx.MissingVariant:
+		return false
+	}
+	return rule.Listener == (route.ListenerID{})
 }
 
 // placedRule is a rule with its place in the order.
@@ -103,7 +115,7 @@ func unreachable(u *routeUnit, host string, byPath map[samePath][]placedRule) []
 	var first, winner *route.Rule
 	count := 0
 	for _, rule := range u.live {
-		if rule.Host != host || rule.ID.Variant == reservedVariant || rule.Listener != (route.ListenerID{}) {
+		if rule.Host != host || !mayBeCovered(rule) {
 			continue
 		}
 		others := byPath[samePath{rule.Match.Path, rule.Fallback}]
@@ -145,7 +157,7 @@ func coveredBy(rule *route.Rule, rules []placedRule) *route.Rule {
 // covers reports whether a rule is served wherever another one with the same host
 // and path is.
 func covers(rule, other *route.Rule) bool {
-	if rule.Match.Scheme != "" && rule.Match.Scheme != other.Match.Scheme {
+	if rule.Match.Scheme != "" && rule.Match.Scheme != other.Match.Scheme || len(rule.Match.Headers) > 0 {
 		return false
 	}
 	if len(rule.EntryPoints) == 0 {
@@ -164,7 +176,7 @@ func reasonOf(winner, rule *route.Rule) route.Criterion {
 
 // fieldOfRule returns the field of a rule, also of a default backend.
 func fieldOfRule(id route.ID) string {
-	if id.Kind == string(snapshot.Ingress) && id.Variant != "" {
+	if id.Kind == string(snapshot.Ingress) && id.Variant == translate.DefaultVariant {
 		return "spec.defaultBackend"
 	}
 	return ruleField(id)

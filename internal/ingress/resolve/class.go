@@ -36,6 +36,23 @@ func ours(view *snapshot.View, object *networkingv1.Ingress, options Options) bo
 	return options.IngressClass != "" || class.Spec.Controller == ControllerName
 }
 
+// ofNGINX reports whether an Ingress has the class of ingress-nginx, if those are
+// served.
+func ofNGINX(view *snapshot.View, object *networkingv1.Ingress, options Options) bool {
+	if options.NGINX == nil {
+		return false
+	}
+	if object.Spec.IngressClassName == nil {
+		value, there := object.Annotations[classAnnotation]
+		return there && value == options.NGINX.Class || !there && options.NGINX.WithoutClass
+	}
+	if options.NoClassLookup || options.NoClusterScope {
+		return false
+	}
+	class := view.Class(*object.Spec.IngressClassName)
+	return class != nil && class.Spec.Controller == options.NGINX.Controller
+}
+
 func oursByAnnotation(object *networkingv1.Ingress, options Options) bool {
 	value, there := object.Annotations[classAnnotation]
 	if options.IngressClass != "" {

@@ -16,6 +16,9 @@ import (
 // policies restrict access.
 func (r *resolver) readPolicies() {
 	var policies []route.Policy
+	if r.nginx != nil {
+		policies = append(policies, r.nginx.policies...)
+	}
 	policies = append(policies, r.filters(r.settings.before)...)
 	if len(r.settings.middlewares) > route.MaxPolicies {
 		r.closeAll(r.refuseHere(r.settings.middlewares[route.MaxPolicies].field, refusal.TooLarge,

@@ -1,11 +1,26 @@
 package resolve
 
-import "net/netip"
+import (
+	"net/netip"
+
+	"slipway.dev/slipway/internal/ingress/nginx"
+)
 
 // GatewayOptions are the options for Gateway API.
 type GatewayOptions struct {
 	// Addresses are those of Gateways, on this machine.
 	Addresses []netip.Prefix
+}
+
+// NGINXOptions are the options for Ingresses of ingress-nginx.
+type NGINXOptions struct {
+	// Class is the value of the older annotation, and Controller the controller of the
+	// IngressClasses.
+	Class, Controller string
+	// WithoutClass serves Ingresses without a class, too.
+	WithoutClass bool
+	// Defaults are those of its ConfigMap; nil for those of the program.
+	Defaults *nginx.Settings
 }
 
 // Options are the options of the provider that affect how objects are resolved.
@@ -44,6 +59,8 @@ type Options struct {
 	Home string
 	// Gateways are the options for Gateway API.
 	Gateways GatewayOptions
+	// NGINX are the options for Ingresses of ingress-nginx; nil where none are served.
+	NGINX *NGINXOptions
 	// Zone is where this replica runs, for topology hints; empty when unknown.
 	Zone string
 }

@@ -1,6 +1,7 @@
 package resolve
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -70,6 +71,9 @@ func (r *resolver) acceptHost(field, written string, empty bool) (string, bool) 
 // readPath resolves one path.
 func (r *resolver) readPath(path Path, written *networkingv1.HTTPIngressPath) {
 	field := fmt.Sprintf("spec.rules[%d].http.paths[%d]", path.Rule, path.Index)
+	if r.nginx != nil {
+		r.locate(&path, written)
+	}
 	match, fault := r.matchOf(written)
 	if fault != nil {
 		r.refuse(r.resolved.Ingress, fault.At(field))
@@ -83,14 +87,20 @@ func (r *resolver) readPath(path Path, written *networkingv1.HTTPIngressPath) {
 	}
 	path.Match = match
 	path.Target = r.targetOf(field+".backend", &written.Backend)
+	if r.nginx != nil && r.addCanary(&path) {
+		return
+	}
 	r.resolved.Paths = append(r.resolved.Paths, path)
 }
 
 // matchOf returns how a path is matched. The annotation for it applies only to
 // paths of the type ImplementationSpecific.
 func (r *resolver) matchOf(written *networkingv1.HTTPIngressPath) (route.PathMatch, *refusal.Refusal) {
+	if r.nginx != nil && r.nginx.settings.Expressions(cmp.Or(written.Path, "/")) {
+		return r.nginx.expression(written.Path)
+	}
 	prefix := route.PathCharacterPrefix
-	if r.options.StrictPrefix {
+	if r.options.StrictPrefix || r.nginx != nil {
 		prefix = route.PathPrefix
 	}
 	kind := networkingv1.PathTypeImplementationSpecific
@@ -105,6 +115,8 @@ func (r *resolver) matchOf(written *networkingv1.HTTPIngressPath) (route.PathMat
 		match = route.PathMatch{Type: prefix, Value: SpellPath(written.Path)}
 	case networkingv1.PathTypeImplementationSpecific, "":
 		switch {
+		case r.nginx != nil:
+			match = route.PathMatch{Type: route.PathPrefix, Value: SpellPath(cmp.Or(written.Path, "/"))}
 		case written.Path == "":
 			return route.PathMatch{}, nil
 		case r.settings.matcher == route.PathRegexp:
@@ -134,14 +146,27 @@ func (r *resolver) readDefault() {
 	if len(r.object.Spec.Rules) == 0 {
 		hosts = []ruleHost{{}}
 	}
+	if r.nginx != nil && r.nginx.settings.Canary.Enabled {
+		return // a canary has a share of paths alone
+	}
 	for i, at := range hosts {
 		if len(r.resolved.Paths) == MaxRules {
 			r.refuseHere("spec.defaultBackend", refusal.TooLarge,
 				"there are more than %d paths, and %d hosts have no default backend: use several Ingresses", MaxRules, len(hosts)-i)
 			return
 		}
-		r.resolved.Paths = append(r.resolved.Paths, Path{Rule: at.rule, Host: at.host, Default: true, Target: target})
+		r.resolved.Paths = append(r.resolved.Paths, r.defaultPath(at, target))
 	}
+}
+
+// defaultPath returns the path of a default backend.
+func (r *resolver) defaultPath(at ruleHost, target Target) Path {
+	path := Path{Rule: at.rule, Host: at.host, Default: true, Target: target}
+	if r.nginx != nil {
+		path.Location = r.nginx.location(at.host, "/")
+		path.Location.Default = true
+	}
+	return path
 }
 
 // targetOf resolves the backend of a field of the Ingress. It must be in the
@@ -164,6 +189,9 @@ func (r *resolver) targetOf(field string, written *networkingv1.IngressBackend) 
 			return Target{Missing: fault}
 		}
 		return Target{Closed: fault}
+	}
+	if r.nginx != nil {
+		id.Variant = r.nginx.variant
 	}
 	summary := r.summaryOf(id)
 	target := Target{Backend: id, Empty: summary.Empty, Timeouts: summary.Timeouts}

@@ -21,7 +21,11 @@ import (
 func Ingress(view *snapshot.View, namespace, name string, options Options, backends BackendResolver) *ResolvedIngress {
 	resolved := &ResolvedIngress{Ingress: snapshot.Ref{Kind: snapshot.Ingress, Namespace: namespace, Name: name}}
 	object := view.Ingress(namespace, name)
-	if object == nil || !ours(view, object, options) {
+	if object == nil {
+		return resolved
+	}
+	asNGINX := ofNGINX(view, object, options)
+	if !asNGINX && !ours(view, object, options) {
 		return resolved
 	}
 	resolved.Ours = true
@@ -38,9 +42,13 @@ func Ingress(view *snapshot.View, namespace, name string, options Options, backe
 		noted:     map[refusal.Refusal]bool{},
 	}
 	r.readAnnotations()
+	if asNGINX {
+		r.readNGINX()
+	}
 	r.readRules()
 	r.readRouterPriority()
 	r.readDefault()
+	r.finishNGINX()
 	r.readPolicies()
 	r.readCertificates()
 	r.readHandshakes()
@@ -57,6 +65,8 @@ type resolver struct {
 	resolved *ResolvedIngress
 
 	settings settings
+	// nginx is the state of an Ingress of ingress-nginx, nil for others.
+	nginx *nginxState
 	// ruleHosts are the hosts of rules in order, the empty one included, each
 	// with the first rule that has it.
 	ruleHosts []ruleHost

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"slipway.dev/slipway/api/refusal"
+	"slipway.dev/slipway/internal/ingress/nginx"
 	"slipway.dev/slipway/internal/ingress/reference"
 	"slipway.dev/slipway/internal/ingress/snapshot"
 	"slipway.dev/slipway/internal/route"
@@ -80,6 +81,10 @@ type ResolvedIngress struct {
 	Requests     []CertificateRequest
 	Handshakes   []HandshakeUse
 
+	// NGINX is what an Ingress of ingress-nginx contributes to its hosts, without the
+	// locations, which are those of the paths; nil for others.
+	NGINX *nginx.Outcome
+
 	// Refusals are the parts of the Ingress, and of objects that it names, that are
 	// not served as written.
 	Refusals []refusal.Refusal
@@ -97,6 +102,16 @@ type Path struct {
 	// match no path. It has no match.
 	Default bool
 	Target  Target
+
+	// Variant distinguishes rules of one path for several hosts.
+	Variant string
+	// Policies come after those of the Ingress, and Rewrite after both.
+	Policies []route.Policy
+	Rewrite  *route.Rewrite
+	// Response takes the place of the backend; nil for none.
+	Response *route.Response
+	// Location is set for an Ingress of ingress-nginx.
+	Location *nginx.Location
 }
 
 // Target is the backend of a path, or why there is none. Closed takes precedence

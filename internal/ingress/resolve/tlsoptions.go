@@ -15,6 +15,7 @@ import (
 func (r *resolver) readHandshakes() {
 	name := r.settings.handshake
 	if name == nil {
+		r.readClientAuth()
 		return
 	}
 	if name.kind == snapshot.TraefikTLSOption && name.text == "default@internal" {
@@ -31,6 +32,11 @@ func (r *resolver) readHandshakes() {
 	default:
 		use.Conditions, use.Closed = r.conditions(object, name.field)
 	}
+	r.addHandshake(use)
+}
+
+// addHandshake adds TLS options; those that cannot be used close the Ingress.
+func (r *resolver) addHandshake(use HandshakeUse) {
 	if use.Closed != nil {
 		use.Conditions = reference.TLSConditions{}
 		use.Conditions.Options.Refused = true
@@ -39,7 +45,7 @@ func (r *resolver) readHandshakes() {
 	if len(use.Hosts) > 0 {
 		r.resolved.Handshakes = append(r.resolved.Handshakes, use)
 	}
-	r.closeHostless(name.field)
+	r.closeHostless(use.Field)
 }
 
 // conditions parses the object of TLS options.

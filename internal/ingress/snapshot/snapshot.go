@@ -320,6 +320,7 @@ func ourAnnotations(all map[string]string) map[string]string {
 func Annotation(name string) bool {
 	return strings.HasPrefix(name, "slipway.dev/") ||
 		strings.HasPrefix(name, "traefik.ingress.kubernetes.io/") ||
+		strings.HasPrefix(name, "nginx.ingress.kubernetes.io/") ||
 		strings.HasPrefix(name, "ingress.kubernetes.io/") ||
 		strings.HasPrefix(name, "service.kubernetes.io/") ||
 		strings.HasPrefix(name, "ingressclass.kubernetes.io/") ||

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"slipway.dev/slipway/api/refusal"
+	"slipway.dev/slipway/internal/ingress/nginx"
 	"slipway.dev/slipway/internal/ingress/reference"
 	"slipway.dev/slipway/internal/ingress/resolve"
 	"slipway.dev/slipway/internal/ingress/snapshot"
@@ -43,7 +44,9 @@ type Outcome struct {
 	HostsImplied bool
 	// Grants let other namespaces have rules for the hosts, if these belong to the
 	// namespace of the Ingress.
-	Grants   []resolve.HostGrant
+	Grants []resolve.HostGrant
+	// NGINX is what an Ingress of ingress-nginx contributes to its hosts; nil for others.
+	NGINX    *nginx.Outcome
 	Refusals []refusal.Refusal
 }
 

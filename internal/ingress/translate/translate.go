@@ -3,16 +3,18 @@ package translate
 import (
 	"cmp"
 	"fmt"
+	"slices"
 
 	"slipway.dev/slipway/api/refusal"
+	"slipway.dev/slipway/internal/ingress/nginx"
 	"slipway.dev/slipway/internal/ingress/reference"
 	"slipway.dev/slipway/internal/ingress/resolve"
 	"slipway.dev/slipway/internal/route"
 )
 
-// defaultVariant distinguishes the rule of a default backend from that of the path
+// DefaultVariant distinguishes the rule of a default backend from that of the path
 // at the same position.
-const defaultVariant = "default"
+const DefaultVariant = "default"
 
 // Ingress translates a resolved Ingress. One that is not ours has an empty outcome.
 func Ingress(resolved *resolve.ResolvedIngress) Outcome {
@@ -24,6 +26,12 @@ func Ingress(resolved *resolve.ResolvedIngress) Outcome {
 		Hosts: resolved.Hosts, Grants: resolved.Grants, Backends: resolved.Backends, Requests: resolved.Requests, Refusals: resolved.Refusals,
 	}
 	t.checkPolicies()
+	if resolved.NGINX != nil {
+		t.outcome.NGINX = &nginx.Outcome{
+			TLSHosts: resolved.NGINX.TLSHosts, ExpressionHosts: resolved.NGINX.ExpressionHosts, Canaries: resolved.NGINX.Canaries,
+			Locations: map[route.ID]nginx.Location{},
+		}
+	}
 	for i := range resolved.Paths {
 		t.add(&resolved.Paths[i])
 	}
@@ -70,14 +78,17 @@ func (t *translation) checkPolicies() {
 func (t *translation) add(path *resolve.Path) {
 	rule := t.place(path)
 	t.respond(rule, path)
-	if problem := t.problemOf(rule); problem != nil {
+	if problem := t.problemOf(rule, path); problem != nil {
 		rule = t.place(path)
 		rule.Response = refused(t.refuse(fieldOf(path), *problem))
-		if t.problemOf(rule) != nil {
+		if t.problemOf(rule, path) != nil {
 			return // the match itself is invalid
 		}
 	}
 	t.outcome.Rules = append(t.outcome.Rules, rule)
+	if path.Location != nil {
+		t.outcome.NGINX.Locations[rule.ID] = *path.Location
+	}
 }
 
 // place returns the rule with identity and match, without an action.
@@ -86,7 +97,7 @@ func (t *translation) place(path *resolve.Path) *route.Rule {
 	rule := &route.Rule{
 		ID: route.ID{
 			Kind: string(resolved.Ingress.Kind), Namespace: resolved.Ingress.Namespace, Name: resolved.Ingress.Name,
-			Rule: path.Rule, Path: path.Index,
+			Rule: path.Rule, Path: path.Index, Variant: path.Variant,
 		},
 		EntryPoints: resolved.EntryPoints,
 		Host:        path.Host,
@@ -99,7 +110,7 @@ func (t *translation) place(path *resolve.Path) *route.Rule {
 		rule.Match.Scheme = route.SchemeHTTPS
 	}
 	if path.Default {
-		rule.ID.Variant = defaultVariant
+		rule.ID.Variant = DefaultVariant
 		// Priority is compared before the host: above 0 it would take the requests
 		// of all other rules.
 		rule.Priority = min(rule.Priority, 0)
@@ -117,6 +128,8 @@ func (t *translation) respond(rule *route.Rule, path *resolve.Path) {
 	switch {
 	case t.closed != nil:
 		rule.Response = refused(t.closed)
+	case path.Response != nil:
+		rule.Response = path.Response
 	case target.Closed != nil:
 		rule.Response = refused(target.Closed)
 	case target.Missing != nil:
@@ -126,6 +139,10 @@ func (t *translation) respond(rule *route.Rule, path *resolve.Path) {
 	default:
 		rule.Backends = []route.BackendRef{{Backend: target.Backend}}
 		rule.Policies = t.resolved.Policies
+		if len(path.Policies) > 0 {
+			rule.Policies = slices.Concat(rule.Policies, path.Policies)
+		}
+		rule.Rewrite = path.Rewrite
 		rule.Timeouts = timeouts(t.resolved.Timeouts, target.Timeouts)
 	}
 }
@@ -142,10 +159,13 @@ func timeouts(ingress, backend route.Timeouts) route.Timeouts {
 }
 
 // problemOf returns the first problem of a rule, or nil. checkPolicies has
-// validated its policies.
-func (t *translation) problemOf(rule *route.Rule) *route.Problem {
+// validated the policies of the Ingress, and those of the path are few.
+func (t *translation) problemOf(rule *route.Rule, path *resolve.Path) *route.Problem {
 	bare := *rule
 	bare.Policies = nil
+	if rule.Response == nil {
+		bare.Policies = path.Policies
+	}
 	if problems := bare.Validate(); len(problems) > 0 {
 		return &problems[0]
 	}

@@ -1,6 +1,7 @@
 // Annotationref generates the files that follow from the declarations of
-// annotations and of the API kinds: docs/reference/annotations.md and one
-// CustomResourceDefinition per kind. `make generate` runs it.
+// annotations and of the API kinds: docs/reference/annotations.md, the tables of
+// docs/migration-nginx.md and one CustomResourceDefinition per kind. `make
+// generate` runs it.
 //
 // The output depends on the declarations alone, and a test fails if a file in
 // the repository differs from it.
@@ -8,9 +9,12 @@ package main
 
 import (
 	"bytes"
+	"os"
+	"path/filepath"
 
 	"slipway.dev/slipway/api/v1alpha1"
 	"slipway.dev/slipway/internal/ingress/annotation"
+	"slipway.dev/slipway/internal/ingress/nginx"
 	"slipway.dev/slipway/internal/tools/generator"
 )
 
@@ -19,13 +23,23 @@ func main() { generator.Main("annotationref", generate) }
 // crdFolder is where Helm installs CRDs from, one file per kind.
 const crdFolder = "charts/gitops-runtime/crds/"
 
+// migrationPage has the tables of ingress-nginx between its own text.
+const migrationPage = "docs/migration-nginx.md"
+
 // generate returns the files by their path in the repository.
-func generate(string) (map[string][]byte, error) {
+func generate(root string) (map[string][]byte, error) {
 	var page bytes.Buffer
 	if err := annotation.WriteReference(&page); err != nil {
 		return nil, err
 	}
 	files := map[string][]byte{"docs/reference/annotations.md": page.Bytes()}
+	migration, err := os.ReadFile(filepath.Join(root, migrationPage))
+	if err != nil {
+		return nil, err
+	}
+	if files[migrationPage], err = nginx.WriteTables(migration); err != nil {
+		return nil, err
+	}
 	for _, kind := range v1alpha1.Kinds() {
 		crd, err := kind.CRD()
 		if err != nil {

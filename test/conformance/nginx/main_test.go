@@ -1,0 +1,319 @@
+// Package nginx compares the edge, with Ingresses of ingress-nginx, with Debian's nginx.
+// nginx has the directives that the documentation of ingress-nginx names for an
+// annotation, and the locations that it writes for paths; both get the same requests over
+// sockets, and their responses have to agree: status, Location, some headers, the backend
+// and what it got.
+//
+// It guarantees that an annotation that the table calls done is either compared here or
+// listed with the reason. It does not cover what ingress-nginx does in Lua, unless nginx
+// can do the same.
+package nginx
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"slipway.dev/slipway/api/refusal"
+	"slipway.dev/slipway/internal/edge"
+	"slipway.dev/slipway/internal/ingress/engine"
+	"slipway.dev/slipway/internal/ingress/resolve"
+	"slipway.dev/slipway/internal/ingress/snapshot"
+	"slipway.dev/slipway/internal/must"
+	"slipway.dev/slipway/internal/programs"
+	"slipway.dev/slipway/internal/route"
+)
+
+const namespace = "default"
+
+// services are the backends of all tests. Each is a server that reports what it got.
+var services = []string{"one", "two", "three"}
+
+// ground has the backends, nginx and the edge.
+type ground struct {
+	ports  map[string]int
+	client *http.Client
+	nginx  string
+	edge   string
+}
+
+// startBackends starts the servers.
+func startBackends(t *testing.T) *ground {
+	t.Helper()
+	g := &ground{ports: map[string]int{}}
+	for _, name := range services {
+		listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
+		server := &http.Server{Handler: echo(name), ReadHeaderTimeout: time.Minute}
+		go func() { _ = server.Serve(listener) }()
+		t.Cleanup(func() { _ = server.Close() })
+		g.ports[name] = listener.Addr().(*net.TCPAddr).Port
+	}
+	transport := &http.Transport{MaxIdleConnsPerHost: 16, DisableCompression: true}
+	t.Cleanup(transport.CloseIdleConnections)
+	g.client = &http.Client{Transport: transport, Timeout: time.Minute, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	return g
+}
+
+// echo reports the request in headers of the response.
+func echo(name string) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		w.Header().Set("X-Backend", name)
+		w.Header().Set("X-Got-Target", r.RequestURI)
+		w.Header().Set("X-Got-Host", r.Host)
+		w.Header().Set("X-Got-Method", r.Method)
+		w.Header().Set("X-Got-Prefix", r.Header.Get("X-Forwarded-Prefix"))
+		w.Header().Set("X-Got-Location", r.Header.Get("X-Location"))
+		// The server of error pages, and an application with errors.
+		status := http.StatusOK
+		if code := r.Header.Get("X-Code"); code != "" {
+			_, _ = fmt.Sscan(code, &status)
+		} else if text, found := strings.CutPrefix(r.URL.Path, "/status/"); found {
+			_, _ = fmt.Sscan(text, &status)
+		}
+		w.WriteHeader(status)
+		_, _ = io.WriteString(w, "page of "+name)
+	}
+}
+
+// startNGINX starts nginx with servers and with what stands before them.
+func (g *ground) startNGINX(t *testing.T, before, servers string) {
+	t.Helper()
+	program, err := exec.LookPath("nginx")
+	if err != nil {
+		program = "/usr/sbin/nginx"
+	}
+	dir := t.TempDir()
+	// A port that is free now, because nginx does not report the one it gets.
+	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
+	g.nginx = listener.Addr().String()
+	must.Do(t, listener.Close())
+	text := strings.NewReplacer("DIR", dir, "BEFORE", before, "SERVERS", strings.ReplaceAll(servers, "LISTEN", g.nginx), "LISTEN", g.nginx).Replace(configuration)
+	file := filepath.Join(dir, "nginx.conf")
+	must.Do(t, os.WriteFile(file, []byte(text), 0o600))
+	command := exec.Command(program, "-c", file, "-p", dir, "-e", filepath.Join(dir, "nginx.log"))
+	programs.Run(t, "nginx", command).AwaitListener(t, "tcp", g.nginx)
+}
+
+// configuration has the settings that ingress-nginx always writes, as far as responses
+// depend on them.
+const configuration = `daemon off;
+master_process off;
+pid DIR/nginx.pid;
+error_log DIR/nginx.log warn;
+events { worker_connections 2048; }
+http {
+  access_log off;
+  client_body_temp_path DIR/body;
+  proxy_temp_path DIR/proxy;
+  fastcgi_temp_path DIR/fastcgi;
+  uwsgi_temp_path DIR/uwsgi;
+  scgi_temp_path DIR/scgi;
+  keepalive_timeout 120s;
+  keepalive_requests 100000;
+  server_names_hash_max_size 8192;
+  server_names_hash_bucket_size 256;
+  server_name_in_redirect off;
+  port_in_redirect off;
+  default_type text/plain;
+  proxy_http_version 1.1;
+  limit_req_status 503;
+  limit_conn_status 503;
+  BEFORE
+  server { listen LISTEN default_server; return 404; }
+  SERVERS
+}
+`
+
+// passTo returns the directives that pass a request on.
+func (g *ground) passTo(service string) string {
+	return fmt.Sprintf(`proxy_set_header Connection ""; proxy_pass http://127.0.0.1:%d;`, g.ports[service])
+}
+
+// startEdge serves Ingresses with the edge, and returns what is refused.
+func (g *ground) startEdge(t *testing.T, ingresses []*networkingv1.Ingress, secrets ...*snapshot.SecretBody) []refusal.Refusal {
+	t.Helper()
+	facts := snapshot.New()
+	class := &networkingv1.IngressClass{ObjectMeta: metav1.ObjectMeta{Name: "nginx"}}
+	class.Spec.Controller = "k8s.io/ingress-nginx"
+	facts.Put(class)
+	for _, name := range services {
+		putService(facts, name)
+	}
+	for _, secret := range secrets {
+		facts.Put(secret)
+	}
+	for _, ingress := range ingresses {
+		facts.Put(ingress)
+	}
+	built := engine.New(facts, resolve.Options{
+		StrictPrefix: true, HostSharing: resolve.HostSharingDeny, EntryPoints: map[string]bool{"web": false},
+		NGINX: &resolve.NGINXOptions{Class: "nginx", Controller: "k8s.io/ingress-nginx"},
+	})
+	change := built.All().Change
+	// Endpoints of a cluster are no addresses of this machine.
+	for _, backend := range change.Backends.Added {
+		if len(backend.Endpoints) > 0 {
+			address := netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), uint16(g.ports[backend.ID.Name]))
+			backend.Endpoints = []route.Endpoint{{Address: address}}
+		}
+	}
+	points := []edge.EntryPoint{edge.DefaultEntryPoint("web", "127.0.0.1:0")}
+	server := must.Get(edge.New(context.Background(), edge.Options{
+		EntryPoints: points, Metrics: edge.NewMetrics(prometheus.NewRegistry(), points), Log: slog.New(slog.DiscardHandler),
+	}))(t)
+	feedback := server.Update(&change)
+	for _, problem := range feedback.Problems {
+		t.Errorf("the edge has a problem: %s", problem)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = server.Run(ctx)
+	}()
+	t.Cleanup(func() {
+		cancel()
+		server.Close()
+		<-done
+	})
+	g.edge = server.Addresses()[0].String()
+	return built.Refusals()
+}
+
+// putService adds a Service with one endpoint.
+func putService(facts *snapshot.Snapshot, name string) {
+	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+	service.Spec.Ports = []corev1.ServicePort{{Port: 80}}
+	facts.Put(service)
+	port, portName := int32(8080), ""
+	facts.Put(&discoveryv1.EndpointSlice{
+		ObjectMeta:  metav1.ObjectMeta{Namespace: namespace, Name: name + "-1", Labels: map[string]string{discoveryv1.LabelServiceName: name}},
+		AddressType: discoveryv1.AddressTypeIPv4,
+		Ports:       []discoveryv1.EndpointPort{{Name: &portName, Port: &port}},
+		Endpoints:   []discoveryv1.Endpoint{{Addresses: []string{"10.0.0.1"}}},
+	})
+}
+
+// send sends a request and returns the parts of its response that are compared.
+func (g *ground) send(address string, r request) (outcome, error) {
+	var body io.Reader
+	if r.size > 0 {
+		body = strings.NewReader(strings.Repeat("x", r.size))
+	}
+	sent, err := http.NewRequest(r.method, "http://"+address+r.target, body)
+	if err != nil {
+		return outcome{}, err
+	}
+	sent.Host = r.host
+	for _, header := range r.headers {
+		name, value, _ := strings.Cut(header, ": ")
+		sent.Header.Set(name, value)
+	}
+	response, err := g.client.Do(sent)
+	if err != nil {
+		return outcome{}, err
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		return outcome{}, err
+	}
+	got := outcome{Page: strings.TrimPrefix(string(text), "page of "), Status: response.StatusCode, Location: response.Header.Get("Location"), Backend: response.Header.Get("X-Backend")}
+	got.Target, got.Host, got.Prefix = oneSlash(response.Header.Get("X-Got-Target")), response.Header.Get("X-Got-Host"), response.Header.Get("X-Got-Prefix")
+	for _, name := range r.compare {
+		value := strings.ReplaceAll(strings.Join(response.Header.Values(name), ","), " ", "")
+		// The edge adds the encoding of passwords, which nginx leaves open.
+		got.Headers += name + ": " + strings.TrimSuffix(value, `,charset="UTF-8"`) + "\n"
+	}
+	got.location = response.Header.Get("X-Got-Location")
+	if !strings.HasPrefix(string(text), "page of ") {
+		got.Page = "" // a page of nginx or of the edge itself
+	}
+	if got.Status >= 400 {
+		// The edge keeps the headers of a response whose page is replaced.
+		got.Backend, got.Target, got.Host = "", "", ""
+	}
+	return got, nil
+}
+
+// oneSlash makes several slashes one: the edge normalises a path that was rewritten.
+func oneSlash(path string) string {
+	for strings.Contains(path, "//") {
+		path = strings.ReplaceAll(path, "//", "/")
+	}
+	return path
+}
+
+// request is a request that both get.
+type request struct {
+	method, host, target string
+	size                 int
+	headers              []string
+	// compare are headers of the response.
+	compare []string
+}
+
+func (r request) String() string {
+	return fmt.Sprintf("%s %s%s %s (%d bytes)", r.method, r.host, r.target, strings.Join(r.headers, " "), r.size)
+}
+
+// outcome is what is compared of a response.
+type outcome struct {
+	Status                                           int
+	Location, Backend, Target, Host, Prefix, Headers string
+	// Page is the server whose page it is.
+	Page string
+	// location is the number of nginx's location, which is not compared.
+	location string
+}
+
+// agrees compares two outcomes.
+func (o outcome) agrees(other outcome) bool {
+	o.location, other.location = "", ""
+	return o == other
+}
+
+// ingressOf returns an Ingress of the class nginx. Its age follows from its number.
+func ingressOf(number int, name string, annotations map[string]string) *networkingv1.Ingress {
+	class := "nginx"
+	made := &networkingv1.Ingress{ObjectMeta: metav1.ObjectMeta{
+		Namespace: namespace, Name: name, Annotations: annotations,
+		CreationTimestamp: metav1.NewTime(time.Date(2026, 1, 1, 0, 0, number, 0, time.UTC)),
+	}}
+	made.Spec.IngressClassName = &class
+	return made
+}
+
+// addPath adds a path to the rule of a host.
+func addPath(ingress *networkingv1.Ingress, host, path string, kind networkingv1.PathType, service string) {
+	at := slices.IndexFunc(ingress.Spec.Rules, func(rule networkingv1.IngressRule) bool { return rule.Host == host })
+	if at < 0 {
+		at = len(ingress.Spec.Rules)
+		ingress.Spec.Rules = append(ingress.Spec.Rules, networkingv1.IngressRule{
+			Host: host, IngressRuleValue: networkingv1.IngressRuleValue{HTTP: &networkingv1.HTTPIngressRuleValue{}},
+		})
+	}
+	http := ingress.Spec.Rules[at].HTTP
+	http.Paths = append(http.Paths, networkingv1.HTTPIngressPath{
+		Path: path, PathType: &kind,
+		Backend: networkingv1.IngressBackend{Service: &networkingv1.IngressServiceBackend{Name: service, Port: networkingv1.ServiceBackendPort{Number: 80}}},
+	})
+}
