@@ -13,12 +13,23 @@ import (
 	"slipway.dev/slipway/api/finding"
 )
 
-// requirement is a module that a go.mod file requires, with replacements
-// applied.
+// requirement is a module that a go.mod file requires.
 type requirement struct {
-	// version is that of a replacement with the same path, if there is one.
-	version  string
+	// version is the one that is compiled: that of a replacement with the same path,
+	// if there is one.
+	version string
+	// required is the version before replacements. The compiler writes it into the
+	// names of files, so it has to be the same, too.
+	required string
 	indirect bool
+}
+
+// String is the version, with its replacement.
+func (r requirement) String() string {
+	if r.version == r.required {
+		return r.version
+	}
+	return r.required + " => " + r.version
 }
 
 // CheckVersions compares the modules that two Go modules of a repository both
@@ -36,9 +47,9 @@ func CheckVersions(ctx context.Context, first, second string) ([]finding.Finding
 	var findings []finding.Finding
 	for path, one := range a {
 		// Only paths in both modules are compared; each may have its own.
-		if other, shared := b[path]; shared && other.version != one.version {
+		if other, shared := b[path]; shared && (other.version != one.version || other.required != one.required) {
 			findings = append(findings, violation(filepath.ToSlash(filepath.Join(second, "go.mod")),
-				"requires %s %s, and %s requires %s; require one version in both", path, other.version, filepath.ToSlash(filepath.Join(first, "go.mod")), one.version))
+				"requires %s %s, and %s requires %s; require one version in both", path, other, filepath.ToSlash(filepath.Join(first, "go.mod")), one))
 		}
 	}
 	sortFindings(findings)
@@ -121,7 +132,7 @@ func requirements(ctx context.Context, dir string) (map[string]requirement, erro
 	}
 	required := map[string]requirement{}
 	for _, one := range file.Require {
-		required[one.Path] = requirement{version: one.Version, indirect: one.Indirect}
+		required[one.Path] = requirement{version: one.Version, required: one.Version, indirect: one.Indirect}
 	}
 	for _, one := range file.Replace {
 		// A replacement by another path or by a folder keeps the version: the

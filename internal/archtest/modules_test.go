@@ -16,10 +16,10 @@ func TestVersions(t *testing.T) {
 
 func TestVersionsFixture(t *testing.T) {
 	dir := t.TempDir()
-	write(t, dir, "a/go.mod", "module a.test/a\n\ngo 1.26\n\nrequire (\n\tx.test/x v1.0.0\n\ty.test/y v1.2.0\n\tz.test/z v0.0.0\n)\n")
-	write(t, dir, "b/go.mod", "module b.test/b\n\ngo 1.26\n\nrequire (\n\tx.test/x v1.1.0 // indirect\n\ty.test/y v1.2.0\n\tz.test/z v0.0.0\n)\n\nreplace z.test/z => z.test/z v0.3.0\n")
+	write(t, dir, "a/go.mod", "module a.test/a\n\ngo 1.26\n\nrequire (\n\tx.test/x v1.0.0\n\ty.test/y v1.2.0\n\tz.test/z v0.0.0\n\tw.test/w v0.4.0\n)\n")
+	write(t, dir, "b/go.mod", "module b.test/b\n\ngo 1.26\n\nrequire (\n\tx.test/x v1.1.0 // indirect\n\ty.test/y v1.2.0\n\tz.test/z v0.0.0\n\tw.test/w v0.0.0\n)\n\nreplace (\n\tz.test/z => z.test/z v0.3.0\n\tw.test/w => w.test/w v0.4.0\n)\n")
 	findings := must.Get(archtest.CheckVersions(deadline(t), filepath.Join(dir, "a"), filepath.Join(dir, "b")))(t)
-	expectMessages(t, findings, "requires x.test/x v1.1.0", "requires z.test/z v0.3.0")
+	expectMessages(t, findings, "requires w.test/w v0.0.0 => v0.4.0", "requires x.test/x v1.1.0", "requires z.test/z v0.0.0 => v0.3.0")
 }
 
 // Every direct dependency has a reason in docs/architecture.md.
