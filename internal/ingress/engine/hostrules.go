@@ -70,14 +70,8 @@ func (e *Engine) placeRules(u *routeUnit) []*route.Rule {
 			}
 			place.Behind = true
 		}
-		// The rule of the outcome is replaced, too, so that the next pass finds it
-		// placed and the engine keeps it once. Published rules never change.
-		if rule.HostOwner != place {
-			owned := *rule
-			owned.HostOwner = place
-			rule = &owned
-			rules[i] = rule
-		}
+		rule = placeRule(rule, place)
+		rules[i] = rule
 		placed = append(placed, rule)
 	}
 	if !behind {
@@ -85,6 +79,22 @@ func (e *Engine) placeRules(u *routeUnit) []*route.Rule {
 	}
 	e.refusals.set(hostRulesSource{u}, denied.refusals(u))
 	return placed
+}
+
+// placeRule returns a rule with the owner of its host. A rule without one was never
+// published and is changed itself; a published rule never changes, so another place is
+// that of a copy. The outcome gets the result, so that the next pass finds it placed.
+func placeRule(rule *route.Rule, place route.HostOwner) *route.Rule {
+	switch rule.HostOwner {
+	case place:
+		return rule
+	case route.HostOwner{}:
+		rule.HostOwner = place
+		return rule
+	}
+	owned := *rule
+	owned.HostOwner = place
+	return &owned
 }
 
 // admits reports whether a rule counts for the host: it is one of the owner, or the
@@ -111,7 +121,7 @@ const (
 // certificate of the owner.
 func (e *Engine) reservations(u *routeUnit) []*route.Rule {
 	var reserved []*route.Rule
-	ruled := make(map[string]bool, len(u.outcome.Hosts))
+	ruled := map[string]bool{}
 	for _, rule := range u.outcome.Rules {
 		ruled[rule.Host] = true
 	}

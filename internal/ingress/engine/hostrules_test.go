@@ -8,6 +8,7 @@ import (
 
 	networkingv1 "k8s.io/api/networking/v1"
 
+	"slipway.dev/slipway/internal/ingress/engine"
 	"slipway.dev/slipway/internal/ingress/resolve"
 	"slipway.dev/slipway/internal/ingress/snapshot"
 	"slipway.dev/slipway/internal/route"
@@ -231,5 +232,26 @@ func TestHostWithoutRulesIsReserved(t *testing.T) {
 	})
 	if reserved {
 		t.Error("the later claim reserves the host")
+	}
+}
+
+// BenchmarkCreate is a new Ingress with a host of its own. The difference of the two is
+// what the ownership of hosts costs.
+func BenchmarkCreate(b *testing.B) {
+	for _, sharing := range []resolve.HostSharing{resolve.HostSharingDeny, resolve.HostSharingOpen} {
+		b.Run(string(sharing), func(b *testing.B) {
+			facts := snapshot.New()
+			e, book := engine.New(facts, resolve.Options{StrictPrefix: true, HostSharing: sharing}), route.NewIndex()
+			ingresses := make([]*networkingv1.Ingress, b.N)
+			for i := range ingresses {
+				ingresses[i] = tenant("shop", fmt.Sprint("site-", i), int64(i), fmt.Sprintf("host-%d.example/", i))
+			}
+			b.ReportAllocs()
+			b.ResetTimer()
+			for _, ingress := range ingresses {
+				result := e.Update(facts.Put(ingress))
+				book.Apply(&result.Change)
+			}
+		})
 	}
 }
