@@ -23,6 +23,13 @@
 // its keys, never remove one, and show a difference each time. Errors of the
 // API server may quote values: those of a Secret are masked.
 //
+// # Objects that do not exist
+//
+// An object that was not there when its step was planned is only created: an
+// apply would take over one that another client has created since, and that was
+// not checked. One that exists is a [Conflict]. See decision 0058 in
+// docs/decisions.
+//
 // # Immutable fields
 //
 // A change that the API server refuses because a field is immutable is an error

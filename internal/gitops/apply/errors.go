@@ -84,7 +84,7 @@ func (p *objectRef) explain(err error) *Error {
 	case apierrors.IsConflict(err):
 		return p.newError(Conflict, "it has changed meanwhile: "+status.Message, err)
 	case apierrors.IsAlreadyExists(err):
-		return p.newError(Conflict, "it was created meanwhile by another client", err)
+		return p.newError(Conflict, existsMessage, err)
 	case apierrors.IsMethodNotSupported(err):
 		return p.newError(Invalid, "objects of this kind cannot be written so: "+status.Message, err)
 	case isRetryable(err):

@@ -31,19 +31,37 @@ func (w *objectWrite) apply(ctx context.Context) ([]byte, error) {
 		}
 	}
 	raw, err := w.sendApply(ctx)
-	if fault, ok := errors.AsType[*Error](err); ok && fault.Kind == Immutable && w.step.Options.Force {
+	fault, ok := errors.AsType[*Error](err)
+	switch {
+	case ok && fault.Kind == Immutable && w.step.Options.Force:
 		return w.recreate(ctx, w.apply)
+	case ok && fault.Kind == Conflict && w.step.Options.Create:
+		return nil, w.ref.newError(Conflict, existsMessage, fault.Err)
 	}
 	return raw, err
 }
+
+// existsMessage is why an object is not created.
+const existsMessage = "it was created meanwhile by another client"
+
+// noVersion is a resourceVersion that no object has: the first write to a cluster
+// has a later one. With it a server-side apply creates an object, for which the
+// API server ignores the field, and is a conflict with one that exists.
+const noVersion = "1"
 
 // sendApply sends the server-side apply of the object: as it is, or with
 // Validate=false without the fields that the kind does not have.
 func (w *objectWrite) sendApply(ctx context.Context) (raw []byte, err error) {
 	send := func(sent request) error {
+		body := sent.body
+		if w.step.Options.Create {
+			if body, err = json.Marshal(versioned(sent.object, noVersion)); err != nil {
+				return w.ref.newError(Invalid, "it cannot be written as JSON", err)
+			}
+		}
 		raw, err = w.send(ctx, &w.ref, call{
 			method: http.MethodPatch, path: w.ref.path, contentType: types.ApplyYAMLPatchType,
-			body: sent.body, query: w.query("force", "true"),
+			body: body, query: w.query("force", "true"), exact: w.step.Options.Create,
 		})
 		return err
 	}

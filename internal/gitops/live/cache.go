@@ -149,6 +149,15 @@ func (c *Cache) Get(key tracking.Key) *Object {
 	return nil
 }
 
+// HasNone reports whether the watches show that no object under a key has our
+// label. One without it may exist.
+func (c *Cache) HasNone(key tracking.Key) bool {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	f := c.feedOf(key)
+	return f != nil && f.denied == nil && f.isSynced() && c.objects[key] == nil
+}
+
 // Last returns the last state of an object that was deleted, or that lost its
 // label. It is kept for some minutes, within a bound on the number; otherwise
 // it is nil. A hook whose Job deletes itself is still found to have finished by

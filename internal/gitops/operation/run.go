@@ -89,6 +89,8 @@ type Run struct {
 	spent map[plan.StepID]bool
 	// notDeleted is why some hooks could not be deleted.
 	notDeleted []string
+	// existing are the objects that the plan creates and that exist.
+	existing []tracking.Key
 
 	// again is the earliest time at which Advance is needed without an event.
 	again   time.Time
@@ -107,6 +109,9 @@ type Outcome struct {
 	Again time.Time
 	// Changed: the results differ from those after the last Advance.
 	Changed bool
+	// Existing are objects that the plan creates and that exist. They were not
+	// checked, so the plan has to be built again; this one does nothing more.
+	Existing []tracking.Key
 }
 
 // New makes a Run. It does nothing yet.
@@ -171,6 +176,9 @@ func (r *Run) advance(ctx context.Context) Outcome {
 		}
 		cleared := r.clearOld(ctx, decision.Clear)
 		ran := r.runSteps(ctx, r.due(decision.Run))
+		if len(r.existing) > 0 {
+			return r.waiting(decision)
+		}
 		if ctx.Err() != nil {
 			r.wake(r.Now())
 			return r.waiting(decision)
@@ -197,7 +205,7 @@ const maxWaiting = 20
 
 // waiting is the outcome of an operation that goes on.
 func (r *Run) waiting(decision plan.Decision) Outcome {
-	outcome := Outcome{Phase: v1alpha1.OperationRunning, Message: decision.Message, Again: r.again}
+	outcome := Outcome{Phase: v1alpha1.OperationRunning, Message: decision.Message, Again: r.again, Existing: r.existing}
 	for _, wait := range decision.Waiting {
 		outcome.Waiting = append(outcome.Waiting, wait.For)
 	}

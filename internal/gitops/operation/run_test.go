@@ -205,14 +205,15 @@ func TestContextEnds(t *testing.T) {
 }
 
 // What may go well the next time is tried again, later and not for ever. A kind
-// that the cluster did not have when the plan was made may come.
+// that the cluster did not have when the plan was made may come. After a conflict
+// with an object that does not exist, each try has a second request.
 func TestTriesAgain(t *testing.T) {
 	for _, test := range []struct {
 		kind    apply.ErrorKind
 		newKind bool
 		tries   int
 	}{
-		{apply.Transient, false, 10}, {apply.Conflict, false, 10}, {apply.Invalid, false, 1}, {apply.Immutable, false, 1},
+		{apply.Transient, false, 10}, {apply.Conflict, false, 20}, {apply.Invalid, false, 1}, {apply.Immutable, false, 1},
 		{apply.Forbidden, false, 1}, {apply.NotFound, false, 1}, {apply.NotFound, true, 10}, {apply.TooLarge, false, 1},
 	} {
 		t.Run(fmt.Sprint(test.kind, test.newKind), func(t *testing.T) {

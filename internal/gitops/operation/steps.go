@@ -112,6 +112,8 @@ type stepOutcome struct {
 	tried    bool
 	response *unstructured.Unstructured
 	before   *unstructured.Unstructured
+	// existing: the object was to be created, and is there.
+	existing bool
 	err      error
 }
 
@@ -134,7 +136,10 @@ func (r *Run) runSteps(ctx context.Context, steps []*plan.Step) bool {
 	changed := false
 	var newKinds []schema.GroupKind
 	for i, step := range steps {
-		if !all[i].tried {
+		if all[i].existing {
+			r.existing = append(r.existing, step.Key)
+		}
+		if !all[i].tried || all[i].existing {
 			continue
 		}
 		if r.note(ctx, step, all[i]) {
@@ -173,15 +178,43 @@ func (r *Run) do(ctx context.Context, step *plan.Step) stepOutcome {
 	case step.Action == plan.Remove:
 		result.err = r.Applier.Delete(ctx, step, options)
 	case r.Plan.DryRun && r.cannotDryRun(step):
+	case step.Options.Create:
+		r.create(ctx, step, options, &result)
 	default:
 		current := r.current(step)
 		result.before = current.Live
 		result.response, result.err = r.Applier.Apply(ctx, current, options)
-		if result.err == nil && !r.Plan.DryRun {
-			r.Live.Note(result.response)
-		}
+	}
+	if result.response != nil && result.err == nil && !r.Plan.DryRun {
+		r.Live.Note(result.response)
 	}
 	return result
+}
+
+// create writes an object that did not exist when the plan was built. Where the API
+// server reports a conflict and has no such object, it is applied as one that
+// exists: an aggregated API may not create what has a version, and other conflicts
+// are those of a quota.
+func (r *Run) create(ctx context.Context, step *plan.Step, options apply.Options, result *stepOutcome) {
+	if r.view.get(step.Key) != nil {
+		result.existing = true
+		return
+	}
+	result.response, result.err = r.Applier.Apply(ctx, step, options)
+	var fault *apply.Error
+	if !errors.As(result.err, &fault) || fault.Kind != apply.Conflict {
+		return
+	}
+	found, err := r.view.fetch(ctx, step.Key, versionOf(step))
+	switch {
+	case err != nil: // the conflict is retried
+	case found != nil:
+		result.existing = true
+	case step.Action == plan.Apply:
+		plain := *step
+		plain.Options.Create = false
+		result.response, result.err = r.Applier.Apply(ctx, &plain, options)
+	}
 }
 
 // current is a step with the live object of now. That of the plan may be older,

@@ -16,7 +16,9 @@ import (
 type Input struct {
 	// Live are the objects under the keys of the desired ones, also those of
 	// other owners, all that have the Application's label, and the
-	// destination's Namespace if it is to be created.
+	// destination's Namespace if it is to be created. A desired one may be left out
+	// if no object with our label has its key: its step then creates it, or finds
+	// that it exists.
 	Live map[tracking.Key]*unstructured.Unstructured
 	// Synced are the resources that are as desired.
 	Synced map[tracking.Key]bool
@@ -179,6 +181,7 @@ func newStep(phase PhaseName, desired *Desired, live *unstructured.Unstructured,
 		Options: StepOptions{
 			Replace: options.Replace, Force: options.Force, SkipValidation: options.SkipValidation,
 			SkipDryRun: desired.unknown, RespectIgnoreDifferences: options.RespectIgnoreDifferences,
+			Create: live == nil && desired.Hook == nil,
 		},
 	}
 	if isDefinition(desired.Key) || isNamespace(desired.Key) {
@@ -231,5 +234,6 @@ func (b *builder) createNamespace() {
 			wave = min(wave, step.Wave)
 		}
 	}
-	b.steps = append(b.steps, &Step{StepID: StepID{Phase: PreSync, Key: key}, Wave: wave, Action: Apply, Object: object, Live: live})
+	b.steps = append(b.steps, &Step{StepID: StepID{Phase: PreSync, Key: key}, Wave: wave, Action: Apply, Object: object, Live: live,
+		Options: StepOptions{Create: live == nil}})
 }

@@ -48,7 +48,7 @@ type Decision struct {
 func (p *Plan) Next(state *State) Decision {
 	switch {
 	case p.Blocked:
-		return Decision{Phase: Failed, Message: p.blockedMessage()}
+		return Decision{Phase: Failed, Message: p.blockedMessage(len(state.marks) > 0)}
 	case state.Terminated:
 		return p.terminate(state)
 	case p.DryRun:
@@ -104,8 +104,14 @@ func (s *Step) failed(state *State, resources bool) bool {
 	return mark.Progress == Failed && (resources || s.Hook != nil || mark.Result == ResultSyncFailed)
 }
 
-func (p *Plan) blockedMessage() string {
+// blockedMessage lists the refusals. Something was done if the plan was built again
+// for an operation that had begun.
+func (p *Plan) blockedMessage(begun bool) string {
 	const shown = 5
+	what := "one or more objects are refused, nothing was done: "
+	if begun {
+		what = "one or more objects are refused, nothing more was done: "
+	}
 	var texts []string
 	for _, refused := range p.Refusals {
 		if len(texts) == shown {
@@ -114,7 +120,7 @@ func (p *Plan) blockedMessage() string {
 		}
 		texts = append(texts, refused.Error())
 	}
-	return refusal.Shorten("one or more objects are refused, nothing was done: "+strings.Join(texts, "; "), maxMessage)
+	return refusal.Shorten(what+strings.Join(texts, "; "), maxMessage)
 }
 
 // waves are those of some phases, in order.

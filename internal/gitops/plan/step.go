@@ -78,6 +78,9 @@ type StepOptions struct {
 	SkipDryRun bool
 	// RespectIgnoreDifferences leaves ignored fields of a live object alone.
 	RespectIgnoreDifferences bool
+	// Create: the object was not there when the plan was built, or was not read.
+	// It is written only if it does not exist: another one has not been checked.
+	Create bool
 	// Confirm: the deletion has to be confirmed by a user.
 	Confirm bool
 	// Propagation is how dependents of what is deleted go.

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"slipway.dev/slipway/api/argo/v1alpha1"
 	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/gitops/apply"
 	"slipway.dev/slipway/internal/gitops/live"
@@ -43,6 +44,9 @@ type observedState struct {
 	// excluded are the objects with the Application's label that its project does
 	// not allow, each with the reason.
 	excluded []string
+	// unread are desired objects that were not read because no watch has them: if a
+	// sync starts it creates them, and finds out whether they exist.
+	unread []*plan.Desired
 	// fingerprint is that of the objects with the Application's label.
 	fingerprint string
 }
@@ -90,7 +94,11 @@ func (p *reconcileRun) observe(ctx context.Context, of *rendering) (*observedSta
 		return p.observeOwned(nil, allowAll{}), nil // only their health is read
 	}
 	seen := p.observeOwned(set, p.gate())
-	if err := p.fetchMissing(ctx, seen.live, set.Resources()); err != nil {
+	missing := p.missing(seen.live, set.Resources())
+	if p.maySync() {
+		seen.unread, missing = p.split(missing)
+	}
+	if err := p.fetchAll(ctx, seen.live, missing); err != nil {
 		return nil, err
 	}
 	if err := p.compare(ctx, seen); err != nil {
@@ -175,10 +183,50 @@ func (p *reconcileRun) observeOwned(set *plan.Set, gate plan.Gate) *observedStat
 	return seen
 }
 
+// maySync reports whether an automated sync may start in this run.
+func (p *reconcileRun) maySync() bool {
+	return p.lastErr == nil && p.app.Spec.SyncPolicy.IsAutomated() && !p.isOperating() && p.requested() == nil
+}
+
+// split returns the missing objects that need not be read before an automated
+// sync, and the others. One that no watch has is OutOfSync whether it exists or
+// not, because our label is desired. One that the status lists as existing is
+// read: only something unusual keeps it from the watches.
+func (p *reconcileRun) split(missing []*plan.Desired) (unread, rest []*plan.Desired) {
+	existed := map[tracking.Key]bool{}
+	for _, resource := range p.app.Status.Resources {
+		key := tracking.Key{Group: resource.Group, Kind: resource.Kind, Namespace: resource.Namespace, Name: resource.Name}
+		existed[key] = resource.Health == nil || resource.Health.Status != v1alpha1.Missing
+	}
+	for _, one := range missing {
+		if !existed[one.Key] && p.destinationCluster.Live.HasNone(one.Key) {
+			unread = append(unread, one)
+		} else {
+			rest = append(rest, one)
+		}
+	}
+	return unread, rest
+}
+
+// readRest completes an observation from which no sync starts.
+func (p *reconcileRun) readRest(ctx context.Context, seen *observedState) error {
+	err := p.fetchAll(ctx, seen.live, seen.unread)
+	if err == nil {
+		seen.unread = nil
+		err = p.compare(ctx, seen)
+	}
+	return err
+}
+
 // fetchMissing adds the live objects under the keys of desired ones that no
 // watch has: an object of another owner has no label. Objects are compared in
 // the version in which they are desired.
 func (p *reconcileRun) fetchMissing(ctx context.Context, objects map[tracking.Key]*unstructured.Unstructured, desired []*plan.Desired) error {
+	return p.fetchAll(ctx, objects, p.missing(objects, desired))
+}
+
+// missing returns the desired objects that are not among those of the watches.
+func (p *reconcileRun) missing(objects map[tracking.Key]*unstructured.Unstructured, desired []*plan.Desired) []*plan.Desired {
 	var missing []*plan.Desired
 	for _, one := range desired {
 		found := objects[one.Key]
@@ -187,6 +235,11 @@ func (p *reconcileRun) fetchMissing(ctx context.Context, objects map[tracking.Ke
 			missing = append(missing, one)
 		}
 	}
+	return missing
+}
+
+// fetchAll reads objects from the cache or the API server.
+func (p *reconcileRun) fetchAll(ctx context.Context, objects map[tracking.Key]*unstructured.Unstructured, missing []*plan.Desired) error {
 	fetched := make([]*live.Object, len(missing))
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(fetches)

@@ -78,6 +78,13 @@ func (p *reconcileRun) operate(ctx context.Context) (operated, error) {
 		return operated{}, nil
 	}
 	decision := p.decide(seen)
+	if decision.start == nil && len(seen.unread) > 0 {
+		if err := p.readRest(ctx, seen); err != nil {
+			p.observed, p.lastErr = nil, err
+			return operated{}, nil
+		}
+		decision = p.decide(seen)
+	}
 	done := operated{syncError: decision.syncError, requeueAt: decision.requeueAt}
 	if decision.start == nil {
 		p.log.Debug("no automated sync", "reason", decision.why)
@@ -127,7 +134,7 @@ func (p *reconcileRun) startOperation(ctx context.Context, operation *v1alpha1.O
 		Operation: *operation, Phase: v1alpha1.OperationRunning, StartedAt: *wholeSecond(p.now), Message: "operation started",
 	}
 	p.setPending(state)
-	p.session.started = state.StartedAt
+	p.session.started, p.session.replans = state.StartedAt, 0
 	if operation == p.app.Operation {
 		p.session.pending.consumed = operation
 		if p.hasStatusSubresource.Load() {
@@ -421,6 +428,9 @@ func (p *reconcileRun) advance(ctx context.Context, state *v1alpha1.OperationSta
 		return operated{changed: true}, ctx.Err()
 	}
 	state.SyncResult.Resources = made.Results()
+	if len(outcome.Existing) > 0 {
+		return p.replan(ctx, state, outcome.Existing[0])
+	}
 	if outcome.Phase.Completed() {
 		done := p.finishOperation(state, outcome.Phase, outcome.Message)
 		done.changed = true

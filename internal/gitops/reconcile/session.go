@@ -52,6 +52,8 @@ type session struct {
 	started metav1.Time
 	// pending is the part of the status that is not written yet.
 	pending *pendingStatus
+	// replans is how often the plan of the operation was built again.
+	replans int
 	// deletion deletes the Application's objects.
 	deletion *deletion
 

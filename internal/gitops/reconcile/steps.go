@@ -136,9 +136,10 @@ func (p *reconcileRun) runOperation(ctx context.Context) result {
 	return failed(err).by(done.requeueAt)
 }
 
-// observeChanges observes the cluster again if the operation wrote to it.
+// observeChanges observes the cluster again if the operation wrote to it, or did
+// not, and left objects unread.
 func (p *reconcileRun) observeChanges(ctx context.Context) result {
-	if p.operated.changed {
+	if p.operated.changed || p.observed != nil && len(p.observed.unread) > 0 {
 		p.observeCluster(ctx)
 	}
 	return failed(ctx.Err())
