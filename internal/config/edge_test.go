@@ -99,6 +99,13 @@ func TestValidate(t *testing.T) {
 		{"gateway alone", func(e *config.Edge, _ *config.KubernetesIngress) {
 			e.Providers.KubernetesIngress, e.Providers.KubernetesGateway = nil, &config.KubernetesGateway{}
 		}, `providers.kubernetesGateway needs the provider kubernetesIngress, whose connection it shares: set providers.kubernetesIngress=true`},
+		{"Traefik", func(e *config.Edge, _ *config.KubernetesIngress) {
+			e.Providers.KubernetesCRD = &config.KubernetesCRD{DefaultRuleSyntax: "v2"}
+		}, ""},
+		{"Traefik alone", func(e *config.Edge, _ *config.KubernetesIngress) {
+			e.Providers.KubernetesIngress, e.Providers.KubernetesCRD = nil, &config.KubernetesCRD{DefaultRuleSyntax: "v1"}
+		}, `providers.kubernetesCRD needs the provider kubernetesIngress, whose connection it shares: set providers.kubernetesIngress=true` + "\n" +
+			`providers.kubernetesCRD.defaultRuleSyntax is "v1": choose one of v3, v2`},
 		{"endpoint", func(_ *config.Edge, k *config.KubernetesIngress) { k.Endpoint = "https://10.0.0.1:6443/base" }, ""},
 		{"endpoint without scheme", func(_ *config.Edge, k *config.KubernetesIngress) { k.Endpoint = "10.0.0.1:6443" },
 			k + `endpoint is not a URL such as https://10.0.0.1:6443`},
@@ -265,6 +272,11 @@ func TestOptionList(t *testing.T) {
 		"providers.kubernetesIngressNGINX.controllerClass": `string "k8s.io/ingress-nginx"`,
 		"providers.kubernetesIngressNGINX.watchIngressWithoutClass": `bool "false"`,
 		"providers.kubernetesIngressNGINX.configMapFile":            `string ""`,
+		"providers.kubernetesCRD":                                   `switch "false"`,
+		"providers.kubernetesCRD.allowCrossNamespace":               `bool "false"`,
+		"providers.kubernetesCRD.ingressClass":                      `string ""`,
+		"providers.kubernetesCRD.labelSelector":                     `string ""`,
+		"providers.kubernetesCRD.defaultRuleSyntax":                 `string "v3"`,
 		k:                                       `switch "false"`,
 		k + ".endpoint":                         `string ""`,
 		k + ".token":                            `secret ""`,

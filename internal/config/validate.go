@@ -49,6 +49,12 @@ func (e *Edge) Validate() error {
 		c.networks("providers.kubernetesGateway.addresses", g.Addresses)
 	}
 	c.ingressNGINX(&e.Providers)
+	if k := e.Providers.KubernetesCRD; k != nil {
+		if e.Providers.KubernetesIngress == nil {
+			c.add("providers.kubernetesCRD", "needs the provider kubernetesIngress, whose connection it shares: set providers.kubernetesIngress=true")
+		}
+		c.oneOf("providers.kubernetesCRD.defaultRuleSyntax", k.DefaultRuleSyntax, "v3", "v2")
+	}
 	c.certificatesResolvers(e)
 	c.observed(e)
 	return errors.Join(c.findings...)

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	networkingv1 "k8s.io/api/networking/v1"
-	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/edge/admin"
@@ -79,11 +78,7 @@ func (o *Offline) Explain(values url.Values) (*Explanation, error) {
 
 // refOfRule returns the object of a rule. The identity of a rule has no group.
 func refOfRule(id route.ID) snapshot.Ref {
-	kind := snapshot.Kind(id.Kind)
-	if kind != snapshot.Ingress {
-		kind += "." + gatewayv1.GroupName
-	}
-	return snapshot.Ref{Kind: kind, Namespace: id.Namespace, Name: id.Name}
+	return snapshot.Ref{Kind: snapshot.KindOfRule(id.Kind), Namespace: id.Namespace, Name: id.Name}
 }
 
 // certificateOf returns the certificate of a listener, or of all entry points for an
@@ -121,6 +116,9 @@ func (o *Offline) certificateOf(listener, host string) *shownCertificate {
 // ignoring case. Wildcard rules do not count. An Ingress without rules has its
 // default backend for the empty host.
 func (o *Offline) hasHost(ref snapshot.Ref, host string) bool {
+	if snapshot.IsTraefikRoute(ref.Kind) {
+		return o.engine.HasHost(ref, host)
+	}
 	object := o.facts.Ingress(ref.Namespace, ref.Name)
 	if ref.Kind != snapshot.Ingress || object == nil {
 		return false

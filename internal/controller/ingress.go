@@ -23,6 +23,7 @@ import (
 	"slipway.dev/slipway/internal/ingress/acme"
 	"slipway.dev/slipway/internal/ingress/resolve"
 	"slipway.dev/slipway/internal/ingress/status"
+	"slipway.dev/slipway/internal/ingress/traefik/rule"
 	"slipway.dev/slipway/internal/ingress/watch"
 	"slipway.dev/slipway/internal/kube"
 	"slipway.dev/slipway/internal/observe"
@@ -103,14 +104,18 @@ func newIngressProvider(options *config.Edge, server *edge.Server, parts Parts) 
 		options: options, cluster: cluster, server: server, log: parts.log,
 		live: make(chan struct{}), changed: func() {}, refused: publishRefusals(parts.admin),
 	}
-	p.watcher, err = watch.New(cluster, watch.Options{
+	reading := watch.Options{
 		Namespaces: k.Namespaces, Selector: k.LabelSelector,
 		NoClasses: k.DisableIngressClassLookup || k.DisableClusterScopeResources,
 		NoNodes:   !readsNodes(k),
 		Home:      homeOf(options, cluster.Namespace),
 		Gateways:  options.Providers.KubernetesGateway != nil,
 		Log:       parts.log,
-	})
+	}
+	if crd := options.Providers.KubernetesCRD; crd != nil {
+		reading.Traefik, reading.TraefikSelector = true, crd.LabelSelector
+	}
+	p.watcher, err = watch.New(cluster, reading)
 	// The fetcher exists before the writer and the controller, whose options
 	// refer to it.
 	if err == nil {
@@ -192,8 +197,14 @@ func resolveOptions(options *config.Edge, home string) resolve.Options {
 	if g := options.Providers.KubernetesGateway; g != nil {
 		gateways.Addresses, _ = config.ParseNetworks(g.Addresses) // validated with the options
 	}
+	var traefik *resolve.TraefikOptions
+	if crd := options.Providers.KubernetesCRD; crd != nil {
+		traefik = &resolve.TraefikOptions{
+			CrossNamespace: crd.AllowCrossNamespace, IngressClass: crd.IngressClass, Syntax: rule.Syntax(crd.DefaultRuleSyntax),
+		}
+	}
 	return resolve.Options{
-		Gateways: gateways, NGINX: nginxOptions(options),
+		Gateways: gateways, NGINX: nginxOptions(options), Traefik: traefik,
 		EntryPoints: encrypted, Resolvers: resolvers, Home: homeOf(options, home),
 		IngressClass: k.IngressClass, NoClassLookup: k.DisableIngressClassLookup, NoClusterScope: k.DisableClusterScopeResources,
 		AllowEmptyServices: k.AllowEmptyServices, CrossNamespace: k.AllowCrossNamespace, ExternalNames: k.AllowExternalNameServices,

@@ -62,6 +62,7 @@ func (o *Offline) Load(ctx context.Context, input io.Reader) error {
 		return err
 	}
 	o.serveGateways()
+	o.serveTraefik()
 	if len(o.Files) == 0 {
 		return o.readCluster(ctx)
 	}

@@ -32,7 +32,7 @@
 //  7. regular expression, element-wise prefix, character-wise prefix, no path.
 //     An expression whose literal text is as long as a prefix comes first,
 //     because it matches only a part of the paths with that prefix;
-//  8. more conditions (scheme, method, each header, each query parameter); in
+//  8. more conditions (scheme, method, each header, query parameter and further one); in
 //     rules of a listener a method, then more headers, then more parameters;
 //  9. older;
 //  10. namespace, name, rule, path, kind, variant.

@@ -1,6 +1,9 @@
 package route
 
-import "strings"
+import (
+	"net/netip"
+	"strings"
+)
 
 // Match selects requests to the host of a rule. All conditions must hold; the zero
 // Match selects all.
@@ -19,12 +22,31 @@ type Match struct {
 	Headers []ValueMatch `json:"headers,omitempty"`
 	// Query holds conditions on the decoded parameters of the query.
 	Query []ValueMatch `json:"query,omitempty"`
+	// Further are conditions that the fields above cannot express. All must hold.
+	Further []Condition `json:"further,omitempty"`
+}
+
+// Condition is a condition on one part of a request, or the opposite of one. Exactly one
+// part is set.
+type Condition struct {
+	// Not selects the requests that do not meet the condition.
+	Not bool `json:"not,omitempty"`
+	// Host is a name or a wildcard as in Rule, and HostRegexp an RE2 expression that
+	// finds something in the host.
+	Host       string      `json:"host,omitempty"`
+	HostRegexp string      `json:"hostRegexp,omitempty"`
+	Path       *PathMatch  `json:"path,omitempty"`
+	Method     string      `json:"method,omitempty"`
+	Header     *ValueMatch `json:"header,omitempty"`
+	Query      *ValueMatch `json:"query,omitempty"`
+	// Clients are the networks that the address of the client is in one of.
+	Clients []netip.Prefix `json:"clients,omitempty"`
 }
 
 // Conditions is the number of conditions apart from the path. Methods are one
 // condition, however many of them fit.
 func (m *Match) Conditions() int {
-	count := len(m.Headers) + len(m.Query)
+	count := len(m.Headers) + len(m.Query) + len(m.Further)
 	if m.Scheme != "" {
 		count++
 	}

@@ -230,7 +230,7 @@ func (m *Match) check(r *report) {
 			r.addItem("methods", i, refusal.Invalid, "%q is not a method; write it in capitals, such as GET", method)
 		}
 	}
-	if count := len(m.Headers) + len(m.Query) + len(m.Methods); count > MaxConditions {
+	if count := len(m.Headers) + len(m.Query) + len(m.Methods) + len(m.Further); count > MaxConditions {
 		r.add("", refusal.TooMany, "there are %d conditions; at most %d are possible", count, MaxConditions)
 		return
 	}
@@ -242,12 +242,54 @@ func (m *Match) check(r *report) {
 	}
 	for i := range m.Query {
 		r.enterItem("query", i)
-		if m.Query[i].Name == "" {
-			r.add("name", refusal.Required, "the parameter has no name")
-		}
-		checkText(r, "name", m.Query[i].Name)
-		m.Query[i].check(r)
+		m.Query[i].checkParameter(r)
 		r.leave()
+	}
+	for i := range m.Further {
+		r.enterItem("further", i)
+		m.Further[i].check(r)
+		r.leave()
+	}
+}
+
+// check validates the part of the condition, of which there is one.
+func (c *Condition) check(r *report) {
+	parts := 0
+	part := func(set bool, check func()) {
+		if set {
+			parts++
+			check()
+		}
+	}
+	part(c.Host != "", func() { checkHost(r, "host", c.Host) })
+	part(c.HostRegexp != "", func() { checkExpressionField(r, "hostRegexp", c.HostRegexp) })
+	part(c.Path != nil, func() {
+		r.enter("path")
+		c.Path.check(r)
+		if *c.Path == (PathMatch{}) {
+			r.add("type", refusal.Required, "set how the path is matched: exact, prefix, characterPrefix or regexp")
+		}
+		r.leave()
+	})
+	part(c.Method != "", func() {
+		if !validMethod(c.Method) {
+			r.add("method", refusal.Invalid, "%q is not a method; write it in capitals, such as GET", c.Method)
+		}
+	})
+	part(c.Header != nil, func() {
+		r.enter("header")
+		checkHeaderName(r, "name", c.Header.Name)
+		c.Header.check(r)
+		r.leave()
+	})
+	part(c.Query != nil, func() {
+		r.enter("query")
+		c.Query.checkParameter(r)
+		r.leave()
+	})
+	part(len(c.Clients) > 0, func() { checkPrefixes(r, "clients", c.Clients) })
+	if parts != 1 {
+		r.add("", refusal.Invalid, "a condition is about one part of a request, and here are %d", parts)
 	}
 }
 
@@ -278,6 +320,15 @@ func (p PathMatch) check(r *report) {
 	default:
 		r.add("type", refusal.Invalid, "%q is none of exact, prefix, characterPrefix, regexp", p.Type)
 	}
+}
+
+// checkParameter validates a condition on a query parameter.
+func (v *ValueMatch) checkParameter(r *report) {
+	if v.Name == "" {
+		r.add("name", refusal.Required, "the parameter has no name")
+	}
+	checkText(r, "name", v.Name)
+	v.check(r)
 }
 
 // check validates a condition on a header or a query parameter.

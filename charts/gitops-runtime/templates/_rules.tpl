@@ -58,8 +58,8 @@ whether it is a whole cluster. */}}
   resources: [middlewares, tlsoptions, backendtransports]
   verbs: [list, watch]
 {{- if (index . 0).Values.edge.traefikObjects }}
-- apiGroups: [traefik.io]
-  resources: [middlewares, tlsoptions, serverstransports]
+- apiGroups: [traefik.io, traefik.containo.us]
+  resources: [ingressroutes, traefikservices, middlewares, tlsoptions, serverstransports]
   verbs: [list, watch]
 {{- end }}
 {{- if and (index . 1) (index . 0).Values.edge.gatewayAPI.enabled }}

@@ -87,6 +87,13 @@ func printFindings(w io.Writer, findings []manifest.Finding, judge *controller.O
 	if err != nil {
 		return err
 	}
+	if ours, others = judge.TraefikSites(); len(ours)+len(others) > 0 {
+		refused = controller.Refused(ours, findings)
+		if _, err = fmt.Fprintf(w, "%s would be served, %d not as written, %d of other classes.\n",
+			finding.Count(len(ours)-refused, "IngressRoute", "IngressRoutes"), refused, len(others)); err != nil {
+			return err
+		}
+	}
 	ours, others = judge.GatewaySites()
 	if len(ours)+len(others) == 0 {
 		return nil

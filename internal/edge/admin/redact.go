@@ -49,6 +49,7 @@ func shownRule(rule *route.Rule) *route.Rule {
 	}
 	shown.Match.Headers = shownConditions(rule.Match.Headers)
 	shown.Match.Query = shownConditions(rule.Match.Query)
+	shown.Match.Further = shownFurther(rule.Match.Further)
 	return &shown
 }
 
@@ -89,6 +90,32 @@ func shownConditions(conditions []route.ValueMatch) []route.ValueMatch {
 	return shown
 }
 
+// shownFurther returns copies, as shownConditions does.
+func shownFurther(conditions []route.Condition) []route.Condition {
+	shown := slices.Clone(conditions)
+	for i := range shown {
+		for _, value := range []**route.ValueMatch{&shown[i].Header, &shown[i].Query} {
+			if *value != nil {
+				*value = &shownConditions([]route.ValueMatch{**value})[0]
+			}
+		}
+	}
+	return shown
+}
+
+// furtherValues returns the conditions on headers and parameters among further ones.
+func furtherValues(conditions []route.Condition) []route.ValueMatch {
+	var values []route.ValueMatch
+	for i := range conditions {
+		for _, value := range []*route.ValueMatch{conditions[i].Header, conditions[i].Query} {
+			if value != nil {
+				values = append(values, *value)
+			}
+		}
+	}
+	return values
+}
+
 // shownValues returns copies, as shownConditions does.
 func shownValues(values []route.HeaderValue) []route.HeaderValue {
 	shown := slices.Clone(values)
@@ -107,7 +134,7 @@ func shownWhy(why string, rule *route.Rule) string {
 		return why
 	}
 	// The reason quotes the value of a condition that does not match.
-	for _, conditions := range [][]route.ValueMatch{rule.Match.Headers, rule.Match.Query} {
+	for _, conditions := range [][]route.ValueMatch{rule.Match.Headers, rule.Match.Query, furtherValues(rule.Match.Further)} {
 		for _, condition := range conditions {
 			if carriesCredentials(condition.Name) && condition.Value != "" {
 				why = strings.ReplaceAll(why, strconv.Quote(condition.Value), strconv.Quote(secret.Redacted))

@@ -161,21 +161,53 @@ func conditionTexts(match *route.Match) []string {
 		texts = append(texts, "method "+strings.Join(match.Methods, ", "))
 	}
 	for kind, conditions := range map[string][]route.ValueMatch{"header ": match.Headers, "parameter ": match.Query} {
-		for _, condition := range conditions {
-			text := kind + condition.Name
-			switch condition.Type {
-			case route.ValuePresent:
-			case route.ValueRegexp:
-				text += " ~ " + condition.Value
-			default:
-				text += " = " + condition.Value
-			}
-			texts = append(texts, text)
+		for i := range conditions {
+			texts = append(texts, kind+valueText(&conditions[i]))
 		}
+	}
+	for i := range match.Further {
+		texts = append(texts, furtherText(&match.Further[i]))
 	}
 	// The conditions come from maps.
 	slices.Sort(texts)
 	return texts
+}
+
+// valueText describes a condition on a header or a parameter.
+func valueText(condition *route.ValueMatch) string {
+	switch condition.Type {
+	case route.ValuePresent:
+		return condition.Name
+	case route.ValueRegexp:
+		return condition.Name + " ~ " + condition.Value
+	default:
+		return condition.Name + " = " + condition.Value
+	}
+}
+
+// furtherText describes a further condition.
+func furtherText(condition *route.Condition) string {
+	text := ""
+	switch {
+	case condition.Host != "":
+		text = "host " + condition.Host
+	case condition.HostRegexp != "":
+		text = "host ~ " + condition.HostRegexp
+	case condition.Path != nil:
+		text = "path " + string(condition.Path.Type) + " " + condition.Path.Value
+	case condition.Method != "":
+		text = "method " + condition.Method
+	case condition.Header != nil:
+		text = "header " + valueText(condition.Header)
+	case condition.Query != nil:
+		text = "parameter " + valueText(condition.Query)
+	default:
+		text = fmt.Sprintf("client in %v", condition.Clients)
+	}
+	if condition.Not {
+		return "not " + text
+	}
+	return text
 }
 
 // trafficBackends returns the backends that the routes name.

@@ -180,6 +180,8 @@ func (r *compiledRule) whyNot(req *Request, found mismatch) string {
 		return conditionText("header", match.Headers[found.index])
 	case partQuery:
 		return conditionText("query parameter", match.Query[found.index])
+	case partFurther:
+		return furtherText(&match.Further[found.index])
 	default:
 		return fmt.Sprintf("%s does not fit %q", pathText(r.source), req.Path)
 	}

@@ -3,6 +3,7 @@ package program_test
 import (
 	"maps"
 	"math/rand/v2"
+	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -166,7 +167,35 @@ func (c *chooser) match() route.Match {
 	for c.oneIn(5) && len(match.Query) < 3 {
 		match.Query = append(match.Query, c.value("q", "r s"))
 	}
+	for c.oneIn(5) && len(match.Further) < 3 {
+		match.Further = append(match.Further, c.further())
+	}
 	return match
+}
+
+// further is a further condition.
+func (c *chooser) further() route.Condition {
+	condition := route.Condition{Not: c.oneIn(2)}
+	switch c.below(7) {
+	case 0:
+		condition.Host = c.of("a.x", "*.x", "*.a.x")
+	case 1:
+		condition.HostRegexp = c.of("a", `^[ab]\.x$`)
+	case 2:
+		kind := route.PathType(c.of("exact", "prefix", "characterPrefix", "regexp"))
+		condition.Path = &route.PathMatch{Type: kind, Value: c.path()}
+	case 3:
+		condition.Method = c.of("GET", "POST")
+	case 4:
+		header := c.value("x-a", "X-B")
+		condition.Header = &header
+	case 5:
+		parameter := c.value("q", "r s")
+		condition.Query = &parameter
+	default:
+		condition.Clients = []netip.Prefix{netip.MustParsePrefix(c.of("10.0.0.0/8", "::1/128")), netip.MustParsePrefix("192.0.2.0/24")}
+	}
+	return condition
 }
 
 func (c *chooser) value(names ...string) route.ValueMatch {
@@ -272,6 +301,9 @@ func (c *chooser) request() program.Request {
 	}
 	if c.oneIn(12) {
 		req.Path = c.of("*", "", "/a%2Fb", "/A")
+	}
+	if !c.oneIn(4) {
+		req.Client = netip.MustParseAddr(c.of("10.1.2.3", "::1", "192.0.2.7", "198.51.100.1"))
 	}
 	switch c.below(4) {
 	case 1:

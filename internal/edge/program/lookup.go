@@ -1,6 +1,7 @@
 package program
 
 import (
+	"net/netip"
 	"strings"
 
 	"slipway.dev/slipway/internal/route"
@@ -22,6 +23,8 @@ type Request struct {
 	Query string
 	// Header is nil when there is none.
 	Header Header
+	// Client is the address of the client, not one of IPv4 in IPv6; zero when unknown.
+	Client netip.Addr
 }
 
 // Header gives access to the headers of a request. Lookup reads only those that

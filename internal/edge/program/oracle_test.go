@@ -2,6 +2,7 @@ package program_test
 
 import (
 	"cmp"
+	"net/netip"
 	"net/url"
 	"regexp"
 	"slices"
@@ -75,7 +76,36 @@ func oracleFits(rule *route.Rule, req *program.Request) bool {
 			return false
 		}
 	}
+	for _, further := range match.Further {
+		if oracleFurther(further, req) == further.Not {
+			return false
+		}
+	}
 	return oracleHost(rule.Host, req.Host) && oraclePath(match.Path, req.Path)
+}
+
+// oracleFurther reports whether a request has what a condition is about: whether a rule
+// with that alone fits it.
+func oracleFurther(further route.Condition, req *program.Request) bool {
+	var alone route.Rule
+	switch {
+	case further.Host != "":
+		alone.Host = further.Host
+	case further.HostRegexp != "":
+		return regexp.MustCompile(further.HostRegexp).MatchString(req.Host)
+	case further.Path != nil:
+		alone.Match.Path = *further.Path
+	case further.Method != "":
+		alone.Match.Methods = []string{further.Method}
+	case further.Header != nil:
+		alone.Match.Headers = []route.ValueMatch{*further.Header}
+		alone.Match.Headers[0].Name = strings.ToUpper(further.Header.Name)
+	case further.Query != nil:
+		alone.Match.Query = []route.ValueMatch{*further.Query}
+	default:
+		return slices.ContainsFunc(further.Clients, func(network netip.Prefix) bool { return network.Contains(req.Client) })
+	}
+	return oracleFits(&alone, req)
 }
 
 func oracleValue(match route.ValueMatch, value string) bool {
@@ -177,7 +207,7 @@ func oracleLength(match route.PathMatch) int {
 }
 
 func oracleConditions(match route.Match) int {
-	return len(match.Headers) + len(match.Query) + truth(match.Scheme != "") + truth(len(match.Methods) > 0)
+	return len(match.Headers) + len(match.Query) + len(match.Further) + truth(match.Scheme != "") + truth(len(match.Methods) > 0)
 }
 
 func truth(b bool) int {

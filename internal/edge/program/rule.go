@@ -20,17 +20,41 @@ type compiledRule struct {
 	pathType    pathType
 	// conditional is set when there are conditions apart from entry points.
 	conditional bool
-	scheme      route.Scheme
+	scheme      scheme
 	methods     []string
 	headers     []condition
 	query       []condition
+	// further is nil for most rules.
+	further *furtherConditions
 	// literal is the prefix that every matching path has; see route.PathMatch.
 	literal string
 	// expression is the whole condition of a path of type regexp.
 	expression *regexp.Regexp
-	// With order the size is a whole number of cache lines, so that the first
-	// fields share one.
+	// With order and the rest the size is a whole number of cache lines, so that the
+	// first fields share one.
 	order route.Order
+	_     uint64
+}
+
+// scheme is a scheme of requests, as a number that fits beside the path type.
+type scheme uint8
+
+const (
+	anyScheme scheme = iota
+	plainScheme
+	encryptedScheme
+)
+
+// schemeOf returns the number of a scheme.
+func schemeOf(of route.Scheme) scheme {
+	switch of {
+	case route.SchemeHTTP:
+		return plainScheme
+	case route.SchemeHTTPS:
+		return encryptedScheme
+	default:
+		return anyScheme
+	}
 }
 
 // servesHostOf reports whether the rule, of a less specific host, may serve
@@ -103,11 +127,12 @@ const (
 	partMethod
 	partHeader
 	partQuery
+	partFurther
 	partPath
 )
 
 // mismatch is the first part of a rule that a request does not match; noPart is
-// a match. index is the place in the list of headers or parameters.
+// a match. index is the place in the list of headers, parameters or further conditions.
 type mismatch struct {
 	part  part
 	index int
@@ -122,7 +147,7 @@ func (r *compiledRule) conditions(req *Request, entryPoint uint64) mismatch {
 	if !r.conditional {
 		return mismatch{}
 	}
-	if r.scheme != "" && (r.scheme == route.SchemeHTTPS) != req.TLS {
+	if r.scheme != anyScheme && (r.scheme == encryptedScheme) != req.TLS {
 		return mismatch{part: partScheme}
 	}
 	if len(r.methods) > 0 && !slices.Contains(r.methods, req.Method) {
@@ -137,6 +162,9 @@ func (r *compiledRule) conditions(req *Request, entryPoint uint64) mismatch {
 		if !queryFits(&r.query[i], req.Query) {
 			return mismatch{partQuery, i}
 		}
+	}
+	if r.further != nil {
+		return r.further.mismatch(req)
 	}
 	return mismatch{}
 }
@@ -168,7 +196,7 @@ func (e *edit) compileRule(rule *route.Rule) (*compiledRule, error) {
 		rank:        order.Rank(),
 		literal:     match.Path.Literal(),
 		conditional: match.Conditions() > 0,
-		scheme:      match.Scheme,
+		scheme:      schemeOf(match.Scheme),
 		methods:     match.Methods,
 	}
 	var err error
@@ -195,6 +223,9 @@ func (e *edit) compileRule(rule *route.Rule) (*compiledRule, error) {
 	if compiled.query, err = e.conditions(match.Query); err != nil {
 		return nil, err
 	}
+	if compiled.further, err = e.furtherConditions(match.Further); err != nil {
+		return nil, err
+	}
 	if e.next.compiler.Bind != nil {
 		if compiled.binding, err = e.next.compiler.Bind(rule); err != nil {
 			return nil, fmt.Errorf("rule %s: %w", rule.ID, err)
@@ -209,20 +240,23 @@ func (e *edit) conditions(matches []route.ValueMatch) ([]condition, error) {
 		return nil, nil
 	}
 	compiled := make([]condition, len(matches))
-	for i, match := range matches {
-		compiled[i] = condition{name: match.Name, value: match.Value}
-		switch match.Type {
-		case route.ValuePresent:
-			compiled[i].present = true
-		case route.ValueRegexp:
-			expression, err := e.expression(match.Value)
-			if err != nil {
-				return nil, err
-			}
-			compiled[i].expression = expression
+	for i := range matches {
+		var err error
+		if compiled[i], err = e.valueCondition(&matches[i]); err != nil {
+			return nil, err
 		}
 	}
 	return compiled, nil
+}
+
+// valueCondition compiles the condition on one header or query parameter.
+func (e *edit) valueCondition(match *route.ValueMatch) (condition, error) {
+	compiled := condition{name: match.Name, value: match.Value, present: match.Type == route.ValuePresent}
+	var err error
+	if match.Type == route.ValueRegexp {
+		compiled.expression, err = e.expression(match.Value)
+	}
+	return compiled, err
 }
 
 // intern returns one copy of a text for each edit: many hosts have the same

@@ -25,6 +25,7 @@ func (x *exchange) route() *filter.LocalResponse {
 	request.Header = x
 	x.counters = c.proxy.counters.unrouted
 	x.record.Client = x.clientAddress()
+	request.Client = x.record.Client
 	x.record.Method, x.record.Host, x.record.Path = x.request.Method, x.request.Host, x.request.Path
 	x.record.Head = &c.head
 	compiled := c.proxy.program.Load()

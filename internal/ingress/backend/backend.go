@@ -54,6 +54,10 @@ type Options struct {
 	Zone string
 	// NGINX are the defaults of ingress-nginx's Ingresses; nil for those of the program.
 	NGINX *nginx.Settings
+	// Settings replace those of the Service, as far as they are set; nil for none.
+	Settings *annotation.Service
+	// OldGroup finds a transport in the older group of Traefik, too.
+	OldGroup bool
 }
 
 // Result is a resolved backend, with the objects of the table that it refers to and

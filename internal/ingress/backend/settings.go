@@ -1,6 +1,7 @@
 package backend
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strings"
@@ -34,6 +35,7 @@ func (b *builder) readSettings() *refusal.Refusal {
 		b.refuse(&faults[i])
 	}
 	if !settings.Closed {
+		b.replaceSettings()
 		return nil
 	}
 	switch len(faults) {
@@ -44,6 +46,23 @@ func (b *builder) readSettings() *refusal.Refusal {
 	}
 	// The parser does not return which fault closes, so all are reported.
 	return &refusal.Refusal{Reason: faults[0].Reason, Message: refusal.Summary(faults)}
+}
+
+// replaceSettings replaces the settings of the Service by those of the options.
+func (b *builder) replaceSettings() {
+	given := b.options.Settings
+	if given == nil {
+		return
+	}
+	settings := *b.settings
+	settings.Scheme = cmp.Or(given.Scheme, settings.Scheme)
+	settings.Transport = cmp.Or(given.Transport, settings.Transport)
+	settings.PassHostHeader = cmp.Or(given.PassHostHeader, settings.PassHostHeader)
+	settings.Sticky = cmp.Or(given.Sticky, settings.Sticky)
+	settings.Balancing = cmp.Or(given.Balancing, settings.Balancing)
+	settings.HealthCheck = cmp.Or(given.HealthCheck, settings.HealthCheck)
+	settings.NativeLB, settings.NodePortLB = cmp.Or(given.NativeLB, settings.NativeLB), cmp.Or(given.NodePortLB, settings.NodePortLB)
+	b.settings = &settings
 }
 
 // field returns the field of a setting in the Service; empty if it is not set there.

@@ -154,7 +154,7 @@ func (b *builder) declared() (reference.Transport, *refusal.Refusal) {
 	if name == nil {
 		return b.nginxTransport()
 	}
-	source := reference.Source{View: b.view, Namespace: b.service.Namespace, CrossNamespace: b.options.CrossNamespace}
+	source := reference.Source{View: b.view, Namespace: b.service.Namespace, CrossNamespace: b.options.CrossNamespace, OldGroup: b.options.OldGroup}
 	object, fault := findTransport(name, source)
 	if fault != nil {
 		return reference.Transport{}, fault.At(b.field(inTransport))

@@ -27,6 +27,8 @@ type hostClaims struct {
 	// Ingresses; recomputeHost sets them.
 	owner  string
 	grants []resolve.HostGrant
+	// ranked is set if a route of Traefik has the host. Rules are ordered by length then.
+	ranked bool
 	// shared is set if the owner has the host from a listener only. Routes of other
 	// namespaces that have it from one, too, count.
 	shared bool

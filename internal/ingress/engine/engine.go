@@ -47,6 +47,8 @@ type Engine struct {
 	requests   map[snapshot.Ref]*sharedRequest
 	challenges challengeUnit
 	gateways   gatewayState
+	// traefikRoutes counts the routes of Traefik that are ours.
+	traefikRoutes int
 	// requestsChanged and tokensChanged are results of the update in progress.
 	requestsChanged bool
 	tokensChanged   bool
@@ -126,7 +128,7 @@ func (e *Engine) Update(changed []snapshot.Ref) Result {
 	e.requestsChanged, e.tokensChanged = false, false
 	for _, ref := range changed {
 		switch {
-		case (ref.Kind == snapshot.Ingress || snapshot.IsGatewayRoute(ref.Kind)) && e.routes[ref] == nil:
+		case (ref.Kind == snapshot.Ingress || snapshot.IsGatewayRoute(ref.Kind) || snapshot.IsTraefikRoute(ref.Kind)) && e.routes[ref] == nil:
 			unit := &routeUnit{ref: ref}
 			e.routes[ref] = unit
 			e.state.routes[unit] = struct{}{}
@@ -177,7 +179,7 @@ func (e *Engine) Update(changed []snapshot.Ref) Result {
 // All runs an update pass for everything in the Snapshot.
 func (e *Engine) All() Result {
 	var refs []snapshot.Ref
-	for _, kind := range append(snapshot.GatewayKinds(), snapshot.Ingress) {
+	for _, kind := range slices.Concat(snapshot.GatewayKinds(), snapshot.TraefikRoutes(), []snapshot.Kind{snapshot.Ingress}) {
 		for namespace, name := range e.snapshot.Names(kind) {
 			refs = append(refs, snapshot.Ref{Kind: kind, Namespace: namespace, Name: name})
 		}
@@ -200,7 +202,7 @@ func (e *Engine) resolve() {
 	}
 }
 
-// Ours reports whether an Ingress is served by us.
+// Ours reports whether an Ingress, or a route of Traefik, is served by us.
 func (e *Engine) Ours(ref snapshot.Ref) bool {
 	unit := e.routes[ref]
 	return unit != nil && unit.ours
@@ -219,6 +221,12 @@ func (e *Engine) Serves(ref snapshot.Ref) bool {
 // GatewayStatus returns the status of an object of Gateway API, without the
 // listeners that the edge could not open.
 func (e *Engine) GatewayStatus(ref snapshot.Ref) GatewayStatus { return e.gatewayStatus(ref) }
+
+// HasHost reports whether an Ingress or a route has rules for exactly this host.
+func (e *Engine) HasHost(ref snapshot.Ref, host string) bool {
+	unit := e.routes[ref]
+	return unit != nil && slices.ContainsFunc(unit.outcome.Rules, func(rule *route.Rule) bool { return rule.Host == host })
+}
 
 // toggleWant records that an object began or ceased to be wanted. Two changes in
 // one pass cancel each other.

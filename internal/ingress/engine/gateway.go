@@ -15,7 +15,7 @@ import (
 )
 
 // kindOfRule returns the kind of an object in the identities of its rules.
-func kindOfRule(ref snapshot.Ref) string { return ref.Object().Kind }
+func kindOfRule(ref snapshot.Ref) string { return snapshot.RuleKind(ref.Kind) }
 
 // gatewayState has the Gateways, and what their status depends on.
 type gatewayState struct {

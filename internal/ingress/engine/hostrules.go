@@ -28,10 +28,11 @@ func (e *Engine) setOwner(claims *hostClaims, owner string, units []*routeUnit) 
 		}
 	}
 	shared := units[0].outcome.HostsImplied
-	if claims.owner == owner && claims.shared == shared && reflect.DeepEqual(claims.grants, grants) {
+	ranked := slices.ContainsFunc(units, func(u *routeUnit) bool { return snapshot.IsTraefikRoute(u.ref.Kind) })
+	if claims.owner == owner && claims.shared == shared && claims.ranked == ranked && reflect.DeepEqual(claims.grants, grants) {
 		return
 	}
-	claims.owner, claims.grants, claims.shared = owner, grants, shared
+	claims.owner, claims.grants, claims.shared, claims.ranked = owner, grants, shared, ranked
 	for _, u := range units {
 		e.state.dirtyRules[u] = struct{}{}
 	}
@@ -47,7 +48,14 @@ func (e *Engine) placeRules(u *routeUnit) []*route.Rule {
 		rules = e.placeLocations(u)
 	}
 	if e.options.HostSharing == resolve.HostSharingOpen {
-		return slices.DeleteFunc(slices.Clone(rules), func(rule *route.Rule) bool { return u.conflicts.at(rule.Listener) })
+		rules = slices.DeleteFunc(slices.Clone(rules), func(rule *route.Rule) bool { return u.conflicts.at(rule.Listener) })
+		for i, rule := range rules {
+			// Priorities count across hosts, so that all rules need one.
+			if e.traefikRoutes > 0 {
+				rules[i] = ranked(rule)
+			}
+		}
+		return rules
 	}
 	behind := e.options.HostSharing == resolve.HostSharingBehind
 	placed := make([]*route.Rule, 0, len(rules))
@@ -72,6 +80,9 @@ func (e *Engine) placeRules(u *routeUnit) []*route.Rule {
 		}
 		rule = placeRule(rule, place)
 		rules[i] = rule
+		if claims.ranked {
+			rule = ranked(rule)
+		}
 		placed = append(placed, rule)
 	}
 	if !behind {
@@ -95,6 +106,36 @@ func placeRule(rule *route.Rule, place route.HostOwner) *route.Rule {
 	owned := *rule
 	owned.HostOwner = place
 	return &owned
+}
+
+// countTraefik counts a route of Traefik that began or ceased to be ours. Where priorities
+// count across hosts, the first and the last of them change the order of all rules.
+func (e *Engine) countTraefik(ours bool) {
+	before := e.traefikRoutes > 0
+	if ours {
+		e.traefikRoutes++
+	} else {
+		e.traefikRoutes--
+	}
+	if before == (e.traefikRoutes > 0) || e.options.HostSharing != resolve.HostSharingOpen {
+		return
+	}
+	for _, u := range e.routes {
+		e.state.dirtyRules[u] = struct{}{}
+	}
+}
+
+// ranked returns a rule of an Ingress beside routes of Traefik. These are ordered by the
+// length of their rule, and so is a rule of an Ingress in Traefik. Without that a route
+// for all paths would take those of an Ingress of the same host, such as the paths of
+// ACME challenges.
+func ranked(rule *route.Rule) *route.Rule {
+	if rule.Priority != 0 || rule.Fallback || snapshot.Kind(rule.ID.Kind) != snapshot.Ingress {
+		return rule
+	}
+	copied := *rule
+	copied.Priority = int32(resolve.TraefikLength(rule.Host, rule.Match.Path))
+	return &copied
 }
 
 // admits reports whether a rule counts for the host: it is one of the owner, or the
@@ -197,10 +238,11 @@ func (d *deniedHost) refusal(u *routeUnit) refusal.Refusal {
 				"use a host of your own, or let the owner grant it with a ReferenceGrant from %ss of namespace %s to its own routes",
 			what, d.owner, finding.Count(len(d.rules), "rule of this route is", "rules of this route are"), u.ref.Object().Kind, u.ref.Namespace).Of(u.ref.Object())
 	}
+	kind := u.ref.Object().Kind
 	return refusal.New(fieldOfRule(d.rules[0].ID), refusal.HostNotGranted,
 		"%s belongs to namespace %s, which has the oldest Ingress for it, so %s not served: "+
 			"use a host of your own, or let the owner grant it with the annotation slipway.dev/host-grants: %q on its Ingress",
-		what, d.owner, finding.Count(len(d.rules), "rule of this Ingress is", "rules of this Ingress are"), d.wanted(u.ref.Namespace)).Of(u.ref.Object())
+		what, d.owner, finding.Count(len(d.rules), "rule of this "+kind+" is", "rules of this "+kind+" are"), d.wanted(u.ref.Namespace)).Of(u.ref.Object())
 }
 
 // wanted returns the grant that would cover the rules: their paths if these are few and

@@ -6,8 +6,6 @@ import (
 	"slices"
 	"strconv"
 
-	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
-
 	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/ingress/snapshot"
 	"slipway.dev/slipway/internal/route"
@@ -209,17 +207,13 @@ func (e *Engine) claimants(id route.CertificateID, only string) []*routeUnit {
 
 // ingressOf returns the Ingress or route of a rule.
 func ingressOf(id route.ID) snapshot.Ref {
-	kind := snapshot.Kind(id.Kind)
-	if kind != snapshot.Ingress {
-		kind += "." + gatewayv1.GroupName
-	}
-	return snapshot.Ref{Kind: kind, Namespace: id.Namespace, Name: id.Name}
+	return snapshot.Ref{Kind: snapshot.KindOfRule(id.Kind), Namespace: id.Namespace, Name: id.Name}
 }
 
 // isRoute reports whether a rule is of an Ingress or a route, and not of a Gateway.
 func isRoute(id route.ID) bool {
 	kind := ingressOf(id).Kind
-	return kind == snapshot.Ingress || snapshot.IsGatewayRoute(kind)
+	return kind == snapshot.Ingress || snapshot.IsGatewayRoute(kind) || snapshot.IsTraefikRoute(kind)
 }
 
 // ruleField returns the field of a rule in its object.
@@ -228,6 +222,8 @@ func ruleField(id route.ID) string {
 	switch kind := ingressOf(id).Kind; {
 	case kind == snapshot.Ingress:
 		return field + ".http.paths" + part
+	case snapshot.IsTraefikRoute(kind):
+		return "spec.routes[" + strconv.Itoa(id.Rule) + "]"
 	case snapshot.IsStreamRoute(kind):
 		return field
 	default:

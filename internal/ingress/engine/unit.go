@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"slipway.dev/slipway/api/refusal"
+	"slipway.dev/slipway/internal/ingress/annotation"
 	"slipway.dev/slipway/internal/ingress/backend"
 	"slipway.dev/slipway/internal/ingress/gateway"
 	"slipway.dev/slipway/internal/ingress/resolve"
@@ -56,6 +57,9 @@ type backendUnit struct {
 	// built is set after the first resolution.
 	built bool
 	users map[*routeUnit]struct{}
+	// settings replace those of the Service; nil for a backend without a use that has
+	// them. The identity stands for them, so that they never change.
+	settings *annotation.Service
 }
 
 // markDirty implements unit.
@@ -116,11 +120,16 @@ func (e *Engine) forgetAll(u unit, refs []snapshot.Ref) {
 func (e *Engine) build(u *backendUnit) {
 	delete(e.state.backends, u)
 	view := e.snapshot.View()
-	result := backend.Build(view, u.id, backend.Options{
+	options := backend.Options{
 		ExternalNames: e.options.ExternalNames, NativeByDefault: e.options.NativeByDefault,
 		DisablePassHost: e.options.DisablePassHost, NoClusterScope: e.options.NoClusterScope,
-		CrossNamespace: e.options.CrossNamespace, Zone: e.options.Zone, NGINX: e.nginxDefaults(),
-	})
+		CrossNamespace: e.options.CrossNamespace, Zone: e.options.Zone, Settings: u.settings, NGINX: e.nginxDefaults(),
+	}
+	if traefik := e.options.Traefik; traefik != nil {
+		options.OldGroup = true
+		options.CrossNamespace = options.CrossNamespace || u.settings != nil && traefik.CrossNamespace
+	}
+	result := backend.Build(view, u.id, options)
 	u.reads = e.read(u, u.reads, view)
 	// The delta compares with u.result, so that is replaced after it.
 	e.appendBackendDelta(u, result.Backend)
@@ -161,10 +170,15 @@ type backendResolver struct {
 // first, so that the Ingress is resolved with its current summary and not a
 // second time.
 func (l *backendResolver) Summary(id route.BackendID) resolve.BackendSummary {
+	return l.SummaryWith(id, nil)
+}
+
+// SummaryWith implements resolve.RouteBackends.
+func (l *backendResolver) SummaryWith(id route.BackendID, settings *annotation.Service) resolve.BackendSummary {
 	e := l.engine
 	u := e.backends[id]
 	if u == nil {
-		u = &backendUnit{id: id, users: map[*routeUnit]struct{}{}}
+		u = &backendUnit{id: id, users: map[*routeUnit]struct{}{}, settings: settings}
 		e.backends[id] = u
 	}
 	if _, dirty := e.state.backends[u]; dirty || !u.built {
@@ -200,6 +214,9 @@ func (e *Engine) resolveRoute(u *routeUnit) {
 	if u.ours != ours && u.ref.Kind == snapshot.Ingress {
 		e.state.ownershipChanged[u.ref] = struct{}{}
 	}
+	if u.ours != ours && snapshot.IsTraefikRoute(u.ref.Kind) {
+		e.countTraefik(ours)
+	}
 	u.ours = ours
 	e.replaceClaims(u, born, &outcome)
 	e.refusals.set(u, outcome.Refusals)
@@ -231,7 +248,12 @@ func (e *Engine) outcomeOf(u *routeUnit, view *snapshot.View, backends *backendR
 		e.replaceAttached(u, resolved)
 		return resolved.Outcome, resolved.Created, resolved.Ours
 	}
-	resolved := resolve.Ingress(view, u.ref.Namespace, u.ref.Name, e.options, backends)
+	var resolved *resolve.ResolvedIngress
+	if snapshot.IsTraefikRoute(u.ref.Kind) {
+		resolved = resolve.IngressRoute(view, u.ref, e.options, backends)
+	} else {
+		resolved = resolve.Ingress(view, u.ref.Namespace, u.ref.Name, e.options, backends)
+	}
 	var outcome translate.Outcome
 	if resolved.Ours {
 		outcome = translate.Ingress(resolved)

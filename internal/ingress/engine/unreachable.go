@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"reflect"
 	"slices"
 
 	"slipway.dev/slipway/api/finding"
@@ -49,7 +50,15 @@ func (e *Engine) markPlaces(before, after []*route.Rule) {
 // same place of the order.
 func samePlace(a, b *route.Rule) bool {
 	return a.Host == b.Host && a.Match.Path == b.Match.Path && a.Match.PathOrder == b.Match.PathOrder && a.Match.Scheme == b.Match.Scheme && a.Fallback == b.Fallback &&
-		a.Priority == b.Priority && a.HostOwner == b.HostOwner && a.Created.Equal(b.Created) && slices.Equal(a.EntryPoints, b.EntryPoints)
+		a.Priority == b.Priority && a.HostOwner == b.HostOwner && a.Created.Equal(b.Created) && slices.Equal(a.EntryPoints, b.EntryPoints) &&
+		sameConditions(&a.Match, &b.Match)
+}
+
+// sameConditions reports whether two matches have the same conditions besides path and
+// scheme. Rules of Ingresses have none.
+func sameConditions(a, b *route.Match) bool {
+	return slices.Equal(a.Methods, b.Methods) && slices.Equal(a.Headers, b.Headers) && slices.Equal(a.Query, b.Query) &&
+		len(a.Further) == len(b.Further) && (len(a.Further) == 0 || reflect.DeepEqual(a.Further, b.Further))
 }
 
 // recomputeReachable refuses the rules of the marked hosts that no request reaches,
@@ -136,8 +145,8 @@ func unreachable(u *routeUnit, host string, byPath map[samePath][]placedRule) []
 		more = "; so it is with " + finding.Count(count-1, "more rule", "more rules") + " of this host"
 	}
 	return []refusal.Refusal{refusal.New(fieldOfRule(first.ID), refusal.Conflict,
-		"no request reaches it: %s of Ingress %s/%s has the same host and path, and comes before it by %s: remove one of the two%s",
-		fieldOfRule(winner.ID), winner.ID.Namespace, winner.ID.Name, reasonOf(winner, first), more).Of(u.ref.Object())}
+		"no request reaches it: %s of %s %s/%s has the same host and path, and comes before it by %s: remove one of the two%s",
+		fieldOfRule(winner.ID), winner.ID.Kind, winner.ID.Namespace, winner.ID.Name, reasonOf(winner, first), more).Of(u.ref.Object())}
 }
 
 // coveredBy returns the first rule that gets all requests of another one, or nil.
@@ -157,7 +166,10 @@ func coveredBy(rule *route.Rule, rules []placedRule) *route.Rule {
 // covers reports whether a rule is served wherever another one with the same host
 // and path is.
 func covers(rule, other *route.Rule) bool {
-	if rule.Match.Scheme != "" && rule.Match.Scheme != other.Match.Scheme || len(rule.Match.Headers) > 0 {
+	if rule.Match.Scheme != "" && rule.Match.Scheme != other.Match.Scheme {
+		return false
+	}
+	if !sameConditions(&rule.Match, &route.Match{}) && !sameConditions(&rule.Match, &other.Match) {
 		return false
 	}
 	if len(rule.EntryPoints) == 0 {

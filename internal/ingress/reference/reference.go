@@ -9,6 +9,7 @@
 package reference
 
 import (
+	"cmp"
 	"crypto/x509"
 	"strconv"
 	"strings"
@@ -28,6 +29,11 @@ type Source struct {
 	Namespace string
 	// CrossNamespace allows references to other namespaces.
 	CrossNamespace bool
+	// CrossOption is the option that allows them, for messages; empty for that of
+	// Ingresses.
+	CrossOption string
+	// OldGroup finds an object of Traefik in its older group, too.
+	OldGroup bool
 }
 
 // In returns the source for an object of another namespace, such as a Middleware
@@ -49,9 +55,14 @@ func (s Source) Locate(name string) (namespace, own string, fault *refusal.Refus
 		return "", "", refusal.New("", refusal.Invalid, "%q is not a reference: write name, or namespace/name", name)
 	case namespace != s.Namespace && !s.CrossNamespace:
 		return "", "", refusal.New("", refusal.NotAllowed,
-			"%s is in another namespace: use one of %s, or set providers.kubernetesIngress.allowCrossNamespace", name, s.Namespace)
+			"%s is in another namespace: use one of %s, or set %s", name, s.Namespace, s.OptionName())
 	}
 	return namespace, own, nil
+}
+
+// OptionName returns the name of the option that allows references to other namespaces.
+func (s Source) OptionName() string {
+	return cmp.Or(s.CrossOption, "providers.kubernetesIngress.allowCrossNamespace")
 }
 
 // Secret returns a Secret with its data.
@@ -78,6 +89,11 @@ func (s Source) Resource(kind snapshot.Kind, name string) (*snapshot.Resource, *
 		return nil, fault
 	}
 	found, state := s.View.Resource(kind, namespace, own)
+	if old, has := snapshot.OldTraefikKind(kind); has && s.OldGroup && found == nil && state != snapshot.KindPending {
+		if older, oldState := s.View.Resource(old, namespace, own); older != nil || oldState == snapshot.KindPending {
+			found, state = older, oldState
+		}
+	}
 	switch {
 	case state == snapshot.KindMissing:
 		return nil, refusal.New("", refusal.NotFound, "the cluster has no kind %s: install its CustomResourceDefinition", kind)

@@ -63,7 +63,11 @@ func (r *resolver) readAnnotations() {
 	r.resolved.Priority = parsed.Priority
 	r.readGrants(parsed.HostGrants)
 	r.resolved.EncryptedOnly = parsed.TLS == annotation.TLSOnly
-	r.checkEncryption()
+	tlsField := annotationField("tls")
+	if _, own := r.object.Annotations["slipway.dev/tls"]; own {
+		tlsField = "metadata.annotations[slipway.dev/tls]"
+	}
+	r.checkEncryption(tlsField)
 	r.resolved.Timeouts = parsed.Timeouts
 	r.settings = settings{
 		matcher:           pathTypeOf(parsed.PathMatcher),
@@ -93,7 +97,7 @@ func (r *resolver) readAnnotations() {
 // checkEncryption refuses TLS on entry points without TLS. The rules would wait for
 // encrypted requests that cannot come: handshakes fail there before a rule counts.
 // An entry point that the options do not have may be one of another edge.
-func (r *resolver) checkEncryption() {
+func (r *resolver) checkEncryption(field string) {
 	if !r.resolved.EncryptedOnly {
 		return
 	}
@@ -108,10 +112,6 @@ func (r *resolver) checkEncryption() {
 	}
 	if len(names) == 0 {
 		return
-	}
-	field := annotationField("tls")
-	if _, own := r.object.Annotations["slipway.dev/tls"]; own {
-		field = "metadata.annotations[slipway.dev/tls]"
 	}
 	r.refuseHere(field, refusal.Invalid,
 		"only requests over TLS are served, and the entry point %s has no TLS, so no client gets a response: set entryPoints.%s.http.tls=true, or name an entry point that has it",

@@ -5,7 +5,6 @@ import (
 	"slipway.dev/slipway/api/v1alpha1"
 	"slipway.dev/slipway/internal/ingress/annotation"
 	"slipway.dev/slipway/internal/ingress/policy"
-	"slipway.dev/slipway/internal/ingress/reference"
 	"slipway.dev/slipway/internal/ingress/snapshot"
 	"slipway.dev/slipway/internal/ingress/traefik"
 	"slipway.dev/slipway/internal/route"
@@ -50,21 +49,28 @@ func (r *resolver) filters(declared []v1alpha1.Filter) []route.Policy {
 // middleware builds the policies of a Middleware that is named. Its faults are
 // reported on the Middleware, and one of them on the Ingress.
 func (r *resolver) middleware(name objectName) []route.Policy {
+	policies, fault := r.policiesOf(name)
+	if fault != nil {
+		r.closeAll(fault)
+	}
+	return policies
+}
+
+// policiesOf builds the policies of a Middleware, or returns why it cannot be used.
+func (r *resolver) policiesOf(name objectName) ([]route.Policy, *refusal.Refusal) {
 	object, fault := r.find(name)
 	if fault != nil {
-		r.closeAll(r.refuse(r.resolved.Ingress, fault.At(name.field)))
-		return nil
+		return nil, r.refuse(r.resolved.Ingress, fault.At(name.field))
 	}
 	read := policy.Middleware
-	if object.Kind == snapshot.TraefikMiddleware {
+	if snapshot.IsTraefik(object.Kind) {
 		read = traefik.Middleware
 	}
 	policies, faults := read(object, r.source.In(object.Namespace))
 	if len(faults) > 0 {
-		r.closeAll(r.refuseObject(object, name.field, faults))
-		return nil
+		return nil, r.refuseObject(object, name.field, faults)
 	}
-	return policies
+	return policies, nil
 }
 
 // refuseObject reports the faults of an object on the object, and the first one on
@@ -123,13 +129,12 @@ func (r *resolver) findTraefik(name objectName) (*snapshot.Resource, *refusal.Re
 		return nil, missing
 	default:
 		return nil, &refusal.Refusal{Reason: refusal.NotAllowed, Message: quoted(name.text) + " is in another namespace: use one of " +
-			r.source.Namespace + ", or set providers.kubernetesIngress.allowCrossNamespace"}
+			r.source.Namespace + ", or set " + r.source.OptionName()}
 	}
 }
 
 func (r *resolver) resourceAt(kind snapshot.Kind, at traefik.Name) (*snapshot.Resource, *refusal.Refusal) {
-	source := reference.Source{View: r.source.View, Namespace: at.Namespace}
-	return source.Resource(kind, at.Name)
+	return r.source.In(at.Namespace).Resource(kind, at.Name)
 }
 
 // checkPolicies resolves the backends of policies, such as of forward

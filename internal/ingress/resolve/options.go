@@ -4,6 +4,7 @@ import (
 	"net/netip"
 
 	"slipway.dev/slipway/internal/ingress/nginx"
+	"slipway.dev/slipway/internal/ingress/traefik/rule"
 )
 
 // GatewayOptions are the options for Gateway API.
@@ -21,6 +22,18 @@ type NGINXOptions struct {
 	WithoutClass bool
 	// Defaults are those of its ConfigMap; nil for those of the program.
 	Defaults *nginx.Settings
+}
+
+// TraefikOptions are the options for the routes of Traefik.
+type TraefikOptions struct {
+	// CrossNamespace allows references into other namespaces.
+	CrossNamespace bool
+	// IngressClass is the value of the annotation kubernetes.io/ingress.class of the
+	// routes that are served. Empty means those without the annotation, or with the
+	// value traefik.
+	IngressClass string
+	// Syntax is that of the rules that name none.
+	Syntax rule.Syntax
 }
 
 // Options are the options of the provider that affect how objects are resolved.
@@ -61,6 +74,8 @@ type Options struct {
 	Gateways GatewayOptions
 	// NGINX are the options for Ingresses of ingress-nginx; nil where none are served.
 	NGINX *NGINXOptions
+	// Traefik are the options for the routes of Traefik; nil if they are not served.
+	Traefik *TraefikOptions
 	// Zone is where this replica runs, for topology hints; empty when unknown.
 	Zone string
 }

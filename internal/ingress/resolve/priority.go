@@ -25,7 +25,7 @@ func (r *resolver) readRouterPriority() {
 	}
 	shortest, longest := math.MaxInt, 0
 	for i := range r.resolved.Paths {
-		length := traefikLength(&r.resolved.Paths[i])
+		length := TraefikLength(r.resolved.Paths[i].Host, r.resolved.Paths[i].Match)
 		shortest, longest = min(shortest, length), max(longest, length)
 	}
 	switch {
@@ -36,21 +36,21 @@ func (r *resolver) readRouterPriority() {
 	}
 }
 
-// traefikLength is the length of the rule that Traefik makes of a path, such as
-// Host(`a.example`) && PathPrefix(`/shop`).
-func traefikLength(path *Path) int {
+// TraefikLength is the length of the rule that Traefik makes of a host and a path, such
+// as Host(`a.example`) && PathPrefix(`/shop`).
+func TraefikLength(host string, match route.PathMatch) int {
 	length := 0
-	if path.Host != "" {
-		length = len("Host(``)") + len(path.Host)
+	if host != "" {
+		length = len("Host(``)") + len(host)
 	}
-	if path.Match.Type == "" {
+	if match.Type == "" {
 		return length
 	}
 	if length > 0 {
 		length += len(" && ")
 	}
-	if path.Match.Type == route.PathExact {
-		return length + len("Path(``)") + len(path.Match.Value)
+	if match.Type == route.PathExact {
+		return length + len("Path(``)") + len(match.Value)
 	}
-	return length + len("PathPrefix(``)") + len(path.Match.Value)
+	return length + len("PathPrefix(``)") + len(match.Value)
 }

@@ -112,6 +112,28 @@ type Path struct {
 	Response *route.Response
 	// Location is set for an Ingress of ingress-nginx.
 	Location *nginx.Location
+	// Route is set for a route of Traefik, of which Match is the path alone.
+	Route *RouteMatch
+}
+
+// RouteMatch is what a route of Traefik has besides a path and a target.
+type RouteMatch struct {
+	Match      route.Match
+	Priority   int32
+	Policies   []route.Policy
+	Unrecorded route.Unrecorded
+	// Shares are the targets if there are several of which one can be used.
+	Shares []Share
+	// Sticky keeps a client at the target that it got first.
+	Sticky *route.StickyCookie
+	// Response takes the place of targets; nil for none.
+	Response *route.Response
+}
+
+// Share is a target with its share of the requests.
+type Share struct {
+	Target Target
+	Weight uint32
 }
 
 // Target is the backend of a path, or why there is none. Closed takes precedence

@@ -51,7 +51,7 @@ func (r *resolver) addHandshake(use HandshakeUse) {
 // conditions parses the object of TLS options.
 func (r *resolver) conditions(object *snapshot.Resource, field string) (reference.TLSConditions, *refusal.Refusal) {
 	read := policy.TLSOption
-	if object.Kind == snapshot.TraefikTLSOption {
+	if snapshot.IsTraefik(object.Kind) {
 		read = traefik.TLSOption
 	}
 	conditions, faults := read(object, r.source.In(object.Namespace))

@@ -2,6 +2,8 @@ package snapshot
 
 import (
 	"net/netip"
+	"reflect"
+	"time"
 
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -54,9 +56,19 @@ type Resource struct {
 	UID       types.UID
 	// Version is the resource version.
 	Version string
+	// Created, Deleting and Annotations are set for routes only.
+	Created     time.Time
+	Deleting    bool
+	Annotations map[string]string
 	// Spec is the object's spec as JSON: maps, lists, strings, numbers
 	// (float64 or int64), booleans.
 	Spec map[string]any
+}
+
+// sameResource compares what routes depend on. A route that was replaced by another of its
+// name has another age.
+func sameResource(a, b *Resource) bool {
+	return reflect.DeepEqual(a.Spec, b.Spec) && a.Created.Equal(b.Created) && a.Deleting == b.Deleting && sameAnnotations(a.Annotations, b.Annotations)
 }
 
 // KindState is the state of a custom kind in the cluster.

@@ -37,9 +37,9 @@ const (
 const AuthorityKey = "ca.crt"
 
 // CustomKinds returns the kinds that a cluster may not have. They are watched only
-// once an Ingress names one.
+// once an object names one, apart from routes.
 func CustomKinds() []Kind {
-	return []Kind{Middleware, TLSOption, BackendTransport, TraefikMiddleware, TraefikTLSOption, TraefikServersTransport}
+	return append([]Kind{Middleware, TLSOption, BackendTransport}, TraefikKinds()...)
 }
 
 // Custom reports whether the kind is a custom one, which a cluster may not have. A

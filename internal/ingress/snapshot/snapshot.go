@@ -93,7 +93,7 @@ func (s *Snapshot) Put(object any) []Ref {
 		at := Ref{o.Kind, o.Namespace, o.Name}
 		before := s.resources[at]
 		s.resources[at] = o
-		return changed(before == nil || !reflect.DeepEqual(before.Spec, o.Spec), at)
+		return changed(before == nil || !sameResource(before, o), at)
 	case *corev1.Namespace:
 		return s.putNamespace(o)
 	case GatewayObject:
@@ -186,12 +186,12 @@ func (s *Snapshot) Ingress(namespace, name string) *networkingv1.Ingress {
 	return s.ingresses[key{namespace, name}]
 }
 
-// Exists reports whether an Ingress or an object of Gateway API exists.
+// Exists reports whether an Ingress or an object of a custom kind exists.
 func (s *Snapshot) Exists(ref Ref) bool {
 	if ref.Kind == Ingress {
 		return s.ingresses[key{ref.Namespace, ref.Name}] != nil
 	}
-	return s.gateways[ref] != nil
+	return s.gateways[ref] != nil || s.resources[ref] != nil
 }
 
 // UID returns the UID of an object, empty if unknown.

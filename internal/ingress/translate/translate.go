@@ -9,6 +9,7 @@ import (
 	"slipway.dev/slipway/internal/ingress/nginx"
 	"slipway.dev/slipway/internal/ingress/reference"
 	"slipway.dev/slipway/internal/ingress/resolve"
+	"slipway.dev/slipway/internal/ingress/snapshot"
 	"slipway.dev/slipway/internal/route"
 )
 
@@ -96,7 +97,7 @@ func (t *translation) place(path *resolve.Path) *route.Rule {
 	resolved := t.resolved
 	rule := &route.Rule{
 		ID: route.ID{
-			Kind: string(resolved.Ingress.Kind), Namespace: resolved.Ingress.Namespace, Name: resolved.Ingress.Name,
+			Kind: snapshot.RuleKind(resolved.Ingress.Kind), Namespace: resolved.Ingress.Namespace, Name: resolved.Ingress.Name,
 			Rule: path.Rule, Path: path.Index, Variant: path.Variant,
 		},
 		EntryPoints: resolved.EntryPoints,
@@ -105,6 +106,9 @@ func (t *translation) place(path *resolve.Path) *route.Rule {
 		Priority:    resolved.Priority,
 		Created:     resolved.Created,
 		Unrecorded:  resolved.Unrecorded,
+	}
+	if of := path.Route; of != nil {
+		rule.Match, rule.Priority, rule.Unrecorded = of.Match, of.Priority, of.Unrecorded
 	}
 	if resolved.EncryptedOnly {
 		rule.Match.Scheme = route.SchemeHTTPS
@@ -136,6 +140,10 @@ func (t *translation) respond(rule *route.Rule, path *resolve.Path) {
 		rule.Response = unavailable(route.ReasonNoService, target.Missing.Message)
 	case target.Empty && !t.resolved.AllowEmpty:
 		rule.Response = unavailable(route.ReasonNoEndpoint, fmt.Sprintf("the Service %s/%s has no ready endpoint", target.Backend.Namespace, target.Backend.Name))
+	case path.Route != nil && path.Route.Response != nil:
+		rule.Response, rule.Policies = path.Route.Response, path.Route.Policies
+	case path.Route != nil:
+		t.respondRoute(rule, path)
 	default:
 		rule.Backends = []route.BackendRef{{Backend: target.Backend}}
 		rule.Policies = t.resolved.Policies
@@ -145,6 +153,32 @@ func (t *translation) respond(rule *route.Rule, path *resolve.Path) {
 		rule.Rewrite = path.Rewrite
 		rule.Timeouts = timeouts(t.resolved.Timeouts, target.Timeouts)
 	}
+}
+
+// respondRoute sets the backends of a route of Traefik. The share of a target without a
+// backend gets a 503.
+func (t *translation) respondRoute(rule *route.Rule, path *resolve.Path) {
+	of, target := path.Route, path.Target
+	rule.Policies, rule.Sticky = of.Policies, of.Sticky
+	if len(of.Shares) == 0 {
+		rule.Backends = []route.BackendRef{{Backend: target.Backend}}
+	}
+	missing := route.BackendRef{Status: 503}
+	for i := range of.Shares {
+		share := &of.Shares[i]
+		if share.Target.Closed != nil || share.Target.Missing != nil {
+			missing.Weight += share.Weight
+			continue
+		}
+		rule.Backends = append(rule.Backends, route.BackendRef{Backend: share.Target.Backend, Weight: share.Weight})
+		if target.Timeouts == (route.Timeouts{}) {
+			target = share.Target
+		}
+	}
+	if missing.Weight > 0 {
+		rule.Backends = append(rule.Backends, missing)
+	}
+	rule.Timeouts = timeouts(t.resolved.Timeouts, target.Timeouts)
 }
 
 // timeouts merges the timeouts of the Ingress and, where those are unset, of the
@@ -193,6 +227,9 @@ func unavailable(reason route.Reason, message string) *route.Response {
 
 // fieldOf returns the field of a path in its Ingress.
 func fieldOf(path *resolve.Path) string {
+	if path.Route != nil {
+		return fmt.Sprintf("spec.routes[%d]", path.Rule)
+	}
 	if path.Default {
 		return "spec.defaultBackend"
 	}

@@ -24,7 +24,10 @@ const denialsBelieved = 3
 
 // resourceOf returns the resource of a custom kind, and whether it is one.
 func resourceOf(kind snapshot.Kind) (schema.GroupVersionResource, bool) {
-	const ours, traefik, version = "slipway.dev", "traefik.io", "v1alpha1"
+	const ours, version = "slipway.dev", "v1alpha1"
+	if group, resource, known := snapshot.TraefikResource(kind); known {
+		return schema.GroupVersionResource{Group: group, Version: version, Resource: resource}, true
+	}
 	switch kind {
 	case snapshot.ReferenceGrant:
 		// Every release of Gateway API has this version, and the same fields in it.
@@ -37,12 +40,6 @@ func resourceOf(kind snapshot.Kind) (schema.GroupVersionResource, bool) {
 		return schema.GroupVersionResource{Group: ours, Version: version, Resource: "tlsoptions"}, true
 	case snapshot.BackendTransport:
 		return schema.GroupVersionResource{Group: ours, Version: version, Resource: "backendtransports"}, true
-	case snapshot.TraefikMiddleware:
-		return schema.GroupVersionResource{Group: traefik, Version: version, Resource: "middlewares"}, true
-	case snapshot.TraefikTLSOption:
-		return schema.GroupVersionResource{Group: traefik, Version: version, Resource: "tlsoptions"}, true
-	case snapshot.TraefikServersTransport:
-		return schema.GroupVersionResource{Group: traefik, Version: version, Resource: "serverstransports"}, true
 	default:
 		return gatewayv1.SchemeGroupVersion.WithResource(snapshot.GatewayResource(kind)), snapshot.NewGatewayObject(kind) != nil
 	}
@@ -60,6 +57,10 @@ func (w *Watcher) customSources(ctx context.Context, kind snapshot.Kind) []sourc
 	if kind == snapshot.GatewayClass {
 		scopes = []string{""} // they have no namespace
 	}
+	list := metav1.ListOptions{}
+	if snapshot.IsTraefikRoute(kind) {
+		list.LabelSelector = w.options.TraefikSelector
+	}
 	for _, namespace := range scopes {
 		standing.of[namespace] = snapshot.KindPending
 		part := &namespacedKind{namespace: namespace, status: standing, mirror: newMirror(ctx, w.queue, kind), timing: w.timing}
@@ -68,7 +69,7 @@ func (w *Watcher) customSources(ctx context.Context, kind snapshot.Kind) []sourc
 			name:    feedName{resource.Resource + "." + resource.Group, namespace},
 			example: &unstructured.Unstructured{},
 			// A client without a namespace lists all of them.
-			requests: kube.NewListWatcher(w.cluster.Dynamic.Resource(resource).Namespace(namespace), metav1.ListOptions{}),
+			requests: kube.NewListWatcher(w.cluster.Dynamic.Resource(resource).Namespace(namespace), list),
 			store:    func(context.Context) cache.ReflectorStore { return part.mirror },
 			observe:  part.observe,
 		})

@@ -144,6 +144,14 @@ func trimResource(resource *unstructured.Unstructured) {
 	kept.SetName(resource.GetName())
 	kept.SetUID(resource.GetUID())
 	kept.SetResourceVersion(resource.GetResourceVersion())
+	gvk := resource.GroupVersionKind()
+	if snapshot.IsTraefikRoute(snapshot.Kind(gvk.Kind + "." + gvk.Group)) {
+		kept.SetCreationTimestamp(resource.GetCreationTimestamp())
+		kept.SetDeletionTimestamp(resource.GetDeletionTimestamp())
+		annotations := resource.GetAnnotations()
+		maps.DeleteFunc(annotations, func(name, _ string) bool { return !snapshot.Annotation(name) })
+		kept.SetAnnotations(annotations)
+	}
 	if spec, has := resource.Object["spec"]; has {
 		kept.Object["spec"] = spec
 	}
@@ -193,7 +201,10 @@ func shape(kind snapshot.Kind, object any) any {
 		// A spec that is no object counts as none: its reader refuses the missing
 		// fields.
 		spec, _ := o.Object["spec"].(map[string]any)
-		return &snapshot.Resource{Kind: kind, Namespace: o.GetNamespace(), Name: o.GetName(), UID: o.GetUID(), Version: o.GetResourceVersion(), Spec: spec}
+		return &snapshot.Resource{
+			Kind: kind, Namespace: o.GetNamespace(), Name: o.GetName(), UID: o.GetUID(), Version: o.GetResourceVersion(), Spec: spec,
+			Created: o.GetCreationTimestamp().Time, Deleting: o.GetDeletionTimestamp() != nil, Annotations: o.GetAnnotations(),
+		}
 	default:
 		return object
 	}

@@ -32,6 +32,10 @@ type Options struct {
 	// Gateways reads the kinds of Gateway API, as far as the cluster has them, and
 	// the labels of namespaces.
 	Gateways bool
+	// Traefik reads the routes of Traefik, as far as the cluster has their kinds, and
+	// TraefikSelector selects them by their labels.
+	Traefik         bool
+	TraefikSelector string
 	// Home is a further namespace whose Secrets can be wanted: that of the edge,
 	// which has the challenges; empty means none.
 	Home string
@@ -115,6 +119,9 @@ func (o Options) Validate() error {
 	if _, err := labels.Parse(o.Selector); err != nil {
 		problems = append(problems, fmt.Errorf("providers.kubernetesIngress.labelSelector %q: %w; write one such as app=shop,tier!=test", o.Selector, err))
 	}
+	if _, err := labels.Parse(o.TraefikSelector); err != nil {
+		problems = append(problems, fmt.Errorf("providers.kubernetesCRD.labelSelector %q: %w; write one such as app=shop,tier!=test", o.TraefikSelector, err))
+	}
 	for _, namespace := range o.Namespaces {
 		if faults := validation.IsDNS1123Label(namespace); len(faults) > 0 {
 			problems = append(problems, fmt.Errorf("providers.kubernetesIngress.namespaces: %q is not a namespace: %s", namespace, strings.Join(faults, "; ")))
@@ -145,6 +152,11 @@ func New(cluster *kube.Cluster, options Options) (*Watcher, error) {
 	}
 	if options.Gateways {
 		for _, kind := range snapshot.GatewayKinds() {
+			w.Want([]snapshot.Ref{{Kind: kind}}, nil)
+		}
+	}
+	if options.Traefik {
+		for _, kind := range snapshot.TraefikRoutes() {
 			w.Want([]snapshot.Ref{{Kind: kind}}, nil)
 		}
 	}

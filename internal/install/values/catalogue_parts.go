@@ -41,7 +41,7 @@ func edgeValues() []Value {
 		{Key: group + "status.enabled", Kind: Flag, Default: true, About: "Write the address of the Service to the status of each Ingress. Tools that create DNS records and the health of Applications require it."},
 		{Key: group + "certificates.enabled", Kind: Flag, Default: false, About: "Give the edge the permissions to store certificates that it obtains with ACME. The resolvers are options: edge.config.certificatesResolvers."},
 		{Key: group + "certificates.credentialsSecret", Rule: dnsName(), About: "Secret of the namespace with credentials for DNS challenges. Its keys are files in /etc/slipway-acme of the edge, such as /etc/slipway-acme/tsig for edge.config.certificatesResolvers.le.acme.dnsChallenge.rfc2136.tsigSecretFile."},
-		{Key: group + "traefikObjects", Kind: Flag, Default: true, About: "Let the edge read Middlewares, TLSOptions and ServersTransports of traefik.io, for a migration from Traefik."},
+		{Key: group + "traefikObjects", Kind: Flag, Default: true, About: "Let the edge read objects of Traefik, for a migration: those that Ingresses reference and, with edge.config.providers.kubernetesCRD, IngressRoutes."},
 		{Key: group + "gatewayAPI.enabled", Kind: Flag, Default: false, About: "Serve Gateways and their routes: create the GatewayClass, give the edge the permissions, and enable its provider. The cluster needs the definitions of Gateway API. It has no effect with singleNamespace."},
 		{Key: group + "gatewayAPI.className", Default: "slipway", Rule: dnsName(), About: "Name of the GatewayClass."},
 		{Key: group + "gatewayAPI.addresses", Kind: TextList, Default: []any{}, About: "Addresses for Gateways, each an address or a network, on which the Pods of the edge can listen."},
