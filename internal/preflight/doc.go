@@ -1,6 +1,6 @@
 // Package preflight checks a cluster, the DNS names and certificates in front
 // of it, and the accounts around it for problems that prevent the
-// installation of a runtime or access to it: the catalogue P1 to P27, one
+// installation of a runtime or access to it: the catalogue P1 to P28, one
 // file per check.
 //
 // It guarantees that every check reports what it inspected, that all problems

@@ -9,7 +9,7 @@ import (
 	"slipway.dev/slipway/api/finding"
 )
 
-// Code identifies a check of the catalogue: P1 to P27. Codes are stable:
+// Code identifies a check of the catalogue: P1 to P28. Codes are stable:
 // documentation and scripts refer to them.
 type Code string
 
@@ -42,11 +42,12 @@ const (
 	SharedRepository  Code = "P25"
 	GitTLS            Code = "P26"
 	Egress            Code = "P27"
+	GatewayAPI        Code = "P28"
 )
 
 // Name returns the name of the check, such as tls-cert.
 func (c Code) Name() string {
-	// The catalogue has 27 entries, so a linear search is sufficient.
+	// The catalogue has 28 entries, so a linear search is sufficient.
 	for _, one := range catalogue() {
 		if one.code == c {
 			return one.name
@@ -62,7 +63,7 @@ func ParseCode(text string) (Code, error) {
 			return one.code, nil
 		}
 	}
-	return "", fmt.Errorf("there is no check %q: name P1 to P27, or a check such as %s", text, TLSCertificate.Name())
+	return "", fmt.Errorf("there is no check %q: name P1 to P28, or a check such as %s", text, TLSCertificate.Name())
 }
 
 // Finding is a finding that may come with its repair. An error prevents the

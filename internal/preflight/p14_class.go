@@ -215,12 +215,5 @@ func (in *CheckContext) gateway(ctx context.Context, parent mode.ParentRef) (*un
 
 // condition returns the status of a condition of an object; empty if absent.
 func condition(object *unstructured.Unstructured, kind string) string {
-	list, _, _ := unstructured.NestedSlice(object.Object, "status", "conditions")
-	for _, each := range list {
-		if one, ok := each.(map[string]any); ok && one["type"] == kind {
-			status, _ := one["status"].(string)
-			return status
-		}
-	}
-	return ""
+	return findCondition(object, kind).status
 }

@@ -186,6 +186,7 @@ func catalogue() []entry {
 		{SharedRepository, "isc-url", checkSharedRepository},
 		{GitTLS, "git-tls", checkGitTLS},
 		{Egress, "egress", checkEgress},
+		{GatewayAPI, "gateway-api", checkGatewayAPI},
 	}
 }
 

@@ -66,7 +66,7 @@ func TestTunnel(t *testing.T) {
 	options.Skip = []preflight.Code{preflight.NodeSize, preflight.CRDOwnership, preflight.ArgoCollision}
 	results := preflight.Run(t.Context(), preflight.World{Cluster: cluster.Cluster}, options)
 	clean(t, results)
-	if got := strings.Join(order, " "); len(order) != 24 || !strings.HasPrefix(got, "P1 P2 P4 P6 P8 P9") {
+	if got := strings.Join(order, " "); len(order) != 25 || !strings.HasPrefix(got, "P1 P2 P4 P6 P8 P9") {
 		t.Errorf("they came as %s", got)
 	}
 	for _, result := range results {

@@ -30,7 +30,7 @@ func Preflight() *cobra.Command {
 		Use:   "preflight",
 		Short: "Check what a runtime needs, before and after it is installed",
 		Long: `Checks the cluster, the Ingress controller, the host, DNS, certificates, the account
-and the Git provider, and reports for each of the checks P1 to P27 the checked object,
+and the Git provider, and reports for each of the checks P1 to P28 the checked object,
 the problem and the fix. Checks change nothing. The controller is detected by the
 IngressClass; Ambassador, AWS ALB, Istio, NGINX Enterprise, NGINX Community, Traefik
 and Slipway's own edge are known, and each is checked against the requirements of its

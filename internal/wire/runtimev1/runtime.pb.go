@@ -376,7 +376,7 @@ func (x *PreflightRequest) GetOnly() []string {
 // PreflightResponse is one check of the catalogue, when it has ended.
 type PreflightResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// P1 to P27, and the check in words, such as tls-cert.
+	// P1 to P28, and the check in words, such as tls-cert.
 	Code string `protobuf:"bytes,1,opt,name=code,proto3" json:"code,omitempty"`
 	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
 	// ok, warning, error or skipped: that of the worst finding.

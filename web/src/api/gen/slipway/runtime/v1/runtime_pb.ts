@@ -173,7 +173,7 @@ export const PreflightRequestSchema: GenMessage<PreflightRequest> = /*@__PURE__*
  */
 export type PreflightResponse = Message<"slipway.runtime.v1.PreflightResponse"> & {
   /**
-   * P1 to P27, and the check in words, such as tls-cert.
+   * P1 to P28, and the check in words, such as tls-cert.
    *
    * @generated from field: string code = 1;
    */
