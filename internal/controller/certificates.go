@@ -44,10 +44,13 @@ func (p *ingressProvider) newFetcher(parts Parts) (*acme.Manager, error) {
 	return acme.New(p.cluster, acme.Options{
 		Resolvers: resolvers, Namespaces: k.Namespaces,
 		Owner: p.cluster.Namespace + "/" + leaseName(k.IngressClass), Agent: "slipway/" + parts.version,
-		// Failures reach the status of the Ingress that requested the
-		// certificate.
-		Report: func(ingress snapshot.Ref, name string, fault *refusal.Refusal) {
-			p.writer.SetFetchFailure(ingress, name, fault)
+		// Failures reach the status of the object that requested the certificate.
+		Report: func(object snapshot.Ref, name string, fault *refusal.Refusal) {
+			if object.Kind == snapshot.Ingress {
+				p.writer.SetFetchFailure(object, name, fault)
+				return
+			}
+			p.gateways.SetFetchFailure(object, name, fault)
 		},
 		Metrics: acme.NewMetrics(parts.metrics.For("acme")), Log: p.log,
 	}), nil
@@ -104,11 +107,12 @@ func dnsOptions(given *config.DNSChallenge) dns01.Options {
 // limits of the CA; the others read them from Secrets.
 func (p *ingressProvider) lead(ctx context.Context) {
 	var leading sync.WaitGroup
+	if p.gateways != nil {
+		p.gateways.ForgetFetchFailures() // before the fetcher, which reports new ones
+		leading.Go(func() { p.gateways.Lead(ctx) })
+	}
 	if p.fetcher != nil {
 		leading.Go(func() { p.fetcher.Lead(ctx) })
-	}
-	if p.gateways != nil {
-		leading.Go(func() { p.gateways.Lead(ctx) })
 	}
 	leading.Wait()
 }

@@ -66,6 +66,9 @@ func (o *Offline) Explain(values url.Values) (*Explanation, error) {
 			})
 		}
 	}
+	if explained.Request.TLS && explained.Rule == nil {
+		out.Refusals = append(out.Refusals, o.unservedListeners(host)...)
+	}
 	// Ingresses of another class are a common reason for a missing route.
 	_, others := o.Sites()
 	for _, ref := range others {

@@ -3,6 +3,7 @@ package controller
 import (
 	"fmt"
 	"iter"
+	"maps"
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -12,7 +13,9 @@ import (
 	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/config"
 	"slipway.dev/slipway/internal/ingress/engine"
+	"slipway.dev/slipway/internal/ingress/gateway"
 	"slipway.dev/slipway/internal/ingress/manifest"
+	"slipway.dev/slipway/internal/ingress/resolve"
 	"slipway.dev/slipway/internal/ingress/snapshot"
 )
 
@@ -34,11 +37,11 @@ func (o *Offline) serveGateways() {
 	o.Options = &options
 }
 
-// GatewaySites returns the Gateways and routes that this edge serves, and those of
-// other controllers, both sorted.
+// GatewaySites returns the Gateways, ListenerSets and routes that this edge serves, and
+// those of other controllers, both sorted.
 func (o *Offline) GatewaySites() (ours, others []snapshot.Ref) {
 	for _, kind := range snapshot.GatewayKinds() {
-		if kind != snapshot.Gateway && !snapshot.IsGatewayRoute(kind) {
+		if kind != snapshot.Gateway && kind != snapshot.ListenerSet && !snapshot.IsGatewayRoute(kind) {
 			continue
 		}
 		for namespace, name := range o.facts.Names(kind) {
@@ -129,6 +132,16 @@ func problemsOf(status engine.GatewayStatus) iter.Seq2[string, metav1.Condition]
 			}
 			return true
 		}
+		if status.Set != nil {
+			for i := range status.Set.Listeners {
+				l := &status.Set.Listeners[i]
+				if !each("spec.listeners["+string(l.Name)+"]", l.Conditions) {
+					return
+				}
+			}
+			each("", status.Set.Conditions)
+			return
+		}
 		if status.Gateway != nil {
 			for i := range status.Gateway.Listeners {
 				l := &status.Gateway.Listeners[i]
@@ -162,4 +175,48 @@ func isProblem(c metav1.Condition) bool {
 	default:
 		return true
 	}
+}
+
+// unservedListeners returns why listeners with a host do not accept connections: one that
+// waits for its certificate has no place in the table that could be explained.
+func (o *Offline) unservedListeners(host string) []manifest.Finding {
+	var findings []manifest.Finding
+	ours, _ := o.GatewaySites()
+	for _, ref := range ours {
+		status := o.engine.GatewayStatus(ref)
+		conditions := map[gatewayv1.SectionName][]metav1.Condition{}
+		hosts := map[gatewayv1.SectionName]*gatewayv1.Hostname{}
+		switch object := o.facts.GatewayObject(ref).(type) {
+		case *gatewayv1.Gateway:
+			for i := range object.Spec.Listeners {
+				hosts[object.Spec.Listeners[i].Name] = object.Spec.Listeners[i].Hostname
+			}
+			for _, l := range status.Gateway.Listeners {
+				conditions[l.Name] = l.Conditions
+			}
+		case *gatewayv1.ListenerSet:
+			for i := range object.Spec.Listeners {
+				hosts[object.Spec.Listeners[i].Name] = object.Spec.Listeners[i].Hostname
+			}
+			for _, l := range status.Set.Listeners {
+				conditions[l.Name] = l.Conditions
+			}
+		}
+		for _, name := range slices.Sorted(maps.Keys(conditions)) {
+			if hosts[name] == nil {
+				continue
+			}
+			if _, shared := gateway.Intersect(resolve.SpellHost(string(*hosts[name])), host); !shared {
+				continue
+			}
+			for _, c := range conditions[name] {
+				if c.Type == string(gatewayv1.ListenerConditionProgrammed) && c.Status == metav1.ConditionFalse {
+					findings = append(findings, manifest.Finding{
+						Object: ref.String(), Field: "spec.listeners[" + string(name) + "]", Reason: refusal.Reason(c.Reason), Message: c.Message,
+					})
+				}
+			}
+		}
+	}
+	return findings
 }

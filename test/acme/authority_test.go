@@ -18,7 +18,7 @@ import (
 
 const (
 	directoryPort = 14000
-	// challengePort is where pebble validates challenges.
+	// challengePort is where pebble validates challenges, if the test has no other.
 	challengePort = 5002
 )
 
@@ -30,8 +30,9 @@ type pebble struct {
 	rootFile string
 }
 
-// startPebble runs an authority whose certificates are valid for a time.
-func startPebble(t *testing.T, address netip.Addr, validity time.Duration, dns string) *pebble {
+// startPebble runs an authority whose certificates are valid for a time, and which
+// validates challenges at a port.
+func startPebble(t *testing.T, address netip.Addr, validity time.Duration, dns string, port int) *pebble {
 	t.Helper()
 	dir := t.TempDir()
 	p := &pebble{address: address, rootFile: filepath.Join(dir, "root.pem")}
@@ -39,7 +40,7 @@ func startPebble(t *testing.T, address netip.Addr, validity time.Duration, dns s
 	config := must.Get(json.Marshal(map[string]any{"pebble": map[string]any{
 		"listenAddress": netip.AddrPortFrom(address, directoryPort).String(), "managementListenAddress": "",
 		"certificate": write(t, p.rootFile, []byte(pair.Chain)), "privateKey": write(t, filepath.Join(dir, "key.pem"), []byte(pair.Key)),
-		"httpPort": challengePort, "tlsPort": 5001, "certificateValidityPeriod": int(validity.Seconds()),
+		"httpPort": port, "tlsPort": 5001, "certificateValidityPeriod": int(validity.Seconds()),
 	}}))(t)
 	command := exec.Command("pebble", "-config", write(t, filepath.Join(dir, "pebble.json"), config), "-dnsserver", dns)
 	// The rest of its torments stays: some good nonces are refused, and challenges

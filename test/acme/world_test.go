@@ -54,8 +54,8 @@ func newWorld(t *testing.T) *world {
 	first, second := hostOf(1), hostOf(2)
 	w.names = startBIND(t, hostOf(6), hostOf(9))
 	w.auth = startAcmeDNS(t, hostOf(9))
-	w.authority = startPebble(t, hostOf(7), 24*time.Hour, w.names.address)
-	w.brief = startPebble(t, hostOf(8), shortLife, w.names.address)
+	w.authority = startPebble(t, hostOf(7), 24*time.Hour, w.names.address, challengePort)
+	w.brief = startPebble(t, hostOf(8), shortLife, w.names.address, challengePort)
 	w.balancer = startBalancer(t, hostOf(6), netip.AddrPortFrom(first, edgeprocess.PlainPort).String(), netip.AddrPortFrom(second, edgeprocess.PlainPort).String())
 	const resolver = "--certificatesResolvers.%s.acme."
 	for name, of := range map[string]*pebble{"le": w.authority, "brief": w.brief, "broken": nil} {
@@ -77,11 +77,11 @@ func newWorld(t *testing.T) *world {
 }
 
 // account gives the edges the rights that are shipped for them, and no others.
-func (w *world) account(t *testing.T) string {
+func (w *world) account(t *testing.T, more ...string) string {
 	t.Helper()
-	for _, file := range []string{
+	for _, file := range append([]string{
 		"namespace.yaml", "rbac/serviceaccount.yaml", "rbac/clusterrole.yaml", "rbac/clusterrolebinding.yaml", "rbac/role-lease.yaml", "rbac/acme-role.yaml",
-	} {
+	}, more...) {
 		text := must.Get(os.ReadFile(filepath.Join("../../deploy", file)))(t)
 		w.cluster.Apply(t, home, string(text))
 	}

@@ -106,3 +106,52 @@ func TestGateways(t *testing.T) {
 		t.Errorf("without a listener: %+v", got)
 	}
 }
+
+const requestingListeners = `apiVersion: gateway.networking.k8s.io/v1
+kind: Gateway
+metadata: {name: public, namespace: infra}
+spec:
+  gatewayClassName: slipway
+  allowedListeners: {namespaces: {from: All}}
+  listeners:
+  - {name: http, port: 80, protocol: HTTP}
+  - {name: shop, port: 443, protocol: HTTPS, hostname: shop.example, tls: {options: {slipway.dev/certificate-resolver: le}}}
+  - {name: unknown, port: 443, protocol: HTTPS, hostname: unknown.example, tls: {options: {slipway.dev/certificate-resolver: missing}}}
+---
+apiVersion: gateway.networking.k8s.io/v1
+kind: ListenerSet
+metadata: {name: more, namespace: shop}
+spec:
+  parentRef: {name: public, namespace: infra}
+  listeners:
+  - {name: all, port: 443, protocol: HTTPS, hostname: "*.example", tls: {options: {slipway.dev/certificate-resolver: le}}}
+`
+
+// TestListenerCertificates: lint lists the listeners that get no certificate from a
+// resolver, also those of ListenerSets. One that waits for it is no problem, and explain
+// names it.
+func TestListenerCertificates(t *testing.T) {
+	clitest.Clean(t)
+	dir := t.TempDir()
+	file, options := filepath.Join(dir, "gateways.yaml"), filepath.Join(dir, "edge.yml")
+	must.Do(t, os.WriteFile(file, []byte(requestingListeners), 0o600))
+	must.Do(t, os.WriteFile(options, []byte("entryPoints: {web: {address: \":8080\"}, websecure: {address: \":8443\", http: {tls: true}}}\n"+
+		"certificatesResolvers: {le: {acme: {httpChallenge: {entryPoint: web}}}}\nproviders: {kubernetesIngress: {}}\n"), 0o600))
+	got := clitest.Run(t, "lint -f "+file+" --config-file "+options)
+	lines := strings.Join(strings.Fields(got.Stdout), " ")
+	for _, want := range []string{
+		`Gateway.gateway.networking.k8s.io infra/public spec.listeners[unknown]: there is no resolver "missing": the options of the edge have le`,
+		"ListenerSet.gateway.networking.k8s.io shop/more spec.listeners[all]: a certificate for *.example needs a challenge by DNS",
+	} {
+		if !strings.Contains(lines, want) {
+			t.Errorf("%q is missing: %s", want, got.Stdout)
+		}
+	}
+	if got.Code != 1 || strings.Contains(lines, "shop.example") || strings.Count(got.Stdout, "error  ") != 1 || strings.Count(got.Stdout, "warning  ") != 1 {
+		t.Errorf("got %+v", got)
+	}
+	got = clitest.Run(t, "explain https://shop.example/ -f "+file+" --config-file "+options)
+	if want := "infra/public spec.listeners[shop]: the certificate for shop.example is being requested by the resolver le"; got.Code != 0 || !strings.Contains(got.Stdout, want) {
+		t.Errorf("%q is missing: %+v", want, got)
+	}
+}

@@ -114,8 +114,10 @@ func (p *Program) ownersOf(req *Request) exclusiveHost {
 	if req.Listener != (Listener{}) {
 		return p.listenerOwner(req)
 	}
-	if owner := p.routeOwner(req.Host); owner != "" && p.exact.get(req.Host) == nil {
-		return exclusiveHost{req.Host, owner}
+	if exact := p.exact.get(req.Host); exact == nil || exact.owner == "" {
+		if owner := p.routeOwner(req.Host); owner != "" {
+			return exclusiveHost{req.Host, owner}
+		}
 	}
 	for host, b := range p.buckets(req) {
 		if host != "" && b.owner != "" {

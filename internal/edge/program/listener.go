@@ -88,6 +88,9 @@ func (p *Program) lookupListener(req *Request) Result {
 		if owner == "" {
 			owner = b.owner
 		}
+		if owner == "" { // rules of the edge itself name no owner
+			owner = p.ownerOf(at.host)
+		}
 	}
 	return Result{}
 }

@@ -72,7 +72,8 @@ func (p *Program) find(req *Request, entryPoint uint64, exact *bucket) *compiled
 	owner := ""
 	if exact != nil {
 		best, owner = exact.search(req, entryPoint, best, ""), exact.owner
-	} else {
+	}
+	if owner == "" { // also where the host has rules of the edge itself, such as a challenge
 		owner = p.routeOwner(req.Host)
 	}
 	if parent, ok := parentOf(req.Host); ok {

@@ -88,7 +88,7 @@ func (p *Program) listenerOwner(req *Request) exclusiveHost {
 	at := firstKey(req.Listener, req.Host)
 	for more := true; more && at.host != ""; at.host, more = lessSpecific(at.host) {
 		owner := p.ownerOf(at.host)
-		if found := p.listeners.get(at); found != nil {
+		if found := p.listeners.get(at); found != nil && found.rules.owner != "" {
 			owner = found.rules.owner
 		}
 		if owner == "" {

@@ -11,7 +11,8 @@ import (
 )
 
 // TestOwnersOfListeners: a host that has rules on one listener belongs to its namespace
-// on the others too, until the last of these rules is gone. Server names are hosts.
+// on the others too, until the last of these rules is gone. Server names are hosts. Rules
+// of the edge itself, such as challenges, do not change that.
 func TestOwnersOfListeners(t *testing.T) {
 	first, second := route.ListenerID{Namespace: "infra", Name: "first", Port: 80}, route.ListenerID{Namespace: "infra", Name: "second", Port: 80}
 	rule := func(namespace, name, host string, at route.ListenerID) *route.Rule {
@@ -26,9 +27,16 @@ func TestOwnersOfListeners(t *testing.T) {
 			HostOwner: route.HostOwner{Namespace: namespace, Exclusive: true}, Backends: []route.BackendRef{{Status: 500, Weight: 1}},
 		}
 	}
+	challenge := func(at route.ListenerID) *route.Rule {
+		made := rule("slipway", "challenge", "c.bank.com", at)
+		made.ID.Kind, made.ID.Rule, made.HostOwner = "Challenge", int(at.Port), route.HostOwner{}
+		made.Match.Path = route.PathMatch{Type: route.PathExact, Value: "/.well-known/acme-challenge/token"}
+		return made
+	}
 	compiled := must.Get(program.Compiler{}.Compile(&route.Table{
 		Rules: []*route.Rule{
 			rule("shop", "all", "", second), rule("bank", "all", "", first), rule("shop", "ingress", "", route.ListenerID{}),
+			challenge(second), challenge(route.ListenerID{}), rule("bank", "challenged", "c.bank.com", first),
 			rule("bank", "one", "a.bank.com", first), rule("bank", "two", "a.bank.com", first), rule("bank", "wild", "*.wild.com", first),
 		},
 		TCPRoutes: []*route.TCPRoute{stream("shop", "wide", "*.com", second), stream("bank", "name", "tls.bank.com", first)},
@@ -58,7 +66,7 @@ func TestOwnersOfListeners(t *testing.T) {
 		}
 	}
 	for host, want := range map[string]bool{
-		"a.bank.com": false, "tls.bank.com": false, "x.wild.com": false, "x.y.wild.com": false, "wild.com": true, "b.bank.com": true, "x.a.bank.com": true,
+		"a.bank.com": false, "tls.bank.com": false, "c.bank.com": false, "x.wild.com": false, "x.y.wild.com": false, "wild.com": true, "b.bank.com": true, "x.a.bank.com": true,
 	} {
 		serves("at first", host, want)
 	}

@@ -1,5 +1,5 @@
-// Package acme issues the certificates that Ingresses request from authorities
-// that speak ACME (RFC 8555), with HTTP-01 or DNS-01 challenges, and renews them.
+// Package acme issues the certificates that Ingresses and listeners of Gateways
+// request from authorities that speak ACME (RFC 8555), with HTTP-01 or DNS-01 challenges, and renews them.
 //
 // Everything that outlives a request is in the cluster: certificates in Secrets
 // of the namespaces that request them, the account of each resolver and the
@@ -19,13 +19,13 @@
 //     have the TXT record;
 //   - a TXT record is removed after its order, and that of an interrupted order by
 //     the next leader;
-//   - an order that fails becomes an Event on each Ingress that requests it, and
-//     is retried after a minute, then with exponential backoff up to six hours;
+//   - an order that fails becomes an Event on each Ingress that requests it, or a
+//     condition of the listener, and is retried after a minute, then with exponential backoff up to six hours;
 //     the Retry-After of an authority is obeyed;
 //   - a certificate is renewed when a third of its time is left, or when the
 //     authority suggests it (RFC 9773), never all at the same moment; the old one
 //     is served until the new one is there;
-//   - a certificate that no Ingress requests any more is deleted after a day.
+//   - a certificate that nothing requests any more is deleted after a day.
 //
 // It never touches a Secret that it did not create, and orders nothing for a host
 // that belongs to another namespace than the request: the engine does not pass
@@ -33,7 +33,7 @@
 //
 // These rights are used besides those for reading, and only with a resolver set:
 //
-//	secrets  get, list, create, update, delete   where Ingresses are served
+//	secrets  get, list, create, update, delete   where Ingresses and Gateways are served
 //	secrets  get, list, watch, create, update    in the edge's own namespace
 //
 // See decision 0012 in docs/decisions: certificates by ACME in Secrets, with

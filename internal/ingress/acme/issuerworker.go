@@ -132,7 +132,7 @@ func (c *issuerWorker) setRequests(requests []certrequest.Request) {
 	}
 }
 
-// updateRequesters clears the fault of Ingresses that no longer request the
+// updateRequesters clears the fault of objects that no longer request the
 // certificate, and reports it to those that newly do.
 func (c *issuerWorker) updateRequesters(known *job, wanted certrequest.Request) {
 	if known.fault == nil {
@@ -140,13 +140,13 @@ func (c *issuerWorker) updateRequesters(known *job, wanted certrequest.Request) 
 	}
 	before := known.request
 	known.request = wanted
-	still := map[snapshot.Ref]bool{}
+	still := map[certrequest.Requester]bool{}
 	for _, from := range wanted.From {
-		still[from.Ingress] = true
+		still[from] = true
 	}
 	for _, from := range before.From {
-		if !still[from.Ingress] {
-			c.manager.options.Report(from.Ingress, wanted.Secret.Name, nil)
+		if !still[from] {
+			c.manager.options.Report(from.Object, wanted.Secret.Name, nil)
 		}
 	}
 	c.report(known, known.fault)
@@ -274,7 +274,7 @@ func (c *issuerWorker) retryLater(ctx context.Context, known *job, err error) {
 	c.report(known, faultOf(known, c.name, err))
 }
 
-// report sets or clears the fault of a certificate on each Ingress that requests
+// report sets or clears the fault of a certificate on each object that requests
 // it.
 func (c *issuerWorker) report(known *job, fault *refusal.Refusal) {
 	if fault == nil && known.fault == nil {
@@ -285,9 +285,9 @@ func (c *issuerWorker) report(known *job, fault *refusal.Refusal) {
 		if fault != nil {
 			at := *fault
 			at.Field = from.Field
-			c.manager.options.Report(from.Ingress, known.request.Secret.Name, &at)
+			c.manager.options.Report(from.Object, known.request.Secret.Name, &at)
 			continue
 		}
-		c.manager.options.Report(from.Ingress, known.request.Secret.Name, nil)
+		c.manager.options.Report(from.Object, known.request.Secret.Name, nil)
 	}
 }

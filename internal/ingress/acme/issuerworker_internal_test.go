@@ -110,7 +110,7 @@ func valid(from time.Time) *x509.Certificate {
 func requestFor(host string) certrequest.Request {
 	return certrequest.Request{
 		Resolver: "le", Hosts: []string{host}, Secret: snapshot.Ref{Kind: snapshot.Secret, Namespace: "shop", Name: host},
-		From: []certrequest.Requester{{Ingress: snapshot.Ref{Kind: snapshot.Ingress, Namespace: "shop", Name: host}, Field: "field"}},
+		From: []certrequest.Requester{{Object: snapshot.Ref{Kind: snapshot.Ingress, Namespace: "shop", Name: host}, Field: "field"}},
 	}
 }
 

@@ -42,16 +42,16 @@ type Resolver struct {
 // Options are what a Manager needs.
 type Options struct {
 	Resolvers map[string]Resolver
-	// Namespaces are those whose Ingresses are served; empty means all.
+	// Namespaces are those whose objects are served; empty means all.
 	Namespaces []string
 	// Owner distinguishes this installation from others in the cluster: it
 	// deletes only its own certificates.
 	Owner string
 	// Agent is the User-Agent of requests to authorities.
 	Agent string
-	// Report sets the fault of a certificate on an Ingress, by the name of the
-	// Secret; nil clears it. It must not block.
-	Report  func(ingress snapshot.Ref, name string, fault *refusal.Refusal)
+	// Report sets the fault of a certificate on the object that requests it, by the
+	// name of the Secret; nil clears it. It must not block.
+	Report  func(object snapshot.Ref, name string, fault *refusal.Refusal)
 	Metrics *Metrics
 	Log     *slog.Logger
 }
@@ -85,7 +85,7 @@ func defaultTiming() timing {
 	}
 }
 
-// Manager issues and renews the certificates that Ingresses request. SetRequests
+// Manager issues and renews the certificates that Ingresses and listeners request. SetRequests
 // and SetServedChallenges return at once, and each call replaces the one before.
 // Every replica has a Manager; the leader runs Lead.
 type Manager struct {
@@ -125,7 +125,7 @@ func New(cluster *kube.Cluster, options Options) *Manager {
 	return m
 }
 
-// SetRequests sets all certificates that Ingresses request.
+// SetRequests sets all certificates that are requested.
 func (m *Manager) SetRequests(all []certrequest.Request) {
 	sorted := map[string][]certrequest.Request{}
 	for _, wanted := range all {

@@ -16,6 +16,7 @@ import (
 	"slipway.dev/slipway/internal/ingress/certrequest"
 	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/programs"
+	"slipway.dev/slipway/internal/route"
 )
 
 // zone is a provider whose records are a list. Its look runs before each change.
@@ -69,7 +70,7 @@ func testRecords(t *testing.T, m *Manager, namespace string) {
 			t.Error(err)
 			return nil
 		}
-		if rules, bad := certrequest.ChallengeRules(namespace, found.Data); len(rules)+len(bad) > 0 {
+		if rules, bad := certrequest.ChallengeRules(namespace, found.Data, func(string) []route.ListenerID { return nil }); len(rules)+len(bad) > 0 {
 			t.Errorf("rules %v and %q", rules, bad)
 		}
 		for token := range found.Data {

@@ -22,6 +22,7 @@ import (
 	"slipway.dev/slipway/internal/kube"
 	"slipway.dev/slipway/internal/kube/kubetest"
 	"slipway.dev/slipway/internal/must"
+	"slipway.dev/slipway/internal/route"
 )
 
 // TestSecrets needs an API server, which is started once.
@@ -198,7 +199,7 @@ func testChallenges(t *testing.T, m *Manager, namespace string) {
 		found := must.Get(m.cluster.Client.CoreV1().Secrets(namespace).Get(t.Context(), certrequest.ChallengesSecret, metav1.GetOptions{}))(t)
 		return found.Data
 	}
-	if rules, bad := certrequest.ChallengeRules(namespace, entries()); len(rules) != 4 || len(bad) > 0 {
+	if rules, bad := certrequest.ChallengeRules(namespace, entries(), func(string) []route.ListenerID { return nil }); len(rules) != 4 || len(bad) > 0 {
 		t.Fatalf("%d rules, and %q", len(rules), bad)
 	}
 	m.timing.serveTimeout = 50 * time.Millisecond

@@ -64,8 +64,9 @@ func DecodeChallenge(value []byte) (Challenge, error) {
 const challengeKind = "Challenge"
 
 // ChallengeRules returns the rules that serve the challenges of a Secret, in the
-// order of their tokens, and the entries that are invalid.
-func ChallengeRules(namespace string, data map[string][]byte) (rules []*route.Rule, bad []string) {
+// order of their tokens, and the entries that are invalid. A challenge is served at its
+// entry point and at the listeners that request a certificate for its host.
+func ChallengeRules(namespace string, data map[string][]byte, listeners func(host string) []route.ListenerID) (rules []*route.Rule, bad []string) {
 	for i, token := range slices.Sorted(maps.Keys(data)) {
 		if i == maxChallenges {
 			bad = append(bad, fmt.Sprintf("%s and those after it: there are more than %d", token, maxChallenges))
@@ -77,9 +78,20 @@ func ChallengeRules(namespace string, data map[string][]byte) (rules []*route.Ru
 			bad = append(bad, fmt.Sprintf("%s: %v", token, err))
 		case rule != nil:
 			rules = append(rules, rule)
+			for i, id := range listeners(rule.Host) {
+				rules = append(rules, atListener(rule, i, id))
+			}
 		}
 	}
 	return rules, bad
+}
+
+// atListener returns the rule of a challenge for one of the listeners that serve it.
+func atListener(rule *route.Rule, position int, id route.ListenerID) *route.Rule {
+	at := *rule
+	at.ID.Rule = position + 1 // that of the entry point has 0
+	at.EntryPoints, at.Listener = nil, id
+	return &at
 }
 
 // challengeRule returns a rule for one path of one host that wins over all

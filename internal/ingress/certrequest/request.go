@@ -4,12 +4,13 @@
 //
 // A certificate is stored in a Secret of the namespace that requests it, under a
 // name derived from the resolver and the hosts. So each side finds it without a
-// registry, and equal requests of two Ingresses share one certificate.
+// registry, and equal requests of two objects share one certificate.
 //
 // It is plain values: it sends no requests and reads no clock.
 package certrequest
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"slices"
@@ -36,7 +37,7 @@ const (
 	HostsAnnotation    = "slipway.dev/acme-hosts"
 )
 
-// Request is a certificate that Ingresses of one namespace request.
+// Request is a certificate that Ingresses or listeners of one namespace request.
 type Request struct {
 	Resolver string
 	// Hosts are its DNS names, the main one first, each once.
@@ -45,14 +46,20 @@ type Request struct {
 	Secret snapshot.Ref
 	// Ready is set while the Secret has a certificate that can be served.
 	Ready bool
-	// From are the Ingresses that request it, sorted.
+	// From are the objects that request it, sorted.
 	From []Requester
 }
 
-// Requester is the field of an Ingress that requests a certificate.
+// Requester is the field of an Ingress, Gateway or ListenerSet that requests a
+// certificate.
 type Requester struct {
-	Ingress snapshot.Ref
-	Field   string
+	Object snapshot.Ref
+	Field  string
+}
+
+// Compare orders by object, then by field.
+func (r Requester) Compare(other Requester) int {
+	return cmp.Or(r.Object.Compare(other.Object), strings.Compare(r.Field, other.Field))
 }
 
 // SecretName returns the name of the Secret for a certificate. It does not depend

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"slipway.dev/slipway/internal/route"
 )
 
 // TestSecretName: it follows from the resolver and the set of hosts, is a name
@@ -47,7 +49,7 @@ func FuzzChallengeRules(f *testing.F) {
 	f.Add("t", []byte(`null`))
 	f.Add("dns", Challenge{Host: "a.example", Record: "_acme-challenge.a.example.", KeyAuthorization: "x", Resolver: "dns", Created: time.Unix(1, 0)}.Encode())
 	f.Fuzz(func(t *testing.T, token string, value []byte) {
-		rules, bad := ChallengeRules("home", map[string][]byte{token: value})
+		rules, bad := ChallengeRules("home", map[string][]byte{token: value}, func(string) []route.ListenerID { return nil })
 		want := 1
 		if c, err := DecodeChallenge(value); err == nil && c.Record != "" {
 			want = 0 // a TXT record is not served

@@ -154,7 +154,7 @@ func (d *draft) read() {
 		d.keep(resolved.Handshakes[0].Field, "Gateway API has no TLS options for a host")
 		return
 	case len(resolved.Requests) > 0:
-		d.keep(resolved.Requests[0].Field, "its certificates come from a resolver of the edge, and those of Gateways do not yet")
+		d.keep(resolved.Requests[0].Field, "its certificates come from a resolver of the edge, which is not converted: name it in tls.options of a listener")
 		return
 	}
 	d.readPorts()

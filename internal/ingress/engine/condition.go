@@ -57,6 +57,7 @@ func (e *Engine) ChangedConditions() iter.Seq2[snapshot.Ref, Condition] {
 			}
 			if ref.Kind != snapshot.Ingress {
 				e.gateways.stale[ref] = struct{}{}
+				e.updateRefused(u)
 				continue
 			}
 			next := e.conditionOf(u)

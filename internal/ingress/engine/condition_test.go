@@ -39,9 +39,9 @@ func (w *town) wantCondition(want engine.Condition) {
 	}
 }
 
-func (w *town) remove(kind snapshot.Kind, namespace, name string) {
+func (w *town) remove(kind snapshot.Kind, namespace, name string) engine.Result {
 	w.t.Helper()
-	w.follow(w.facts.Delete(kind, namespace, name))
+	return w.follow(w.facts.Delete(kind, namespace, name))
 }
 
 // annotated is the Ingress cart with an annotation.

@@ -77,7 +77,11 @@ type updateState struct {
 	// requesters are units whose certificate requests, or the hosts of these,
 	// changed.
 	requesters map[*routeUnit]struct{}
-	// challenges is set when the Secret of challenges changed.
+	// requestedHosts are the hosts that listeners began or ceased to request
+	// certificates for.
+	requestedHosts map[string]struct{}
+	// challenges is set when the Secret of challenges changed, or the listeners that
+	// serve them.
 	challenges bool
 	// gateways are the dirty Gateways.
 	gateways map[*gatewayUnit]struct{}
@@ -123,7 +127,7 @@ func (e *Engine) Update(changed []snapshot.Ref) Result {
 		routes: map[*routeUnit]struct{}{}, backends: map[*backendUnit]struct{}{}, idle: map[*backendUnit]struct{}{},
 		hosts: map[string]struct{}{}, moved: map[string]struct{}{}, dirtyRules: map[*routeUnit]struct{}{}, ownershipChanged: map[snapshot.Ref]struct{}{},
 		requesters: map[*routeUnit]struct{}{}, wantChanges: map[snapshot.Ref]struct{}{}, gateways: map[*gatewayUnit]struct{}{},
-		reattached: map[snapshot.Ref]struct{}{},
+		reattached: map[snapshot.Ref]struct{}{}, requestedHosts: map[string]struct{}{},
 	}
 	e.requestsChanged, e.tokensChanged = false, false
 	for _, ref := range changed {
@@ -208,9 +212,12 @@ func (e *Engine) Ours(ref snapshot.Ref) bool {
 	return unit != nil && unit.ours
 }
 
-// Serves reports whether a Gateway or a route is served by us: a Gateway of our class,
-// and a route with such a Gateway.
+// Serves reports whether a Gateway, ListenerSet or route is served by us: a Gateway of our
+// class, and others with such a Gateway.
 func (e *Engine) Serves(ref snapshot.Ref) bool {
+	if ref.Kind == snapshot.ListenerSet {
+		return e.setStatus(ref) != nil
+	}
 	if unit := e.gateways.units[ref]; unit != nil {
 		return unit.result.Ours
 	}

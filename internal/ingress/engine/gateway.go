@@ -23,14 +23,15 @@ type gatewayState struct {
 	pool  gateway.Pool
 	// attached has the listeners of each Gateway that a route is attached to.
 	attached map[snapshot.Ref]map[*routeUnit][]string
-	// counts are the numbers of routes of the listeners of each Gateway, without those
-	// that conflict.
+	// counts are the numbers of accepted routes of the listeners of each Gateway.
 	counts map[snapshot.Ref]map[string]int32
 	// grpcRoutes counts the GRPCRoutes of each Gateway among them.
 	grpcRoutes map[snapshot.Ref]int
 	// conflicted counts the routes of each Gateway that an older one of the other kind
 	// keeps out.
 	conflicted map[snapshot.Ref]int
+	// requesters are the Gateways with listeners that request certificates, by host.
+	requesters map[string]map[*gatewayUnit]struct{}
 	// unopened are the listeners that the edge could not open, with the reason.
 	unopened map[route.ListenerID]string
 	// stale are the objects whose status has to be derived again.
@@ -41,7 +42,7 @@ func newGatewayState(options resolve.GatewayOptions) gatewayState {
 	return gatewayState{
 		units: map[snapshot.Ref]*gatewayUnit{}, pool: gateway.Pool{Prefixes: options.Addresses},
 		attached: map[snapshot.Ref]map[*routeUnit][]string{}, counts: map[snapshot.Ref]map[string]int32{}, grpcRoutes: map[snapshot.Ref]int{}, conflicted: map[snapshot.Ref]int{},
-		unopened: map[route.ListenerID]string{}, stale: map[snapshot.Ref]struct{}{},
+		requesters: map[string]map[*gatewayUnit]struct{}{}, unopened: map[route.ListenerID]string{}, stale: map[snapshot.Ref]struct{}{},
 	}
 }
 
@@ -55,6 +56,10 @@ type gatewayUnit struct {
 	liveTCP   tcpSet
 	listeners map[route.ListenerID]*route.Listener
 	tls       *backendTLS
+	// granted are the certificate requests of its listeners that count, and ungranted
+	// is why others do not, by the name of the listener.
+	granted   []grantedRequest
+	ungranted map[string]string
 }
 
 // markDirty implements unit.
@@ -95,8 +100,13 @@ func (e *Engine) gatewayOf(u *gatewayUnit) *gatewayv1.Gateway {
 // resolves to nothing, which removes what it had.
 func (e *Engine) resolveGateway(u *gatewayUnit) {
 	view := e.snapshot.View()
-	u.result = gateway.Resolve(view, u.ref.Namespace, u.ref.Name, e.gateways.pool.Assign)
+	var requested []gateway.CertificateRequest
+	if u.result != nil {
+		requested = u.result.Requests
+	}
+	u.result = gateway.Resolve(view, u.ref.Namespace, u.ref.Name, e.options.Resolvers, e.gateways.pool.Assign)
 	u.reads = e.read(u, u.reads, view)
+	e.replaceListenerRequests(u, requested, u.result.Requests)
 	if !u.result.Ours {
 		e.gateways.pool.Release(u.ref)
 	}
@@ -159,7 +169,7 @@ func (e *Engine) setAttached(u *routeUnit, at snapshot.Ref, names []string) {
 		units = map[*routeUnit][]string{}
 		e.gateways.attached[at] = units
 	}
-	if _, conflicts := u.conflicts[at]; !conflicts {
+	if u.counts(at) {
 		e.countAttached(at, units[u], -1)
 		e.countAttached(at, names, 1)
 	}
@@ -291,13 +301,41 @@ func (e *Engine) gatewayStatus(ref snapshot.Ref) GatewayStatus {
 
 // factsOf returns what the status of a Gateway has and the Gateway does not decide.
 func (e *Engine) factsOf(u *gatewayUnit) gateway.Facts {
-	facts := gateway.Facts{Attached: e.gateways.counts[u.ref], Unopened: map[route.ListenerID]string{}}
+	facts := gateway.Facts{Attached: e.gateways.counts[u.ref], Unopened: map[route.ListenerID]string{}, Ungranted: u.ungranted}
 	for id := range u.listeners {
 		if reason, closed := e.gateways.unopened[id]; closed {
 			facts.Unopened[id] = reason
 		}
 	}
 	return facts
+}
+
+// counts reports whether attachedRoutes of a Gateway includes the route: it counts those
+// that are accepted.
+func (u *routeUnit) counts(at snapshot.Ref) bool {
+	_, conflicts := u.conflicts[at]
+	return !conflicts && !u.refused
+}
+
+// updateRefused records whether a route is refused, and counts it at its Gateways if that
+// changed.
+func (e *Engine) updateRefused(u *routeUnit) {
+	refused := len(e.refusals.byObject[u.ref.Object()]) > 0
+	if u.refused == refused || u.route == nil {
+		return
+	}
+	for ref, names := range u.route.Attached {
+		if u.counts(ref) {
+			e.countAttached(ref, names, -1)
+		}
+		e.gateways.stale[ref] = struct{}{}
+	}
+	u.refused = refused
+	for ref, names := range u.route.Attached {
+		if u.counts(ref) {
+			e.countAttached(ref, names, 1)
+		}
+	}
 }
 
 // parentsOf returns the status of a route. A route with a host of another namespace,

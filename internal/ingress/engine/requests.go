@@ -11,15 +11,15 @@ import (
 	"slipway.dev/slipway/internal/ingress/snapshot"
 )
 
-// sharedRequest is a certificate request that counts, shared by Ingresses of one
+// sharedRequest is a certificate request that counts, shared by the objects of one
 // namespace.
 type sharedRequest struct {
 	resolver string
 	hosts    []string
 	// ready is set once the Secret has a certificate that can be served.
 	ready bool
-	// from has the field of each Ingress that requests it.
-	from map[*routeUnit]string
+	// from are the objects that request it.
+	from map[certrequest.Requester]struct{}
 }
 
 // requestSource is the source of refusals about certificates that are not issued
@@ -32,28 +32,22 @@ type requestSource struct{ unit *routeUnit }
 // runs after recomputeHosts, which sets the owners.
 func (e *Engine) recomputeRequests() {
 	for u := range e.state.requesters {
-		var granted []snapshot.Ref
+		var granted []grantedRequest
 		var pending []refusal.Refusal
 		for i := range u.outcome.Requests {
 			request := &u.outcome.Requests[i]
 			if !e.owns(u, request.Hosts) {
 				continue
 			}
-			// New requests are added before old ones are removed, so that one
-			// which stays is never removed in between.
-			granted = append(granted, e.addRequest(u, request))
+			granted = append(granted, e.addRequest(certrequest.Requester{Object: u.ref, Field: request.Field}, request))
 			if request.Pending != nil {
 				pending = append(pending, request.Pending.Of(u.ref.Object()))
 			}
 		}
-		for _, before := range u.granted {
-			if !slices.Contains(granted, before) {
-				e.removeRequest(u, before)
-			}
-		}
-		u.granted = granted
+		e.replaceGranted(&u.granted, granted)
 		e.refusals.set(requestSource{u}, pending)
 	}
+	e.recomputeListenerRequests()
 }
 
 // owns reports whether all hosts belong to the namespace of an Ingress.
@@ -64,30 +58,30 @@ func (e *Engine) owns(u *routeUnit, hosts []string) bool {
 	})
 }
 
-// addRequest adds an Ingress to the request of a Secret, and records whether that is
-// a change for the issuer.
-func (e *Engine) addRequest(u *routeUnit, request *resolve.CertificateRequest) snapshot.Ref {
-	ref := snapshot.Ref{Kind: snapshot.Secret, Namespace: u.ref.Namespace, Name: request.Secret}
+// addRequest adds an object to the request of a Secret in its namespace, and records
+// whether that is a change for the issuer.
+func (e *Engine) addRequest(from certrequest.Requester, request *resolve.CertificateRequest) grantedRequest {
+	ref := snapshot.Ref{Kind: snapshot.Secret, Namespace: from.Object.Namespace, Name: request.Secret}
 	shared := e.requests[ref]
 	if shared == nil {
-		shared = &sharedRequest{resolver: request.Resolver, hosts: request.Hosts, from: map[*routeUnit]string{}}
+		shared = &sharedRequest{resolver: request.Resolver, hosts: request.Hosts, from: map[certrequest.Requester]struct{}{}}
 		e.requests[ref] = shared
 	}
-	field, known := shared.from[u]
+	_, known := shared.from[from]
 	ready := request.Pending == nil
-	e.requestsChanged = e.requestsChanged || !known || field != request.Field || ready != shared.ready
-	shared.from[u], shared.ready = request.Field, ready
-	return ref
+	e.requestsChanged = e.requestsChanged || !known || ready != shared.ready
+	shared.from[from], shared.ready = struct{}{}, ready
+	return grantedRequest{ref, from}
 }
 
-// removeRequest removes an Ingress from the request of a Secret. The last one removes
+// removeRequest removes an object from the request of a Secret. The last one removes
 // the request, and the sweep of package acme deletes the Secret later.
-func (e *Engine) removeRequest(u *routeUnit, ref snapshot.Ref) {
+func (e *Engine) removeRequest(old grantedRequest) {
 	e.requestsChanged = true
-	shared := e.requests[ref]
-	delete(shared.from, u)
+	shared := e.requests[old.secret]
+	delete(shared.from, old.from)
 	if len(shared.from) == 0 {
-		delete(e.requests, ref)
+		delete(e.requests, old.secret)
 	}
 }
 
@@ -97,10 +91,7 @@ func (e *Engine) Requests() []certrequest.Request {
 	for _, ref := range slices.SortedFunc(maps.Keys(e.requests), snapshot.Ref.Compare) {
 		shared := e.requests[ref]
 		wanted := certrequest.Request{Resolver: shared.resolver, Hosts: shared.hosts, Secret: ref, Ready: shared.ready}
-		for u, field := range shared.from {
-			wanted.From = append(wanted.From, certrequest.Requester{Ingress: u.ref, Field: field})
-		}
-		slices.SortFunc(wanted.From, func(a, b certrequest.Requester) int { return a.Ingress.Compare(b.Ingress) })
+		wanted.From = slices.SortedFunc(maps.Keys(shared.from), certrequest.Requester.Compare)
 		all = append(all, wanted)
 	}
 	return all
@@ -140,7 +131,7 @@ func (e *Engine) updateChallenges() {
 		}
 	}
 	// One invalid challenge must not keep the others from being served.
-	rules, bad := certrequest.ChallengeRules(e.options.Home, data)
+	rules, bad := certrequest.ChallengeRules(e.options.Home, data, e.challengeListeners)
 	if len(bad) > 0 {
 		refusals = append(refusals, refusal.New("data", refusal.Invalid,
 			"some challenges are not served: %s", strings.Join(bad[:min(3, len(bad))], "; ")).Of(object.Object()))
@@ -158,5 +149,5 @@ func (e *Engine) Tokens() []string {
 		}
 	}
 	slices.Sort(tokens)
-	return tokens
+	return slices.Compact(tokens) // a challenge has a rule for each place
 }

@@ -38,7 +38,7 @@ func (w *town) requested() []string {
 	for _, wanted := range w.Requests() {
 		text := wanted.Secret.Namespace + " " + strings.Join(wanted.Hosts, ",")
 		for _, from := range wanted.From {
-			text += " " + from.Ingress.Name
+			text += " " + from.Object.Name
 		}
 		if wanted.Ready {
 			text += " ready"

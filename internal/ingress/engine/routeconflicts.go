@@ -163,6 +163,9 @@ func (e *Engine) setConflict(u *routeUnit, at, winner snapshot.Ref) {
 		return
 	}
 	names := e.gateways.attached[at][u]
+	if u.refused {
+		names = nil // it does not count with and without a conflict
+	}
 	if _, before := u.conflicts[at]; before {
 		e.gateways.conflicted[at]--
 		delete(u.conflicts, at)

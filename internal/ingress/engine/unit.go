@@ -35,14 +35,16 @@ type routeUnit struct {
 	liveTCP tcpSet
 	// closed are the hosts whose rules return 503, with the reason.
 	closed map[string]*refusal.Refusal
-	// granted are the Secrets of its certificate requests that count.
-	granted []snapshot.Ref
+	// granted are its certificate requests that count.
+	granted []grantedRequest
 	users   []*backendUnit
 	// condition is the one that ChangedConditions returned last. HTTPRoutes have
 	// none, but route instead.
 	condition Condition
 	route     *gateway.Route
 	conflicts conflicts
+	// refused is set while a refusal keeps a route from being accepted.
+	refused bool
 }
 
 // markDirty implements unit.

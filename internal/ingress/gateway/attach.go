@@ -22,8 +22,8 @@ type Route struct {
 	Outcome translate.Outcome
 	// Parents is the status for each reference to a Gateway of ours.
 	Parents []gatewayv1.RouteParentStatus
-	// Attached has the listeners that it is attached to, by Gateway. Those of ListenerSets
-	// are among them, see listenerName.
+	// Attached has the listeners that it is attached to, by Gateway; none if it is not
+	// accepted. Those of ListenerSets are among them, see listenerName.
 	Attached map[snapshot.Ref][]string
 }
 
@@ -182,6 +182,9 @@ func (r *attachment) finishStatus() {
 	resolved := condition(gatewayv1.RouteConditionResolvedRefs, gatewayv1.RouteReasonResolvedRefs, "")
 	if r.unresolved != nil {
 		resolved = *r.unresolved
+	}
+	if r.unsupported != "" {
+		clear(r.route.Attached) // attachedRoutes counts accepted routes
 	}
 	for i := range r.route.Parents {
 		parent := &r.route.Parents[i]

@@ -24,6 +24,7 @@ import (
 	"slipway.dev/slipway/internal/archives"
 	"slipway.dev/slipway/internal/edge/pkitest"
 	"slipway.dev/slipway/internal/edge/program"
+	"slipway.dev/slipway/internal/ingress/certrequest"
 	"slipway.dev/slipway/internal/ingress/engine"
 	"slipway.dev/slipway/internal/ingress/resolve"
 	"slipway.dev/slipway/internal/ingress/snapshot"
@@ -38,7 +39,9 @@ import (
 //	                  GatewayClass slipway, which every case has
 //	services.txt      a Service with port 80, and 53 for UDP, a line: its name, and ready
 //	                  or empty
-//	certificates.txt  a Secret a line: its name, and the name it is for
+//	certificates.txt  a Secret a line: its name, or the resolver and host that it was
+//	                  issued for, as le:a.example; and the name it is for
+//	challenges.txt    a challenge by HTTP a line: its token and host
 //	authorities.txt   a ConfigMap a line: its name, and valid or empty
 //	requests.txt      a request a line: listener, method, host and path, headers; and
 //	                  the Services with their weights, or the status, or the redirect
@@ -48,11 +51,14 @@ import (
 //	                  without TLS; and the mode, with the Services and their weights
 //	listeners.txt     a listener of the table a line, with its certificates and the
 //	                  host names that share it
+//	orders.txt        a certificate request a line: namespace, host, resolver, and the
+//	                  objects that request it; ready if it is stored
 //	refusals.txt      a refusal a line: object, field and reason
 //	status.txt        a condition a line that is not that of an object as it should be,
 //	                  and the routes of each listener
 //
-// The objects of a case are as old as their place in the file.
+// The objects of a case are as old as their place in the file. The resolver le has
+// challenges by HTTP; dns has challenges by DNS, and is for the namespace infra.
 func TestCases(t *testing.T) {
 	authority := pkitest.NewAuthority(t)
 	archives.Each(t, "testdata/*.txtar", func(t *testing.T, archive *txtar.Archive) { runCase(t, archive, authority) })
@@ -72,8 +78,17 @@ func runCase(t *testing.T, archive *txtar.Archive, authority *pkitest.Authority)
 	for line := range lines(texts["certificates.txt"]) {
 		words := strings.Fields(line)
 		namespace, name, _ := strings.Cut(words[0], "/")
+		if resolver, host, issued := strings.Cut(name, ":"); issued {
+			name = certrequest.SecretName(resolver, []string{host})
+		}
 		c.put(&snapshot.SecretBody{Namespace: namespace, Name: name, Data: authority.Issue(t, words[1]).Data()})
 	}
+	challenges := map[string][]byte{}
+	for line := range lines(texts["challenges.txt"]) {
+		words := strings.Fields(line)
+		challenges[words[0]] = certrequest.Challenge{Host: words[1], EntryPoint: "web", KeyAuthorization: words[0] + ".thumb"}.Encode()
+	}
+	c.put(&snapshot.SecretBody{Namespace: home, Name: certrequest.ChallengesSecret, Data: challenges})
 	for line := range lines(texts["authorities.txt"]) {
 		words := strings.Fields(line)
 		namespace, name, _ := strings.Cut(words[0], "/")
@@ -86,6 +101,7 @@ func runCase(t *testing.T, archive *txtar.Archive, authority *pkitest.Authority)
 	c.changed = append(c.changed, c.snapshot.SetKind(snapshot.ConfigMap, snapshot.KindKnown)...)
 	c.addYAML(t, []byte(texts["objects.yaml"]))
 	found := engine.New(c.snapshot, resolve.Options{
+		Home: home, Resolvers: map[string]resolve.CertificateResolver{"le": {}, "dns": {Wildcards: true, Namespaces: []string{"infra"}}},
 		StrictPrefix: true, Gateways: resolve.GatewayOptions{Addresses: []netip.Prefix{netip.MustParsePrefix("192.0.2.16/28")}},
 	})
 	result := found.Update(c.changed)
@@ -95,7 +111,9 @@ func runCase(t *testing.T, archive *txtar.Archive, authority *pkitest.Authority)
 	found.NoteListeners(&result.Change, nil)
 	for range found.ChangedConditions() {
 	}
-	compiled := must.Get(program.Compiler{}.Compile(table.Table()))(t)
+	whole := table.Table()
+	whole.EntryPoints = []string{"web"}
+	compiled := must.Get(program.Compiler{}.Compile(whole))(t)
 	for i := range archive.Files {
 		switch file := &archive.Files[i]; file.Name {
 		case "requests.txt":
@@ -106,12 +124,33 @@ func runCase(t *testing.T, archive *txtar.Archive, authority *pkitest.Authority)
 			archives.Check(t, file, rulesText(t, compiled, string(file.Data)))
 		case "listeners.txt":
 			archives.Check(t, file, listenerText(table.Table()))
+		case "orders.txt":
+			archives.Check(t, file, ordersText(found))
 		case "refusals.txt":
 			archives.Check(t, file, refusalText(found))
 		case "status.txt":
 			archives.Check(t, file, statusText(found))
 		}
 	}
+}
+
+// home is the namespace of the edge.
+const home = "slipway-system"
+
+// ordersText returns the certificates that are requested.
+func ordersText(found *engine.Engine) string {
+	var out strings.Builder
+	for _, request := range found.Requests() {
+		fmt.Fprintf(&out, "%s %s %s", request.Secret.Namespace, strings.Join(request.Hosts, ","), request.Resolver)
+		for _, from := range request.From {
+			fmt.Fprintf(&out, " %s %s", from.Object, from.Field)
+		}
+		if request.Ready {
+			out.WriteString(" ready")
+		}
+		out.WriteString("\n")
+	}
+	return strings.ReplaceAll(out.String(), "."+gatewayv1.GroupName, "")
 }
 
 // cluster is a snapshot, with what changed in it.

@@ -11,7 +11,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
+	"slipway.dev/slipway/api/refusal"
 	ingressreference "slipway.dev/slipway/internal/ingress/reference"
+	"slipway.dev/slipway/internal/ingress/resolve"
 	"slipway.dev/slipway/internal/ingress/snapshot"
 	"slipway.dev/slipway/internal/route"
 )
@@ -36,6 +38,8 @@ type Gateway struct {
 	TCPRoutes    []*route.TCPRoute
 	Certificates []*route.Certificate
 	Authorities  []*route.Authority
+	// Requests are the certificates that its listeners request from resolvers.
+	Requests []CertificateRequest
 
 	object    *gatewayv1.Gateway
 	listeners []listener
@@ -47,7 +51,10 @@ type Gateway struct {
 }
 
 // Resolve resolves a Gateway. The address is requested only for one that is ours.
-func Resolve(view *snapshot.View, namespace, name string, assign func(*gatewayv1.Gateway) Assignment) *Gateway {
+// Listeners can request certificates from the resolvers.
+func Resolve(
+	view *snapshot.View, namespace, name string, resolvers map[string]resolve.CertificateResolver, assign func(*gatewayv1.Gateway) Assignment,
+) *Gateway {
 	object := view.Gateway(namespace, name)
 	if object == nil || !oursByClass(view, object.Spec.GatewayClassName) {
 		return &Gateway{}
@@ -58,6 +65,12 @@ func Resolve(view *snapshot.View, namespace, name string, assign func(*gatewayv1
 	for i := range g.listeners {
 		l := &g.listeners[i]
 		certificates, resolved := g.resolveReferences(view, l)
+		if l.resolver() != "" && l.usable() {
+			fault := g.requestCertificate(l, resolvers, len(certificates) > 0)
+			if fault != nil && resolved.Status == metav1.ConditionTrue {
+				resolved = *fault
+			}
+		}
 		var clients route.Listener // of which only how it verifies clients is used
 		if fault := g.verifyClients(view, l, &clients); fault != nil && resolved.Status == metav1.ConditionTrue {
 			resolved = *fault
@@ -135,11 +148,17 @@ func (g *Gateway) resolveReferences(view *snapshot.View, l *listener) ([]*route.
 	if !l.terminates() {
 		return nil, resolved
 	}
+	var certificates []*route.Certificate
+	if l.resolver() != "" {
+		if found := l.issued(view, g.object); found != nil {
+			certificates = append(certificates, found)
+		}
+		return certificates, resolved
+	}
 	if l.spec.TLS == nil || len(l.spec.TLS.CertificateRefs) == 0 {
 		return nil, failed(gatewayv1.ListenerConditionResolvedRefs, gatewayv1.ListenerReasonInvalidCertificateRef,
-			"a listener that terminates TLS needs a certificate: name its Secret in tls.certificateRefs")
+			"a listener that terminates TLS needs a certificate: name its Secret in tls.certificateRefs, or a resolver in tls.options by the key "+string(ResolverOption))
 	}
-	var certificates []*route.Certificate
 	for i := range l.spec.TLS.CertificateRefs {
 		kind, namespace := l.owner(g.object)
 		certificate, fault := certificate(view, kind, namespace, &l.spec.TLS.CertificateRefs[i], gatewayv1.ListenerReasonInvalidCertificateRef)
@@ -186,6 +205,9 @@ type Facts struct {
 	Attached map[string]int32
 	// Unopened is why a port does not take connections.
 	Unopened map[route.ListenerID]string
+	// Ungranted is why no certificate is requested for a listener, by its name: its host
+	// belongs to another namespace.
+	Ungranted map[string]string
 }
 
 // Status returns the status of the Gateway.
@@ -222,6 +244,8 @@ func (g *Gateway) Status(facts Facts) gatewayv1.GatewayStatus {
 	case len(facts.Unopened) > 0:
 		first := slices.MinFunc(slices.Collect(maps.Keys(facts.Unopened)), route.ListenerID.Compare)
 		programmed = failed(gatewayv1.GatewayConditionProgrammed, gatewayv1.GatewayReasonAddressNotUsable, fmt.Sprintf("port %d: %s", first.Port, facts.Unopened[first]))
+	case len(g.Listeners) == 0 && g.waits(nil):
+		programmed = failed(gatewayv1.GatewayConditionProgrammed, gatewayv1.GatewayReasonPending, "no listener can be served yet: see their conditions")
 	case len(g.Listeners) == 0:
 		programmed = failed(gatewayv1.GatewayConditionProgrammed, gatewayv1.GatewayReasonInvalid, "no listener can be served")
 	}
@@ -248,6 +272,10 @@ func (g *Gateway) listenerStatus(i int, facts Facts) gatewayv1.ListenerStatus {
 	programmed := condition(gatewayv1.ListenerConditionProgrammed, gatewayv1.ListenerReasonProgrammed, "")
 	conflicted := failed(gatewayv1.ListenerConditionConflicted, gatewayv1.ListenerReasonNoConflicts, "")
 	resolved := g.references[i]
+	ungranted, denied := facts.Ungranted[l.name]
+	if denied {
+		resolved = failed(gatewayv1.ListenerConditionResolvedRefs, refusal.HostNotGranted, ungranted)
+	}
 	notServed := func(message string) {
 		programmed = failed(gatewayv1.ListenerConditionProgrammed, gatewayv1.ListenerReasonInvalid, message)
 	}
@@ -266,6 +294,8 @@ func (g *Gateway) listenerStatus(i int, facts Facts) gatewayv1.ListenerStatus {
 	case l.distrusts:
 		accepted = failed(gatewayv1.ListenerConditionAccepted, gatewayv1.ListenerReasonNoValidCACertificate, resolved.Message)
 		notServed(resolved.Message)
+	case l.bare && l.pending != "" && !denied:
+		programmed = failed(gatewayv1.ListenerConditionProgrammed, gatewayv1.ListenerReasonPending, l.pending)
 	case l.bare:
 		notServed(resolved.Message)
 	case !g.assignment.Address.IsValid():

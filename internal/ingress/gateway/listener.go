@@ -51,6 +51,8 @@ type listener struct {
 	// bare is set if it needs a certificate and has none that can be used, and distrusts
 	// if it verifies clients and has no authority for that.
 	bare, distrusts bool
+	// pending is that its certificate is being requested; empty if it is not.
+	pending string
 }
 
 // usable reports whether traffic can come to the listener.

@@ -48,10 +48,10 @@ func (l *listener) of(set *gatewayv1.ListenerSet) bool {
 }
 
 // hasUsable reports whether a ListenerSet, or the Gateway itself for nil, has a listener
-// that traffic can come to.
+// that traffic can come to, now or once its certificate is issued.
 func (g *Gateway) hasUsable(set *gatewayv1.ListenerSet) bool {
 	for i := range g.listeners {
-		if l := &g.listeners[i]; l.of(set) && l.usable() && !l.distrusts && !l.bare {
+		if l := &g.listeners[i]; l.of(set) && l.usable() && !l.distrusts && (!l.bare || l.pending != "") {
 			return true
 		}
 	}
@@ -96,6 +96,8 @@ func (g *Gateway) SetStatus(set *gatewayv1.ListenerSet, facts Facts) gatewayv1.L
 		conditions = both(gatewayv1.ListenerSetReasonListenersNotValid, "no listener is accepted: see their conditions")
 	case !g.assignment.Address.IsValid():
 		conditions[1] = failed(program, gatewayv1.ListenerSetReasonPending, g.assignment.Message)
+	case !programmed && g.waits(set):
+		conditions[1] = failed(program, gatewayv1.ListenerSetReasonPending, "no listener can be served yet: see their conditions")
 	case !programmed:
 		conditions[1] = failed(program, gatewayv1.ListenerSetReasonListenersNotValid, "no listener can be served: see their conditions")
 	case !valid:

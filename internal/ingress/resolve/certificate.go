@@ -152,7 +152,7 @@ func (r *resolver) addDomains(used []pair) {
 		}
 		use := CertificateUse{Certificate: candidate.certificate}
 		for _, domain := range domains {
-			if covers(candidate.leaf, domain.name) {
+			if Covers(candidate.leaf, domain.name) {
 				use.Hosts = append(use.Hosts, domain.name)
 				use.Field = domain.field
 			}
@@ -163,9 +163,9 @@ func (r *resolver) addDomains(used []pair) {
 	}
 }
 
-// covers reports whether a certificate is valid for a host. A wildcard host needs
+// Covers reports whether a certificate is valid for a host. A wildcard host needs
 // that wildcard among the names.
-func covers(leaf *x509.Certificate, host string) bool {
+func Covers(leaf *x509.Certificate, host string) bool {
 	if _, wildcard := route.WildcardParent(host); wildcard {
 		return slices.ContainsFunc(leaf.DNSNames, func(name string) bool { return strings.EqualFold(name, host) })
 	}

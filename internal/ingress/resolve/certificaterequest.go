@@ -25,13 +25,13 @@ func (r *resolver) readRequests(supplied map[string]bool) {
 	if written == "" {
 		return
 	}
-	name := strings.ToLower(written) // as the options have it
-	configured, fault := r.findResolver(name, written)
+	configured, fault := FindResolver(r.options.Resolvers, written, r.source.Namespace)
 	if fault != nil {
+		fault = r.refuse(r.resolved.Ingress, fault.At(r.settings.certResolverField))
 		r.closeUncovered(func(string) *refusal.Refusal { return fault })
 		return
 	}
-	wildcards := map[string]*refusal.Refusal{}
+	name, wildcards := ResolverName(written), map[string]*refusal.Refusal{}
 	defer r.closeUncovered(func(host string) *refusal.Refusal { return wildcards[host] })
 	for _, hosts := range r.wanted() {
 		hosts = slices.DeleteFunc(hosts, func(host string) bool {
@@ -56,30 +56,28 @@ func (r *resolver) readRequests(supplied map[string]bool) {
 	}
 }
 
-// findResolver returns a resolver, or refuses one that is unknown or not for this
-// namespace.
-func (r *resolver) findResolver(name, written string) (CertificateResolver, *refusal.Refusal) {
-	found, known := r.options.Resolvers[name]
+// FindResolver returns the resolver that an object of a namespace names, or why it
+// cannot use one: it is unknown, or not for this namespace.
+func FindResolver(resolvers map[string]CertificateResolver, written, namespace string) (CertificateResolver, *refusal.Refusal) {
+	name := ResolverName(written)
+	found, known := resolvers[name]
 	switch {
+	case !known && len(resolvers) == 0:
+		return found, refusal.New("", refusal.Unsupported,
+			"no resolver is set in the options of the edge, so %s gives no certificates: set one under certificatesResolvers, or name Secrets with certificates in its place", quoted(written))
 	case !known:
-		return found, r.refuseResolver(written)
-	case len(found.Namespaces) > 0 && !slices.Contains(found.Namespaces, r.source.Namespace):
-		return found, r.refuseHere(r.settings.certResolverField, refusal.NotAllowed,
+		return found, refusal.New("", refusal.NotFound, "there is no resolver %s: the options of the edge have %s",
+			quoted(written), strings.Join(slices.Sorted(maps.Keys(resolvers)), ", "))
+	case len(found.Namespaces) > 0 && !slices.Contains(found.Namespaces, namespace):
+		return found, refusal.New("", refusal.NotAllowed,
 			"the namespace %s may not use the resolver %s: add it to certificatesResolvers.%s.acme.dnsChallenge.namespaces in the options of the edge, or use another resolver",
-			r.source.Namespace, name, name)
+			namespace, name, name)
 	}
 	return found, nil
 }
 
-// refuseResolver refuses an unknown resolver and lists those that are configured.
-func (r *resolver) refuseResolver(written string) *refusal.Refusal {
-	if len(r.options.Resolvers) == 0 {
-		return r.refuseHere(r.settings.certResolverField, refusal.Unsupported,
-			"no resolver is set in the options of the edge, so %s gives no certificates: set one under certificatesResolvers, name a Secret for each host in spec.tls, or remove the annotation", quoted(written))
-	}
-	return r.refuseHere(r.settings.certResolverField, refusal.NotFound, "there is no resolver %s: the options of the edge have %s",
-		quoted(written), strings.Join(slices.Sorted(maps.Keys(r.options.Resolvers)), ", "))
-}
+// ResolverName returns the name of a resolver as the options have it.
+func ResolverName(written string) string { return strings.ToLower(written) }
 
 // wanted returns the hosts of each certificate, the main one first.
 func (r *resolver) wanted() [][]string {
@@ -118,7 +116,7 @@ func (r *resolver) request(resolver string, hosts []string) {
 	field := r.settings.certResolverField
 	wanted := CertificateRequest{Resolver: resolver, Hosts: hosts, Secret: certrequest.SecretName(resolver, hosts), Field: field}
 	found := r.readPair(wanted.Secret)
-	fits := found.certificate != nil && !slices.ContainsFunc(hosts, func(host string) bool { return !covers(found.leaf, host) })
+	fits := found.certificate != nil && !slices.ContainsFunc(hosts, func(host string) bool { return !Covers(found.leaf, host) })
 	switch {
 	case fits:
 		r.resolved.Certificates = append(r.resolved.Certificates, CertificateUse{Certificate: found.certificate, Hosts: hosts, Field: field})

@@ -39,6 +39,8 @@ type GatewayWriter struct {
 	records map[snapshot.Ref]*gatewayRecord
 	// published has the Services that were written; nil if Gateways have none.
 	published map[snapshot.Ref]gatewayService
+	// fetchFailures has the certificates that this replica could not get as the leader.
+	fetchFailures fetchFailures
 	// queue is nil while this replica does not lead.
 	queue    workqueue.TypedDelayingInterface[snapshot.Ref]
 	failures failureLog
@@ -54,7 +56,7 @@ type gatewayRecord struct {
 // NewGatewayWriter returns a writer. It sends nothing before Lead. It writes a Service for
 // each Gateway, too, if services is set.
 func NewGatewayWriter(cluster *kube.Cluster, services bool, log *slog.Logger) *GatewayWriter {
-	w := &GatewayWriter{cluster: cluster, log: log, records: map[snapshot.Ref]*gatewayRecord{}}
+	w := &GatewayWriter{cluster: cluster, log: log, records: map[snapshot.Ref]*gatewayRecord{}, fetchFailures: fetchFailures{}}
 	if services {
 		w.published = map[snapshot.Ref]gatewayService{}
 	}
@@ -77,6 +79,7 @@ func (w *GatewayWriter) Gone(ref snapshot.Ref) {
 	defer w.mu.Unlock()
 	delete(w.records, ref)
 	delete(w.published, ref)
+	delete(w.fetchFailures, ref)
 }
 
 // Lead writes until the context is done, and returns when no request is in flight.
@@ -157,7 +160,9 @@ func (w *GatewayWriter) patchOf(ref snapshot.Ref) []byte {
 	if record == nil {
 		return nil
 	}
-	status := record.changes(metav1.NewTime(time.Now()))
+	reported := *record
+	reported.wanted = w.fetchFailures.reported(ref, record.wanted)
+	status := reported.changes(metav1.NewTime(time.Now()))
 	if status == nil {
 		return nil
 	}
