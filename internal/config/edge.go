@@ -57,15 +57,16 @@ type Providers struct {
 	KubernetesIngress         *KubernetesIngress      `yaml:"kubernetesIngress,omitempty" label:"allowEmpty" description:"Serves the Ingresses of a Kubernetes cluster. true enables the provider with its defaults, and so does any option of this group; false disables it, regardless of other options."`
 	KubernetesGateway         *KubernetesGateway      `yaml:"kubernetesGateway,omitempty" label:"allowEmpty" description:"Serves the Gateways and their routes of a Kubernetes cluster, of GatewayClasses with the controller slipway.dev/gateway-controller. true enables the provider with its defaults, and so does any option of this group. It needs kubernetesIngress, whose connection and namespaces it shares. It is not complete yet."`
 	KubernetesIngressNGINX    *KubernetesIngressNGINX `yaml:"kubernetesIngressNGINX,omitempty" label:"allowEmpty" description:"Serves the Ingresses of ingress-nginx, with its annotations and its way to match paths. true enables the provider with its defaults, and so does any option of this group. It needs kubernetesIngress, whose connection and namespaces it shares."`
-	KubernetesCRD             *KubernetesCRD          `yaml:"kubernetesCRD,omitempty" label:"allowEmpty" description:"Serves the IngressRoutes of a Kubernetes cluster, of the groups traefik.io and traefik.containo.us, for a migration from Traefik. true enables the provider with its defaults, and so does any option of this group; false disables it, regardless of other options. It needs kubernetesIngress, whose connection, namespaces and other options it shares."`
+	KubernetesCRD             *KubernetesCRD          `yaml:"kubernetesCRD,omitempty" label:"allowEmpty" description:"Serves the IngressRoutes and IngressRouteTCPs of a Kubernetes cluster, of the groups traefik.io and traefik.containo.us, for a migration from Traefik. true enables the provider with its defaults, and so does any option of this group; false disables it, regardless of other options. It needs kubernetesIngress, whose connection, namespaces and other options it shares."`
 }
 
 // KubernetesCRD derives routes from the custom resources of Traefik in a cluster.
 type KubernetesCRD struct {
-	AllowCrossNamespace bool   `yaml:"allowCrossNamespace" description:"Allow an IngressRoute to reference Services, Middlewares and other objects of other namespaces. When false, a namespace can use only its own objects."`
-	IngressClass        string `yaml:"ingressClass" description:"Value of the annotation kubernetes.io/ingress.class of the IngressRoutes to serve. When empty, these are those without the annotation, and with the value traefik."`
-	LabelSelector       string `yaml:"labelSelector" description:"Kubernetes label selector for the IngressRoutes to serve. When empty, all of them. It does not narrow the objects that they reference."`
-	DefaultRuleSyntax   string `yaml:"defaultRuleSyntax" description:"Syntax of the rules that name none: v3 or v2. Rules of the group traefik.containo.us have v2."`
+	AllowCrossNamespace bool     `yaml:"allowCrossNamespace" description:"Allow an IngressRoute to reference Services, Middlewares and other objects of other namespaces. When false, a namespace can use only its own objects."`
+	IngressClass        string   `yaml:"ingressClass" description:"Value of the annotation kubernetes.io/ingress.class of the IngressRoutes to serve. When empty, these are those without the annotation, and with the value traefik."`
+	LabelSelector       string   `yaml:"labelSelector" description:"Kubernetes label selector for the IngressRoutes to serve. When empty, all of them. It does not narrow the objects that they reference."`
+	TCPEntryPoints      []string `yaml:"tcpEntryPoints" description:"Entry points whose connections an IngressRouteTCP with HostSNI(*) may take, all of them: a list in a file, commas between names elsewhere. When empty, there is none, because such a route takes the connections of all others."`
+	DefaultRuleSyntax   string   `yaml:"defaultRuleSyntax" description:"Syntax of the rules that name none: v3 or v2. Rules of the group traefik.containo.us have v2."`
 }
 
 // SetDefaults sets every option of the provider to its default. The decoder

@@ -276,6 +276,7 @@ func TestOptionList(t *testing.T) {
 		"providers.kubernetesCRD.allowCrossNamespace":               `bool "false"`,
 		"providers.kubernetesCRD.ingressClass":                      `string ""`,
 		"providers.kubernetesCRD.labelSelector":                     `string ""`,
+		"providers.kubernetesCRD.tcpEntryPoints":                    `list ""`,
 		"providers.kubernetesCRD.defaultRuleSyntax":                 `string "v3"`,
 		k:                                       `switch "false"`,
 		k + ".endpoint":                         `string ""`,

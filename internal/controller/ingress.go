@@ -201,6 +201,7 @@ func resolveOptions(options *config.Edge, home string) resolve.Options {
 	if crd := options.Providers.KubernetesCRD; crd != nil {
 		traefik = &resolve.TraefikOptions{
 			CrossNamespace: crd.AllowCrossNamespace, IngressClass: crd.IngressClass, Syntax: rule.Syntax(crd.DefaultRuleSyntax),
+			TCPEntryPoints: crd.TCPEntryPoints,
 		}
 	}
 	return resolve.Options{

@@ -34,8 +34,7 @@ type TCPRoute struct {
 
 	// Policies can be ipFilter and inFlight only.
 	Policies []Policy `json:"policies,omitempty"`
-	// Backends with a status close the connections of their share. Only the routes of
-	// listeners can have them.
+	// Backends with a status close the connections of their share.
 	Backends []BackendRef `json:"backends,omitempty"`
 	Timeouts Timeouts     `json:"timeouts,omitzero"`
 }

@@ -173,9 +173,6 @@ func (tcp *TCPRoute) check(r *report) {
 	}
 	checkBackendRefs(r, tcp.Backends)
 	for i := range tcp.Backends {
-		if tcp.Backends[i].Status != 0 && !bound {
-			r.addItem("backends", i, refusal.Invalid, "a connection has no status; name a backend")
-		}
 		if tcp.Backends[i].changesHeaders() {
 			r.addItem("backends", i, refusal.Invalid, "a connection has no headers; remove those of the backend")
 		}

@@ -72,13 +72,33 @@ func (p *Program) LookupTCP(req *TCPRequest) TCPResult {
 	}
 	entryPoint := p.entryPointBit(req.EntryPoint)
 	best := p.tcp.none.first(req, entryPoint)
-	if req.ServerName != "" && req.TLS {
-		if parent, ok := parentOf(req.ServerName); ok {
-			best = earlierTCP(best, p.tcp.wildcard.get(parent).first(req, entryPoint))
-		}
-		best = earlierTCP(best, p.tcp.exact.get(req.ServerName).first(req, entryPoint))
+	if req.ServerName == "" || !req.TLS {
+		return best.result()
 	}
+	owner := p.ownerOf(req.ServerName)
+	if parent, ok := parentOf(req.ServerName); ok {
+		wildcard := p.tcp.wildcard.get(parent).first(req, entryPoint)
+		best = p.owned(best, owner, req.ServerName[len(req.ServerName)-len(parent)-1:])
+		best = earlierTCP(best, p.owned(wildcard, owner, ""))
+	}
+	best = earlierTCP(p.owned(best, owner, ""), p.tcp.exact.get(req.ServerName).first(req, entryPoint))
 	return best.result()
+}
+
+// owned returns a route of a less specific server name, unless the name belongs to another
+// namespace, by itself or by its wildcard. Rules take the connection then. A plain route
+// was given its entry point as a whole.
+func (p *Program) owned(found *compiledTCP, owner, wildcard string) *compiledTCP {
+	if found == nil || found.source.TLS == route.TLSPlain {
+		return found
+	}
+	if owner == "" {
+		owner = p.ownerOf(wildcard)
+	}
+	if owner != "" && !found.servesHostOf(owner) {
+		return nil
+	}
+	return found
 }
 
 // lookupListenerTCP finds the route of a connection of a listener: the first one of the

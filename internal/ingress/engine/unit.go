@@ -242,6 +242,11 @@ var routeResolvers = map[snapshot.Kind]func(*snapshot.View, string, string, reso
 	snapshot.TLSRoute: gateway.TLSRoute, snapshot.TCPRoute: gateway.TCPRoute, snapshot.UDPRoute: gateway.UDPRoute,
 }
 
+// traefikResolvers resolve the routes of Traefik.
+var traefikResolvers = map[snapshot.Kind]func(*snapshot.View, snapshot.Ref, resolve.Options, resolve.RouteBackends) *resolve.ResolvedIngress{
+	snapshot.IngressRoute: resolve.IngressRoute, snapshot.IngressRouteTCP: resolve.IngressRouteTCP, snapshot.IngressRouteUDP: resolve.IngressRouteUDP,
+}
+
 // outcomeOf translates the object of a unit. This is all that differs between an
 // Ingress and a route.
 func (e *Engine) outcomeOf(u *routeUnit, view *snapshot.View, backends *backendResolver) (translate.Outcome, time.Time, bool) {
@@ -252,7 +257,11 @@ func (e *Engine) outcomeOf(u *routeUnit, view *snapshot.View, backends *backendR
 	}
 	var resolved *resolve.ResolvedIngress
 	if snapshot.IsTraefikRoute(u.ref.Kind) {
-		resolved = resolve.IngressRoute(view, u.ref, e.options, backends)
+		current, old := snapshot.CurrentTraefikKind(u.ref.Kind)
+		if !old {
+			current = u.ref.Kind
+		}
+		resolved = traefikResolvers[current](view, u.ref, e.options, backends)
 	} else {
 		resolved = resolve.Ingress(view, u.ref.Namespace, u.ref.Name, e.options, backends)
 	}
@@ -289,7 +298,7 @@ func (e *Engine) dropIdle() {
 // resolved, or whose hosts were closed or opened or have another owner.
 func (e *Engine) appendRuleDeltas() {
 	for u := range e.state.dirtyRules {
-		if snapshot.IsStreamRoute(u.ref.Kind) {
+		if snapshot.IsStreamRoute(u.ref.Kind) || snapshot.IsTraefikStream(u.ref.Kind) {
 			u.liveTCP.replace(e.placeTCP(u), &e.state.change.TCPRoutes)
 			continue
 		}

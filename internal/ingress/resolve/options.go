@@ -34,6 +34,8 @@ type TraefikOptions struct {
 	IngressClass string
 	// Syntax is that of the rules that name none.
 	Syntax rule.Syntax
+	// TCPEntryPoints are those whose connections a route without a server name may take.
+	TCPEntryPoints []string
 }
 
 // Options are the options of the provider that affect how objects are resolved.

@@ -59,6 +59,8 @@ type ResolvedIngress struct {
 	// Paths become the rules, in the order of the Ingress, followed by the default
 	// backend.
 	Paths []Path
+	// Streams are the routes of connections, which have no paths.
+	Streams []Stream
 	// Backends are all resolved backends, sorted, each once.
 	Backends []route.BackendID
 

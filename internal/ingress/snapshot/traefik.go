@@ -15,13 +15,19 @@ const (
 
 // The kinds of Traefik, besides those that an Ingress or a Service can name.
 const (
-	IngressRoute   Kind = "IngressRoute" + traefikGroup
-	TraefikService Kind = "TraefikService" + traefikGroup
+	IngressRoute         Kind = "IngressRoute" + traefikGroup
+	IngressRouteTCP      Kind = "IngressRouteTCP" + traefikGroup
+	IngressRouteUDP      Kind = "IngressRouteUDP" + traefikGroup
+	TraefikService       Kind = "TraefikService" + traefikGroup
+	TraefikMiddlewareTCP Kind = "MiddlewareTCP" + traefikGroup
 )
 
 // TraefikKinds returns the kinds of Traefik that are read, of both groups.
 func TraefikKinds() []Kind {
-	kinds := []Kind{IngressRoute, TraefikService, TraefikMiddleware, TraefikTLSOption, TraefikServersTransport}
+	kinds := []Kind{
+		IngressRoute, IngressRouteTCP, IngressRouteUDP,
+		TraefikService, TraefikMiddleware, TraefikMiddlewareTCP, TraefikTLSOption, TraefikServersTransport,
+	}
 	for _, kind := range slices.Clone(kinds) {
 		kinds = append(kinds, kind.inOldGroup())
 	}
@@ -29,11 +35,21 @@ func TraefikKinds() []Kind {
 }
 
 // TraefikRoutes returns the kinds of Traefik that are routes, of both groups.
-func TraefikRoutes() []Kind { return []Kind{IngressRoute, IngressRoute.inOldGroup()} }
+func TraefikRoutes() []Kind {
+	return []Kind{
+		IngressRoute, IngressRouteTCP, IngressRouteUDP,
+		IngressRoute.inOldGroup(), IngressRouteTCP.inOldGroup(), IngressRouteUDP.inOldGroup(),
+	}
+}
 
 // IsTraefikRoute reports whether a kind is one of TraefikRoutes.
 func IsTraefikRoute(kind Kind) bool {
-	return strings.HasPrefix(string(kind), "IngressRoute") && (kind == IngressRoute || kind == IngressRoute.inOldGroup())
+	return strings.HasPrefix(string(kind), "IngressRoute") && slices.Contains(TraefikRoutes(), kind)
+}
+
+// IsTraefikStream reports whether a kind is a route of connections.
+func IsTraefikStream(kind Kind) bool {
+	return IsTraefikRoute(kind) && (strings.HasPrefix(string(kind), "IngressRouteTCP") || strings.HasPrefix(string(kind), "IngressRouteUDP"))
 }
 
 // OldTraefikKind returns the kind in the older group of Traefik, and whether there is one.

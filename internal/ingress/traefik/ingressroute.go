@@ -51,6 +51,8 @@ type RouteTLS struct {
 	// Options names a TLSOption; nil for the default.
 	Options *Reference
 	Domains []Domain
+	// Passthrough passes connections on without decrypting them.
+	Passthrough bool
 }
 
 // Domain is a certificate that is requested: its main name and further ones.
@@ -65,7 +67,7 @@ func IngressRoute(object *snapshot.Resource) RouteObject {
 	found := &findings{}
 	r := newRecord("spec", object.Spec, found)
 	decoded := RouteObject{EntryPoints: r.texts("entryPoints")}
-	decoded.TLS = routeTLS(r)
+	decoded.TLS = routeTLS(r, false)
 	r.refuse("parentRefs", "a route has no parents here: write its whole rule")
 	for i, value := range r.list("routes") {
 		own := &findings{}
@@ -138,8 +140,9 @@ func objectReference(r *record) Reference {
 	return Reference{Field: r.path, Text: text}
 }
 
-// routeTLS decodes the field tls, nil if it is missing.
-func routeTLS(r *record) *RouteTLS {
+// routeTLS decodes the field tls, nil if it is missing. Only connections can be passed on
+// as they are.
+func routeTLS(r *record, connections bool) *RouteTLS {
 	if _, set := r.take("tls"); !set {
 		return nil
 	}
@@ -162,7 +165,7 @@ func routeTLS(r *record) *RouteTLS {
 		decoded.Domains = append(decoded.Domains, Domain{Field: domain.path, Main: domain.text("main"), SANs: domain.texts("sans")})
 		domain.rest()
 	}
-	if t.flag("passthrough") {
+	if decoded.Passthrough = t.flag("passthrough"); decoded.Passthrough && !connections {
 		t.fault("passthrough", refusal.Unsupported, "requests need TLS to end here: use an IngressRouteTCP")
 	}
 	t.rest()

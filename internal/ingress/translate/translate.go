@@ -36,6 +36,9 @@ func Ingress(resolved *resolve.ResolvedIngress) Outcome {
 	for i := range resolved.Paths {
 		t.add(&resolved.Paths[i])
 	}
+	for i := range resolved.Streams {
+		t.addStream(&resolved.Streams[i])
+	}
 	for i := range resolved.Certificates {
 		use := &resolved.Certificates[i]
 		t.outcome.Certificates = append(t.outcome.Certificates, CertificateClaim{
@@ -179,6 +182,40 @@ func (t *translation) respondRoute(rule *route.Rule, path *resolve.Path) {
 		rule.Backends = append(rule.Backends, missing)
 	}
 	rule.Timeouts = timeouts(t.resolved.Timeouts, target.Timeouts)
+}
+
+// addStream adds a route of connections. With a fault, its connections are closed.
+func (t *translation) addStream(stream *resolve.Stream) {
+	resolved := t.resolved
+	tcp := &route.TCPRoute{
+		ID: route.TCPRouteID{
+			Kind: snapshot.RuleKind(resolved.Ingress.Kind), Namespace: resolved.Ingress.Namespace, Name: resolved.Ingress.Name,
+			Rule: stream.Rule, Path: stream.Index,
+		},
+		EntryPoints: resolved.EntryPoints, ServerName: stream.ServerName, TLS: stream.Mode, Priority: stream.Priority, Created: resolved.Created,
+	}
+	closed := route.BackendRef{Status: 503}
+	if t.closed != nil || stream.Closed != nil {
+		closed.Weight = 1
+	} else {
+		tcp.Policies = stream.Policies
+		for i := range stream.Shares {
+			share := &stream.Shares[i]
+			if share.Target.Closed != nil || share.Target.Missing != nil {
+				closed.Weight += max(share.Weight, 1)
+				continue
+			}
+			tcp.Backends = append(tcp.Backends, route.BackendRef{Backend: share.Target.Backend, Weight: share.Weight})
+		}
+	}
+	if closed.Weight > 0 {
+		tcp.Backends = append(tcp.Backends, closed)
+	}
+	if problems := tcp.Validate(); len(problems) > 0 {
+		t.refuse(fmt.Sprintf("spec.routes[%d]", stream.Rule), problems[0])
+		return
+	}
+	t.outcome.TCPRoutes = append(t.outcome.TCPRoutes, tcp)
 }
 
 // timeouts merges the timeouts of the Ingress and, where those are unset, of the

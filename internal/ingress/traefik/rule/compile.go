@@ -68,6 +68,16 @@ func Compile(text string, options Options) ([]Alternative, error) {
 type compiler struct {
 	options  Options
 	matchers map[string]matcherReader
+	// connections is set for a rule of connections, and not of requests.
+	connections bool
+}
+
+// selects describes what the rule selects, for messages.
+func (c *compiler) selects() string {
+	if c.connections {
+		return "connections"
+	}
+	return "requests"
 }
 
 // conjunctions returns the alternatives of an expression, or of its opposite, each a
@@ -120,7 +130,7 @@ func combine(parts [][][]route.Condition, all bool) ([][]route.Condition, error)
 func (c *compiler) literals(m *matcher, opposite bool) ([][]route.Condition, error) {
 	read, known := c.matchers[strings.ToLower(m.name)]
 	if !known {
-		return nil, fmt.Errorf("at %d: there is no matcher %s for requests in the syntax %s", m.at+1, m.name, c.options.Syntax)
+		return nil, fmt.Errorf("at %d: there is no matcher %s for %s in the syntax %s", m.at+1, m.name, c.selects(), c.options.Syntax)
 	}
 	if len(m.values) < read.least || read.most > 0 && len(m.values) > read.most {
 		return nil, fmt.Errorf("at %d: %s has %s in the syntax %s, and here %d", m.at+1, m.name, read.arity(), c.options.Syntax, len(m.values))
