@@ -9,12 +9,14 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"slipway.dev/slipway/api/argo/v1alpha1"
+	"slipway.dev/slipway/internal/agent/clusters"
 	"slipway.dev/slipway/internal/gitops/argosetting"
 	"slipway.dev/slipway/internal/gitops/customization"
 	"slipway.dev/slipway/internal/gitops/health"
 	"slipway.dev/slipway/internal/gitops/inspect"
 	"slipway.dev/slipway/internal/gitops/live"
 	"slipway.dev/slipway/internal/gitops/migrate"
+	"slipway.dev/slipway/internal/gitops/project"
 	"slipway.dev/slipway/internal/gitops/render"
 	"slipway.dev/slipway/internal/gitops/source"
 	"slipway.dev/slipway/internal/gitops/source/credential"
@@ -42,22 +44,20 @@ type assessment struct {
 	Options
 	report *Report
 
-	// inspector, kinds and sources are shared by all Applications, so that
-	// discovery and repositories are read once.
+	// inspector and sources are shared by all Applications, so that repositories are
+	// read once.
 	inspector *inspect.Inspector
-	kinds     *live.Kinds
 	sources   *source.Sources
+	// local is the cluster of Argo CD, and others are those of its Secrets by address.
+	local       *destination
+	others      map[string]*destination
+	connections *clusters.Connections
 	// theirs and ours are the credentials of the two namespaces.
 	theirs, ours *credential.Store
 	settings     *customization.Settings
 	tracker      tracking.Tracker
 	// apps are the Applications outside of the runtime's namespace.
 	apps []*unstructured.Unstructured
-	// owners are the Applications of this cluster that list an object.
-	owners map[tracking.Key][]tracking.App
-	// marked are the objects of a kind in a namespace by the Application whose
-	// mark they have.
-	marked map[scope]map[tracking.App][]tracking.Key
 }
 
 // warn adds a part that could not be read.
@@ -70,9 +70,10 @@ func Assess(ctx context.Context, options Options) (*Report, error) {
 	a := &assessment{
 		Options: options, report: &Report{Namespace: options.Namespace, Objects: []*Object{}},
 		inspector: &inspect.Inspector{Cluster: options.Cluster, Manager: manager, Health: health.NewRules(options.Renderer)},
-		kinds:     live.NewKinds(options.Cluster), tracker: tracking.Tracker{ControlNamespace: options.Namespace},
-		owners: map[tracking.Key][]tracking.App{}, marked: map[scope]map[tracking.App][]tracking.Key{},
+		tracker:   tracking.Tracker{ControlNamespace: options.Namespace}, others: map[string]*destination{},
 	}
+	a.local = a.newDestination(project.LocalServer, options.Cluster, live.NewKinds(options.Cluster))
+	a.local.reached = true // its Applications are read first
 	closeAll, err := a.open(ctx)
 	if err != nil {
 		return nil, err
@@ -115,6 +116,9 @@ func (a *assessment) open(ctx context.Context) (func(), error) {
 		return nil, err
 	}
 	return func() {
+		if a.connections != nil {
+			a.connections.Close()
+		}
 		_ = a.sources.Close()
 		_ = os.RemoveAll(folder)
 	}, nil
@@ -147,8 +151,7 @@ func (a *assessment) applications(ctx context.Context) error {
 	return nil
 }
 
-// application reports one Application. One that is refused, or for another
-// cluster, has no proof.
+// application reports one Application. One that is refused has no proof.
 func (a *assessment) application(ctx context.Context, app *inspect.Application) (*Object, error) {
 	object := newObject(v1alpha1.Group, v1alpha1.KindApplication, app.Namespace, app.Name)
 	addDecoded(object, app.Object, app.Refused, app.Warnings)
@@ -157,7 +160,7 @@ func (a *assessment) application(ctx context.Context, app *inspect.Application) 
 	}
 	// A refused field is reported as a field.
 	object.Obstacles = slices.DeleteFunc(object.Obstacles, isReported)
-	if len(app.Refused) == 0 && isLocal(app) {
+	if len(app.Refused) == 0 {
 		object.Proof = a.prove(ctx, app)
 	}
 	// What an interrupt cut short is no proof.

@@ -7,6 +7,7 @@
 //	kinds        AppProjects, and the fields of all kinds
 //	sets         ApplicationSets, with the Applications that they generate
 //	proof        an Application as the runtime would deliver it
+//	destination  clusters that Applications are for
 //	resources    objects that several Applications list, or none
 //	group        the take-over of a group, and its way back
 //

@@ -17,14 +17,8 @@ import (
 	"slipway.dev/slipway/internal/gitops/inspect"
 	"slipway.dev/slipway/internal/gitops/migrate"
 	"slipway.dev/slipway/internal/gitops/plan"
-	"slipway.dev/slipway/internal/gitops/project"
 	"slipway.dev/slipway/internal/gitops/tracking"
 )
-
-// isLocal reports whether an Application is for the cluster that Argo CD is in.
-func isLocal(app *inspect.Application) bool {
-	return project.Complete(app.Spec.Destination).Server == project.LocalServer
-}
 
 // isReported reports whether an obstacle repeats a refused field.
 func isReported(one finding.Finding) bool { return one.Code == migrate.CodeUnsupported }
@@ -33,9 +27,17 @@ func isReported(one finding.Finding) bool { return one.Code == migrate.CodeUnsup
 // others go on.
 func (a *assessment) prove(ctx context.Context, app *inspect.Application) *Proof {
 	proof := &Proof{Resources: []Resource{}, ArgoHealth: app.Status.Health.Status}
+	at, err := a.destinationOf(app)
+	if err == nil {
+		err = at.reach(ctx)
+	}
+	if err != nil {
+		proof.Failed = failure(err)
+		return proof
+	}
 	compared := &inspect.Comparison{
-		Inspector: a.inspector, App: app, Kinds: a.kinds, ControlNamespace: a.Namespace,
-		Settings: a.settings, Server: project.LocalServer,
+		Inspector: at.inspector, App: app, Kinds: at.kinds, ControlNamespace: a.Namespace,
+		Settings: a.settings, Server: at.server,
 		Warn: func(text string) { proof.Warnings = append(proof.Warnings, text) },
 	}
 	diffs, err := a.compare(ctx, compared, proof)
@@ -47,13 +49,13 @@ func (a *assessment) prove(ctx context.Context, app *inspect.Application) *Proof
 		return proof
 	}
 	healths := compared.Healths(time.Now())
-	a.addResources(app, proof, diffs, healths)
+	at.addResources(app, proof, diffs, healths)
 	proof.Health = health.Aggregate(healths).Code
 	rendered := map[tracking.Key]bool{}
 	for _, diff := range diffs {
 		rendered[diff.Key] = true
 	}
-	if proof.Orphaned, err = a.orphaned(ctx, app, rendered); err != nil {
+	if proof.Orphaned, err = a.orphaned(ctx, at, app, rendered); err != nil {
 		proof.Warnings = append(proof.Warnings, "orphaned resources were not looked for: "+failure(err))
 	}
 	return proof
@@ -97,7 +99,7 @@ func pinned(app *inspect.Application) ([]v1alpha1.ApplicationSource, []string) {
 }
 
 // addResources compares what the runtime would do with what Argo CD reports.
-func (a *assessment) addResources(app *inspect.Application, proof *Proof, diffs []inspect.ObjectDiff, healths []health.Resource) {
+func (d *destination) addResources(app *inspect.Application, proof *Proof, diffs []inspect.ObjectDiff, healths []health.Resource) {
 	reported := map[tracking.Key]*v1alpha1.ResourceStatus{}
 	for i := range app.Status.Resources {
 		// Hooks belong to a sync and not to the state.
@@ -110,7 +112,7 @@ func (a *assessment) addResources(app *inspect.Application, proof *Proof, diffs 
 		ours[tracking.Key{Group: one.Group, Kind: one.Kind, Namespace: one.Namespace, Name: one.Name}] = one.Health
 	}
 	add := func(key tracking.Key, resource Resource) {
-		resource.Name, resource.SharedWith = key.String(), a.sharedWith(key, app.ID())
+		resource.Name, resource.SharedWith = key.String(), d.sharedWith(key, app.ID())
 		compareHealth(&resource, app, reported[key], ours[key])
 		proof.Resources = append(proof.Resources, resource)
 	}

@@ -31,19 +31,20 @@ type scope struct {
 // addOwner records the objects that an Application lists.
 func (a *assessment) addOwner(app *inspect.Application) {
 	// The same name in another cluster is another object.
-	if !isLocal(app) {
-		return
+	at, err := a.destinationOf(app)
+	if err != nil {
+		return // its proof has the error
 	}
 	for i := range app.Status.Resources {
 		key := inspect.KeyOfResource(&app.Status.Resources[i])
-		a.owners[key] = append(a.owners[key], app.ID())
+		at.owners[key] = append(at.owners[key], app.ID())
 	}
 }
 
 // sharedWith returns the other Applications that list an object.
-func (a *assessment) sharedWith(key tracking.Key, but tracking.App) []string {
+func (d *destination) sharedWith(key tracking.Key, but tracking.App) []string {
 	var others []string
-	for _, owner := range a.owners[key] {
+	for _, owner := range d.owners[key] {
 		if owner != but && !slices.Contains(others, owner.String()) {
 			others = append(others, owner.String())
 		}
@@ -54,7 +55,7 @@ func (a *assessment) sharedWith(key tracking.Key, but tracking.App) []string {
 // orphaned returns the objects with the mark of an Application that neither its
 // status nor Git has, of the kinds and namespaces that it uses. Neither program
 // deletes them.
-func (a *assessment) orphaned(ctx context.Context, app *inspect.Application, rendered map[tracking.Key]bool) ([]string, error) {
+func (a *assessment) orphaned(ctx context.Context, in *destination, app *inspect.Application, rendered map[tracking.Key]bool) ([]string, error) {
 	scopes, listed := map[scope]bool{}, map[tracking.Key]bool{}
 	for i := range app.Status.Resources {
 		one := &app.Status.Resources[i]
@@ -63,7 +64,7 @@ func (a *assessment) orphaned(ctx context.Context, app *inspect.Application, ren
 	}
 	var names []string
 	for at := range scopes {
-		marked, err := a.markedIn(ctx, at)
+		marked, err := a.markedIn(ctx, in, at)
 		if err != nil {
 			return nil, err
 		}
@@ -82,12 +83,12 @@ func (a *assessment) orphaned(ctx context.Context, app *inspect.Application, ren
 
 // markedIn returns the objects of a scope by the Application whose mark they
 // have. Only metadata is read, once for all Applications.
-func (a *assessment) markedIn(ctx context.Context, at scope) (map[tracking.App][]tracking.Key, error) {
-	if known, found := a.marked[at]; found {
+func (a *assessment) markedIn(ctx context.Context, in *destination, at scope) (map[tracking.App][]tracking.Key, error) {
+	if known, found := in.marked[at]; found {
 		return known, nil
 	}
 	marked := map[tracking.App][]tracking.Key{}
-	mapping, err := a.kinds.Mapping(ctx, at.kind)
+	mapping, err := in.kinds.Mapping(ctx, at.kind)
 	if live.IsUnknownKind(err) {
 		return marked, nil // its objects went with the definition
 	}
@@ -96,7 +97,7 @@ func (a *assessment) markedIn(ctx context.Context, at scope) (map[tracking.App][
 	}
 	options, seen := metav1.ListOptions{Limit: listPage}, 0
 	for {
-		page, err := a.Cluster.Metadata.Resource(mapping.Resource).Namespace(at.namespace).List(ctx, options)
+		page, err := in.cluster.Metadata.Resource(mapping.Resource).Namespace(at.namespace).List(ctx, options)
 		if apierrors.IsForbidden(err) || apierrors.IsMethodNotSupported(err) {
 			break // what cannot be listed is not shown
 		}
@@ -113,7 +114,7 @@ func (a *assessment) markedIn(ctx context.Context, at scope) (map[tracking.App][
 			break
 		}
 	}
-	a.marked[at] = marked
+	in.marked[at] = marked
 	return marked, nil
 }
 

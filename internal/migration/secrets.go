@@ -38,6 +38,7 @@ func (a *assessment) secrets(ctx context.Context) error {
 		a.warn("list the Secrets of the namespace " + a.ControlNamespace + ": " + err.Error())
 		ours = &corev1.SecretList{}
 	}
+	a.connectOthers(theirs.Items)
 	has, taken := map[string]bool{}, map[string]bool{}
 	for i := range ours.Items {
 		has[purposeOf(&ours.Items[i])], taken[ours.Items[i].Name] = true, true
