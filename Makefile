@@ -136,6 +136,15 @@ conformance: build ## Run the upstream conformance suite of the Gateway API agai
 		CONFORMANCE_FLAGS="$(CONFORMANCE_FLAGS)" \
 		$(GO_STATIC) go test -v -count=1 $(TEST_FLAGS) -run TestConformance ./test/conformance/gateway
 
+# Clients of Gateways, from a Go module of their own.
+CLIENTS := $(CURDIR)/bin/gateway-clients
+
+.PHONY: gateway-clients
+gateway-clients: deps build ## Run cert-manager and external-dns, built from their modules, on Gateways and ListenerSets (about 5 minutes with a cold cache)
+	@mkdir -p $(CLIENTS)
+	cd test/gatewayclients/testdata/clients && $(GO_BUILD) go build -ldflags '-s -w' -o $(CLIENTS)/ ./certmanager ./acmesolver sigs.k8s.io/external-dns
+	SLIPWAY_UNDER_TEST=$(CURDIR)/bin/slipway GATEWAY_CLIENTS=$(CLIENTS) $(GO_STATIC) go test -v -count=1 $(TEST_FLAGS) ./test/gatewayclients
+
 .PHONY: up
 up: build ## Run everything on this machine; Ctrl-C stops it
 	bin/slipway up $(UP_FLAGS)

@@ -151,11 +151,22 @@ func (d *draft) addRoutes(name string, rules []gatewayv1.HTTPRouteRule, targets 
 	for chunk := range slices.Chunk(rules, maxRules) {
 		object := &gatewayv1.HTTPRoute{TypeMeta: typeOf("HTTPRoute"), ObjectMeta: metav1.ObjectMeta{Namespace: d.in.Object.Namespace, Name: d.freeName(name)}}
 		object.CreationTimestamp = d.in.Object.CreationTimestamp
-		d.copyAnnotations(object, externalDNSPrefix, d.in.Object.Annotations)
+		d.copyRecordAnnotations(object)
 		object.Spec = spec
 		object.Spec.Rules = chunk
 		d.result.Routes = append(d.result.Routes, object)
 		d.written = append(d.written, gatewayv1.ObjectName(object.Name))
+	}
+}
+
+// copyRecordAnnotations copies the annotations of external-dns. It reads the target of
+// records from a Gateway, where it counts for all routes, and ignores it on a route.
+func (d *draft) copyRecordAnnotations(to *gatewayv1.HTTPRoute) {
+	for _, prefix := range externalDNSPrefixes {
+		d.copyAnnotations(to, prefix, d.in.Object.Annotations)
+		if target := prefix + "target"; d.in.Object.Annotations[target] != "" {
+			d.noteOnce("metadata.annotations["+target+"]", "external-dns reads it from Gateways, not from routes: set it on the Gateway")
+		}
 	}
 }
 

@@ -29,13 +29,13 @@ const (
 // names of their hosts.
 const plainListener = "http"
 
-// The prefixes of annotations that other controllers read from Gateways and routes,
-// too: cert-manager makes the certificates of listeners, external-dns the records of
-// routes.
-const (
-	certManagerPrefix = "cert-manager.io/"
-	externalDNSPrefix = "external-dns.alpha.kubernetes.io/"
-)
+// certManagerPrefix is that of the annotations by which cert-manager makes the
+// certificates of listeners.
+const certManagerPrefix = "cert-manager.io/"
+
+// externalDNSPrefixes are those of the annotations by which external-dns makes the
+// records of routes: in new versions, and before.
+var externalDNSPrefixes = []string{"external-dns.kubernetes.io/", "external-dns.alpha.kubernetes.io/"}
 
 // writer collects the objects of all Ingresses.
 type writer struct {
