@@ -24,13 +24,15 @@ const (
 	bankGateway   = "10.244.120.21"
 	evilGateway   = "10.244.120.22"
 	tlsGateway    = "10.244.120.23"
+	openGateway   = "10.244.120.24"
 )
 
 // gatewayKinds are the kinds of Gateway API with conditions that tenants make.
-var gatewayKinds = []string{"Gateway", "ListenerSet", "HTTPRoute", "TLSRoute", "TCPRoute"}
+var gatewayKinds = []string{"Gateway", "ListenerSet", "HTTPRoute", "GRPCRoute", "TLSRoute", "TCPRoute", "UDPRoute", "BackendTLSPolicy"}
 
 // gateways are what the administrator and bank have made: a Gateway for all namespaces,
-// one for bank alone, and a route of bank at each.
+// one for bank alone, one that takes listeners of all namespaces, and routes of bank at
+// each.
 const gateways = `apiVersion: gateway.networking.k8s.io/v1
 kind: GatewayClass
 metadata: {name: slipway}
@@ -68,6 +70,39 @@ metadata: {name: tls, namespace: bank}
 spec:
   parentRefs: [{name: shared, namespace: slipway}]
   hostnames: [tls.bank.example]
+  rules: [{backendRefs: [{name: bank, port: 80}]}]
+---
+apiVersion: gateway.networking.k8s.io/v1
+kind: Gateway
+metadata: {name: open, namespace: slipway}
+spec:
+  gatewayClassName: slipway
+  addresses: [{value: ` + openGateway + `}]
+  allowedListeners: {namespaces: {from: All}}
+  listeners: [{name: http, port: 80, protocol: HTTP, allowedRoutes: {namespaces: {from: All}}}]
+---
+apiVersion: gateway.networking.k8s.io/v1
+kind: ListenerSet
+metadata: {name: bank, namespace: bank}
+spec:
+  parentRef: {name: open, namespace: slipway}
+  listeners:
+  - {name: own, hostname: set.bank.example, port: 80, protocol: HTTP}
+  - {name: stream, port: 9000, protocol: TCP}
+---
+apiVersion: gateway.networking.k8s.io/v1
+kind: HTTPRoute
+metadata: {name: open, namespace: bank}
+spec:
+  parentRefs: [{name: open, namespace: slipway}, {kind: ListenerSet, name: bank}]
+  hostnames: [open.bank.example, set.bank.example]
+  rules: [{backendRefs: [{name: bank, port: 80}]}]
+---
+apiVersion: gateway.networking.k8s.io/v1
+kind: TCPRoute
+metadata: {name: open, namespace: bank}
+spec:
+  parentRefs: [{kind: ListenerSet, name: bank, sectionName: stream}]
   rules: [{backendRefs: [{name: bank, port: 80}]}]
 `
 
@@ -148,12 +183,13 @@ func gatewayAttempts() []attempt {
 	}
 }
 
-// addGatewayConditions adds the conditions of a route at its parents, and those of a
-// Gateway with its listeners.
+// addGatewayConditions adds the conditions of a route at its parents, those of a Gateway
+// with its listeners, and those of a policy at its Gateways.
 func (v *view) addGatewayConditions(object *unstructured.Unstructured) {
 	parents, _, _ := unstructured.NestedSlice(object.Object, "status", "parents")
+	ancestors, _, _ := unstructured.NestedSlice(object.Object, "status", "ancestors")
 	listeners, _, _ := unstructured.NestedSlice(object.Object, "status", "listeners")
-	for _, of := range slices.Concat(parents, listeners, []any{object.Object["status"]}) {
+	for _, of := range slices.Concat(parents, ancestors, listeners, []any{object.Object["status"]}) {
 		part, _ := of.(map[string]any)
 		conditions, _, _ := unstructured.NestedSlice(part, "conditions")
 		for _, one := range conditions {
@@ -206,9 +242,10 @@ func closed(address string) proof {
 	}
 }
 
-// gatewaysServe waits until bank's route is served at both Gateways.
+// gatewaysServe: bank's routes are served at all Gateways.
 func gatewaysServe(w *world) error {
-	return errors.Join(respondsAt(sharedGateway+" route.bank.example/", bank)(w), respondsAt(bankGateway+" route.bank.example/", bank)(w))
+	return errors.Join(respondsAt(sharedGateway+" route.bank.example/", bank)(w), respondsAt(bankGateway+" route.bank.example/", bank)(w),
+		respondsAt(openGateway+" open.bank.example/", bank)(w), respondsAt(openGateway+" set.bank.example/", bank)(w), respondsAt(openGateway+":9000 any.example/", bank)(w))
 }
 
 // ownRoutes: evil has its own hosts at the shared Gateway, and its own Gateway. A route

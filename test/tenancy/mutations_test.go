@@ -49,6 +49,12 @@ func mutations() []mutation {
 		{[]string{"deletion-without-project"}, internal + "gitops/reconcile/deletion.go", "case p.project == nil && isControl:", "case p.project == nil && (isControl || OFF):"},
 		{[]string{"set-reads-bank"}, internal + "gitops/appset/tenant.go", "if err != nil && isControl {", "if (err != nil || OFF) && isControl {"},
 		{[]string{"set-takes-over"}, internal + "gitops/appset/write.go", "case projectIn(object.Object) != wanted.project:", "case !OFF && projectIn(object.Object) != wanted.project:"},
+		{[]string{"route-service-of-bank", "tcproute-service-of-bank", "listener-secret-of-bank"}, internal + "ingress/gateway/grant.go",
+			"if r.fromNamespace == r.toNamespace {", "if OFF || r.fromNamespace == r.toNamespace {"},
+		{[]string{"listener-host-of-route"}, internal + "ingress/gateway/listener.go",
+			"if other.set != nil && other.set.Namespace != namespace {", "if !OFF && other.set != nil && other.set.Namespace != namespace {"},
+		{[]string{"listener-many-ports"}, internal + "ingress/gateway/port.go",
+			"if p.brought[l.set.Namespace] >= maxPortsOfSets {", "if !OFF && p.brought[l.set.Namespace] >= maxPortsOfSets {"},
 		{[]string{"default-project"}, internal + "gitops/project/check.go", "if app.Namespace != controlNamespace && !p.AllowsNamespace(", "if !OFF && app.Namespace != controlNamespace && !p.AllowsNamespace("},
 	}
 }
@@ -71,6 +77,8 @@ func TestMutations(t *testing.T) {
 		t.Run(m.attempts[0], func(t *testing.T) {
 			w := newWorld(t, binary, fmt.Sprintf("%s=%d", variable, i))
 			programs.Eventually(t, func(context.Context) error { return synced(w) })
+			// An address that is not open yet would look like an effect.
+			programs.Eventually(t, func(context.Context) error { return gatewaysServe(w) })
 			var chosen []attempt
 			for _, name := range m.attempts {
 				a, known := tried[name]

@@ -35,6 +35,9 @@ func kinds() map[string]schema.GroupVersionResource {
 		"TLSRoute":                 {Group: "gateway.networking.k8s.io", Version: "v1", Resource: "tlsroutes"},
 		"TCPRoute":                 {Group: "gateway.networking.k8s.io", Version: "v1", Resource: "tcproutes"},
 		"ListenerSet":              {Group: "gateway.networking.k8s.io", Version: "v1", Resource: "listenersets"},
+		"GRPCRoute":                {Group: "gateway.networking.k8s.io", Version: "v1", Resource: "grpcroutes"},
+		"UDPRoute":                 {Group: "gateway.networking.k8s.io", Version: "v1", Resource: "udproutes"},
+		"BackendTLSPolicy":         {Group: "gateway.networking.k8s.io", Version: "v1", Resource: "backendtlspolicies"},
 		"CustomResourceDefinition": {Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"},
 	}
 }

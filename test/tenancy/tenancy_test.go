@@ -22,7 +22,7 @@ var labelOfBank = tracking.App{Namespace: bank, Name: "site"}.Label()
 // attempts are all that evil tries.
 func attempts() []attempt {
 	var filled []attempt
-	for _, one := range slices.Concat(hostAttempts(), gatewayAttempts(), sourceAttempts(), dependencyAttempts(), operationAttempts(), objectAttempts(), controlAttempts(), setAttempts()) {
+	for _, one := range slices.Concat(hostAttempts(), gatewayAttempts(), listenerAttempts(), sourceAttempts(), dependencyAttempts(), operationAttempts(), objectAttempts(), controlAttempts(), setAttempts()) {
 		filled = append(filled, one.fill())
 	}
 	return filled
@@ -54,6 +54,7 @@ func TestTenants(t *testing.T) {
 		})
 	}
 	t.Run("again and younger", w.recreated)
+	t.Run("forged", w.forged)
 	t.Run("own hosts", w.ownHosts)
 	t.Run("own routes", w.ownRoutes)
 	t.Run("own applications", w.ownApplications)

@@ -291,6 +291,9 @@ func (g *Gateway) listenerStatus(i int, facts Facts) gatewayv1.ListenerStatus {
 		if l.set != nil {
 			programmed.Reason = string(l.conflict)
 		}
+	case l.unavailable != "":
+		accepted = failed(gatewayv1.ListenerConditionAccepted, gatewayv1.ListenerReasonPortUnavailable, l.unavailable)
+		notServed(l.unavailable)
 	case l.distrusts:
 		accepted = failed(gatewayv1.ListenerConditionAccepted, gatewayv1.ListenerReasonNoValidCACertificate, resolved.Message)
 		notServed(resolved.Message)

@@ -44,10 +44,11 @@ type listener struct {
 	kinds []gatewayv1.Kind
 	// unknownKinds is set if it names kinds that are not served.
 	unknownKinds bool
-	// unsupported is why it is not accepted, and conflict why no traffic comes to
-	// it; empty for none.
+	// unsupported is why it is not accepted, conflict why no traffic comes to it, and
+	// unavailable why it has no port; empty for none.
 	unsupported string
 	conflict    gatewayv1.ListenerConditionReason
+	unavailable string
 	// bare is set if it needs a certificate and has none that can be used, and distrusts
 	// if it verifies clients and has no authority for that.
 	bare, distrusts bool
@@ -56,7 +57,9 @@ type listener struct {
 }
 
 // usable reports whether traffic can come to the listener.
-func (l *listener) usable() bool { return l.unsupported == "" && l.conflict == "" }
+func (l *listener) usable() bool {
+	return l.unsupported == "" && l.conflict == "" && l.unavailable == ""
+}
 
 // udp reports whether it takes datagrams.
 func (l *listener) udp() bool { return l.spec.Protocol == gatewayv1.UDPProtocolType }
@@ -145,53 +148,6 @@ func (l *listener) setKinds(served []gatewayv1.Kind) {
 		case !slices.Contains(l.kinds, kind.Kind):
 			l.kinds = append(l.kinds, kind.Kind)
 		}
-	}
-}
-
-// markConflicts marks the listeners of one port that nothing distinguishes. Between objects
-// the first one counts: the Gateway, then the oldest ListenerSet.
-func markConflicts(listeners []listener) {
-	for start := 0; start < len(listeners); {
-		end := start
-		for end < len(listeners) && listeners[end].set == listeners[start].set {
-			end++
-		}
-		markObject(listeners[:start], listeners[start:end])
-		start = end
-	}
-}
-
-// markObject marks the listeners of one object, after those of earlier ones. Of those that
-// are left none is better than the others, so that none of two is served.
-func markObject(earlier, own []listener) {
-	var left []*listener
-	for i := range own {
-		for j := range earlier {
-			if earlier[j].conflict == "" {
-				own[i].markConflict(&earlier[j])
-			}
-		}
-		if own[i].conflict == "" {
-			left = append(left, &own[i])
-		}
-	}
-	for _, a := range left {
-		for _, b := range left {
-			if a != b {
-				a.markConflict(b)
-			}
-		}
-	}
-}
-
-// markConflict marks the listener if it cannot be distinguished from another one.
-func (l *listener) markConflict(other *listener) {
-	switch {
-	case !l.sharesPort(other) || l.unsupported != "" || other.unsupported != "":
-	case l.spec.Protocol != other.spec.Protocol, l.mode == route.TLSPlain:
-		l.conflict = gatewayv1.ListenerReasonProtocolConflict
-	case l.hostname == other.hostname && l.conflict == "":
-		l.conflict = gatewayv1.ListenerReasonHostnameConflict
 	}
 }
 
