@@ -81,8 +81,9 @@ type FileProvider struct {
 
 // KubernetesGateway derives routes from the objects of Gateway API in a cluster.
 type KubernetesGateway struct {
-	Addresses []string `yaml:"addresses" description:"Addresses of this machine for Gateways, each an address or a network such as 192.0.2.16/28: a list in a file, commas between them elsewhere. Every Gateway gets one of its own, and the edge listens there on the ports of its listeners. A Gateway without an address is not served."`
-	Services  bool     `yaml:"services" description:"Writes a headless Service for each Gateway, slipway-NAME in its namespace, with the labels and annotations of spec.infrastructure. It leads to the address of the Gateway, and is deleted with it. The role needs get, create and patch on Services and EndpointSlices."`
+	Addresses             []string `yaml:"addresses" description:"Addresses of this machine for Gateways, each an address or a network such as 192.0.2.16/28: a list in a file, commas between them elsewhere. Every Gateway gets one of its own, and the edge listens there on the ports of its listeners. A Gateway without an address is not served."`
+	AddressesPerNamespace int      `yaml:"addressesPerNamespace" description:"Most addresses that the Gateways of one namespace get; 0 for no limit. Set it if tenants may create Gateways, so that none of them uses up the addresses."`
+	Services              bool     `yaml:"services" description:"Writes a headless Service for each Gateway, slipway-NAME in its namespace, with the labels and annotations of spec.infrastructure. It leads to the address of the Gateway, and is deleted with it. The role needs get, create and patch on Services and EndpointSlices."`
 }
 
 // SetDefaults sets every option of the provider to its default. The decoder

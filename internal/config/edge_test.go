@@ -180,6 +180,15 @@ func TestValidate(t *testing.T) {
 	}
 }
 
+func TestGatewayAddressesPerNamespace(t *testing.T) {
+	e := defaults()
+	e.Providers.KubernetesGateway = &config.KubernetesGateway{AddressesPerNamespace: -1}
+	const want = "providers.kubernetesGateway.addressesPerNamespace is negative: use 0 for no limit"
+	if err := e.Validate(); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("got %v, want %s", err, want)
+	}
+}
+
 func entryPoint(address string) config.EntryPoint {
 	var point config.EntryPoint
 	point.SetDefaults()
@@ -254,22 +263,23 @@ func resolverOptions() map[string]string {
 func TestOptionList(t *testing.T) {
 	const k = "providers.kubernetesIngress"
 	want := map[string]string{
-		"configFile":                                       `string ""`,
-		"log.level":                                        `string "info"`,
-		"log.format":                                       `string "auto"`,
-		"admin.address":                                    `string "127.0.0.1:8090"`,
-		"health.address":                                   `string ":8082"`,
-		"shared.secretFile":                                `string ""`,
-		"providers.providersThrottleDuration":              `duration "0s"`,
-		"providers.file":                                   `switch "false"`,
-		"providers.file.filename":                          `string ""`,
-		"providers.file.watch":                             `bool "true"`,
-		"providers.kubernetesGateway":                      `switch "false"`,
-		"providers.kubernetesGateway.addresses":            `list ""`,
-		"providers.kubernetesGateway.services":             `bool "false"`,
-		"providers.kubernetesIngressNGINX":                 `switch "false"`,
-		"providers.kubernetesIngressNGINX.annotationClass": `string "nginx"`,
-		"providers.kubernetesIngressNGINX.controllerClass": `string "k8s.io/ingress-nginx"`,
+		"configFile":                            `string ""`,
+		"log.level":                             `string "info"`,
+		"log.format":                            `string "auto"`,
+		"admin.address":                         `string "127.0.0.1:8090"`,
+		"health.address":                        `string ":8082"`,
+		"shared.secretFile":                     `string ""`,
+		"providers.providersThrottleDuration":   `duration "0s"`,
+		"providers.file":                        `switch "false"`,
+		"providers.file.filename":               `string ""`,
+		"providers.file.watch":                  `bool "true"`,
+		"providers.kubernetesGateway":           `switch "false"`,
+		"providers.kubernetesGateway.addresses": `list ""`,
+		"providers.kubernetesGateway.addressesPerNamespace":         `number "0"`,
+		"providers.kubernetesGateway.services":                      `bool "false"`,
+		"providers.kubernetesIngressNGINX":                          `switch "false"`,
+		"providers.kubernetesIngressNGINX.annotationClass":          `string "nginx"`,
+		"providers.kubernetesIngressNGINX.controllerClass":          `string "k8s.io/ingress-nginx"`,
 		"providers.kubernetesIngressNGINX.watchIngressWithoutClass": `bool "false"`,
 		"providers.kubernetesIngressNGINX.configMapFile":            `string ""`,
 		"providers.kubernetesCRD":                                   `switch "false"`,

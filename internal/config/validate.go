@@ -47,6 +47,9 @@ func (e *Edge) Validate() error {
 			c.add("providers.kubernetesGateway", "needs the provider kubernetesIngress, whose connection it shares: set providers.kubernetesIngress=true")
 		}
 		c.networks("providers.kubernetesGateway.addresses", g.Addresses)
+		if g.AddressesPerNamespace < 0 {
+			c.add("providers.kubernetesGateway.addressesPerNamespace", "is negative: use 0 for no limit")
+		}
 	}
 	c.ingressNGINX(&e.Providers)
 	if k := e.Providers.KubernetesCRD; k != nil {

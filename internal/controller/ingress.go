@@ -196,6 +196,7 @@ func resolveOptions(options *config.Edge, home string) resolve.Options {
 	var gateways resolve.GatewayOptions
 	if g := options.Providers.KubernetesGateway; g != nil {
 		gateways.Addresses, _ = config.ParseNetworks(g.Addresses) // validated with the options
+		gateways.AddressesPerNamespace = g.AddressesPerNamespace
 	}
 	var traefik *resolve.TraefikOptions
 	if crd := options.Providers.KubernetesCRD; crd != nil {

@@ -19,12 +19,14 @@ import (
 
 // The addresses of Gateways. All of them are local in the private network of the test.
 const (
-	gatewayPool   = "10.244.120.16/28"
-	sharedGateway = "10.244.120.20"
-	bankGateway   = "10.244.120.21"
-	evilGateway   = "10.244.120.22"
-	tlsGateway    = "10.244.120.23"
-	openGateway   = "10.244.120.24"
+	gatewayPool = "10.244.120.16/28"
+	// addressesPerNamespace is the number of them that a tenant can have.
+	addressesPerNamespace = 4
+	sharedGateway         = "10.244.120.20"
+	bankGateway           = "10.244.120.21"
+	evilGateway           = "10.244.120.22"
+	tlsGateway            = "10.244.120.23"
+	openGateway           = "10.244.120.24"
 )
 
 // gatewayKinds are the kinds of Gateway API with conditions that tenants make.

@@ -34,6 +34,61 @@ func manyPorts() string {
 	return strings.Replace(listenerSet(listeners), "NAME", "NAME-first", 1)
 }
 
+// manyGateways are as many Gateways of evil as one namespace can have addresses for.
+func manyGateways() string {
+	var all []string
+	for i := range addressesPerNamespace {
+		all = append(all, strings.Replace(gatewayOf("", "port: 80, protocol: HTTP"), "NAME", fmt.Sprintf("NAME-%d", i), 1))
+	}
+	return strings.Join(all, "---\n")
+}
+
+// addressesLeft: evil has no more addresses than a namespace may have.
+func addressesLeft(w *world) error {
+	ctx, cancel := context.WithTimeout(context.Background(), programs.Timeout)
+	defer cancel()
+	found, err := w.admin.Dynamic.Resource(kinds()["Gateway"]).Namespace(evil).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return err
+	}
+	count := 0
+	for i := range found.Items {
+		addresses, _, _ := unstructured.NestedSlice(found.Items[i].Object, "status", "addresses")
+		count += len(addresses)
+	}
+	if count > addressesPerNamespace {
+		return fmt.Errorf("the Gateways of evil have %d addresses", count)
+	}
+	return nil
+}
+
+// freesAddresses: the Gateway that waited gets an address when another one of its
+// namespace is gone, and all others go too.
+func (w *world) freesAddresses(t *testing.T) {
+	gateways := w.tenant.Dynamic.Resource(kinds()["Gateway"]).Namespace(evil)
+	remove := func(name string) {
+		t.Helper()
+		if err := gateways.Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// Others of evil wait as well, so one address may not be enough.
+	for i := range addressesPerNamespace {
+		remove(fmt.Sprintf("gateway-beyond-limit-%d", i))
+	}
+	w.eventually(t, "the Gateway that waits has an address", func(ctx context.Context) error {
+		found, err := gateways.Get(ctx, "gateway-beyond-limit", metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		if addresses, _, _ := unstructured.NestedSlice(found.Object, "status", "addresses"); len(addresses) != 1 {
+			return errors.New("it has none")
+		}
+		return nil
+	})
+	remove("gateway-beyond-limit")
+}
+
 // hugeRoute is an HTTPRoute with as many rules, matches and hosts as the API server
 // accepts.
 func hugeRoute() string {
@@ -69,6 +124,8 @@ func listenerAttempts() []attempt {
 			reason: noGrant, proof: closed(net.JoinHostPort(openGateway, "8443"))},
 		{name: "listener-many-ports", prepares: manyPorts(), applies: listenerSet("port: 11000, protocol: HTTP"),
 			reason: "PortUnavailable: ", proof: all(opened, closed(net.JoinHostPort(openGateway, "11000")))},
+		{name: "gateway-beyond-limit", prepares: manyGateways(), applies: gatewayOf("", "port: 80, protocol: HTTP"),
+			reason: "AddressNotAssigned: the Gateways of the namespace evil have 4 addresses", proof: all(opened, addressesLeft)},
 		{name: "tcproute-service-of-bank", prepares: listenerSet("port: 9100, protocol: TCP"), applies: streamRoute("TCPRoute", set, "", toBank),
 			reason: noGrant, proof: silent(net.JoinHostPort(openGateway, "9100"))},
 		{name: "udproute-service-of-bank", prepares: listenerSet("port: 9101, protocol: UDP"), applies: streamRoute("UDPRoute", set, "", toBank), reason: noGrant, proof: none},

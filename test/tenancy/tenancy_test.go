@@ -55,6 +55,7 @@ func TestTenants(t *testing.T) {
 	}
 	t.Run("again and younger", w.recreated)
 	t.Run("forged", w.forged)
+	t.Run("addresses become free", w.freesAddresses)
 	t.Run("own hosts", w.ownHosts)
 	t.Run("own routes", w.ownRoutes)
 	t.Run("own applications", w.ownApplications)

@@ -141,13 +141,14 @@ func serve(t *testing.T, address string, handler http.Handler) {
 	programs.Background(t, func() { _ = server.Serve(listener) }, func() { _ = server.Close() })
 }
 
-// startEdge runs the edge with its default options, and returns when it is ready.
+// startEdge runs the edge with its default options, and Gateways of which tenants have
+// some each, and returns when it is ready.
 func (w *world) startEdge(t *testing.T, binary string, environment []string) {
 	t.Helper()
 	edge := programs.Slipway(t, "the edge", binary, append([]string{"KUBECONFIG=" + w.cluster.Kubeconfig}, environment...), "edge", "--log.format=json",
 		"--entryPoints.web.address=127.0.0.1:0", "--entryPoints.websecure.address=127.0.0.1:0", "--entryPoints.websecure.http.tls=true",
 		"--admin.address=127.0.0.1:0", "--health.address=127.0.0.1:0", "--providers.kubernetesIngress=true",
-		"--providers.kubernetesGateway.addresses="+gatewayPool)
+		"--providers.kubernetesGateway.addresses="+gatewayPool, fmt.Sprintf("--providers.kubernetesGateway.addressesPerNamespace=%d", addressesPerNamespace))
 	w.edge = map[string]string{}
 	for _, name := range []string{"web", "websecure", "admin", "health"} {
 		w.edge[name] = edge.Address(t, name)

@@ -40,7 +40,7 @@ type gatewayState struct {
 
 func newGatewayState(options resolve.GatewayOptions) gatewayState {
 	return gatewayState{
-		units: map[snapshot.Ref]*gatewayUnit{}, pool: gateway.Pool{Prefixes: options.Addresses},
+		units: map[snapshot.Ref]*gatewayUnit{}, pool: gateway.Pool{Prefixes: options.Addresses, PerNamespace: options.AddressesPerNamespace},
 		attached: map[snapshot.Ref]map[*routeUnit][]string{}, counts: map[snapshot.Ref]map[string]int32{}, grpcRoutes: map[snapshot.Ref]int{}, conflicted: map[snapshot.Ref]int{},
 		requesters: map[string]map[*gatewayUnit]struct{}{}, unopened: map[route.ListenerID]string{}, stale: map[snapshot.Ref]struct{}{},
 	}
@@ -65,10 +65,27 @@ type gatewayUnit struct {
 // markDirty implements unit.
 func (u *gatewayUnit) markDirty(r *updateState) { r.gateways[u] = struct{}{} }
 
-// resolveGateways resolves the dirty Gateways. Those with an address come first, and
-// then the oldest, so that no Gateway takes the address of another one.
+// resolveGateways resolves the dirty Gateways, and those that wait for an address when
+// one became free.
 func (e *Engine) resolveGateways() {
-	units := slices.SortedFunc(maps.Keys(e.state.gateways), func(a, b *gatewayUnit) int {
+	e.resolveInOrder(maps.Keys(e.state.gateways))
+	if !e.gateways.pool.Freed() {
+		return
+	}
+	waiting := map[*gatewayUnit]struct{}{}
+	for _, u := range e.gateways.units {
+		if u.result.Waits() {
+			waiting[u] = struct{}{}
+		}
+	}
+	e.resolveInOrder(maps.Keys(waiting))
+	e.gateways.pool.Freed() // by one that asks for another address, which it has not got
+}
+
+// resolveInOrder resolves Gateways. Those with an address come first, and then the
+// oldest, so that no Gateway takes the address of another one.
+func (e *Engine) resolveInOrder(all iter.Seq[*gatewayUnit]) {
+	units := slices.SortedFunc(all, func(a, b *gatewayUnit) int {
 		x, y := e.gatewayOf(a), e.gatewayOf(b)
 		return cmp.Or(
 			cmp.Compare(min(1, len(y.Status.Addresses)), min(1, len(x.Status.Addresses))),

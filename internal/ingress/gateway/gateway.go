@@ -104,6 +104,12 @@ func Resolve(
 	return g
 }
 
+// Waits reports whether the Gateway has no address because others have it, or as many as
+// it would need.
+func (g *Gateway) Waits() bool {
+	return g.assignment.Reason == gatewayv1.GatewayReasonAddressNotAssigned || g.assignment.Reason == gatewayv1.GatewayReasonAddressNotUsable
+}
+
 // addIsolation adds the rule that ends the search for a request that belongs to a
 // listener with a host name. Without another listener on the port there is nothing
 // that it could fall through to.

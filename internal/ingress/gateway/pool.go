@@ -18,15 +18,34 @@ const maxPool = 1 << 16
 type Pool struct {
 	// Prefixes are the addresses to assign.
 	Prefixes []netip.Prefix
+	// PerNamespace bounds the addresses of the Gateways of a namespace; 0 for no bound.
+	PerNamespace int
 
 	byGateway map[snapshot.Ref]netip.Addr
 	owners    map[netip.Addr]snapshot.Ref
+	// counts are the addresses of each namespace.
+	counts map[string]int
+	freed  bool
 }
 
 // Release frees the address of a Gateway.
 func (p *Pool) Release(ref snapshot.Ref) {
-	delete(p.owners, p.byGateway[ref])
+	address, assigned := p.byGateway[ref]
+	if !assigned {
+		return
+	}
+	delete(p.owners, address)
 	delete(p.byGateway, ref)
+	p.counts[ref.Namespace]--
+	p.freed = true
+}
+
+// Freed reports whether an address was freed since the last call, so that a Gateway
+// that waits for one may get it.
+func (p *Pool) Freed() bool {
+	freed := p.freed
+	p.freed = false
+	return freed
 }
 
 // Assign returns the address of a Gateway: the one that it asks for, the one that it
@@ -44,10 +63,13 @@ func (p *Pool) Assign(gateway *gatewayv1.Gateway) Assignment {
 		p.Release(ref)
 		return Assignment{Reason: gatewayv1.GatewayReasonAddressNotUsable, Message: fmt.Sprintf(
 			"the address %s is not in providers.kubernetesGateway.addresses, or another Gateway has it", requested)}
+	case assigned && (!requested.IsValid() || requested == has):
+		return Assignment{Address: has}
+	case !assigned && p.PerNamespace > 0 && p.counts[ref.Namespace] >= p.PerNamespace:
+		return Assignment{Reason: gatewayv1.GatewayReasonAddressNotAssigned, Message: fmt.Sprintf(
+			"the Gateways of the namespace %s have %d addresses, which is the limit of providers.kubernetesGateway.addressesPerNamespace", ref.Namespace, p.PerNamespace)}
 	case requested.IsValid():
 		return p.take(ref, requested)
-	case assigned:
-		return Assignment{Address: has}
 	}
 	for _, address := range gateway.Status.Addresses {
 		if before, err := netip.ParseAddr(address.Value); err == nil && p.usable(ref, before) {
@@ -109,8 +131,9 @@ func (p *Pool) usable(ref snapshot.Ref, address netip.Addr) bool {
 func (p *Pool) take(ref snapshot.Ref, address netip.Addr) Assignment {
 	p.Release(ref)
 	if p.owners == nil {
-		p.byGateway, p.owners = map[snapshot.Ref]netip.Addr{}, map[netip.Addr]snapshot.Ref{}
+		p.byGateway, p.owners, p.counts = map[snapshot.Ref]netip.Addr{}, map[netip.Addr]snapshot.Ref{}, map[string]int{}
 	}
 	p.byGateway[ref], p.owners[address] = address, ref
+	p.counts[ref.Namespace]++
 	return Assignment{Address: address}
 }

@@ -11,6 +11,8 @@ import (
 type GatewayOptions struct {
 	// Addresses are those of Gateways, on this machine.
 	Addresses []netip.Prefix
+	// AddressesPerNamespace bounds those of the Gateways of a namespace; 0 for no bound.
+	AddressesPerNamespace int
 }
 
 // NGINXOptions are the options for Ingresses of ingress-nginx.
