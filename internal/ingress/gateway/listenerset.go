@@ -1,6 +1,8 @@
 package gateway
 
 import (
+	"slices"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
@@ -50,20 +52,21 @@ func (l *listener) of(set *gatewayv1.ListenerSet) bool {
 // hasUsable reports whether a ListenerSet, or the Gateway itself for nil, has a listener
 // that traffic can come to, now or once its certificate is issued.
 func (g *Gateway) hasUsable(set *gatewayv1.ListenerSet) bool {
-	for i := range g.listeners {
-		if l := &g.listeners[i]; l.of(set) && l.usable() && !l.distrusts && (!l.bare || l.pending != "") {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(g.listeners, func(l listener) bool { return l.of(set) && l.serves() })
+}
+
+// serves reports whether traffic can come to the listener, now or once its certificate is
+// issued.
+func (l *listener) serves() bool {
+	return l.usable() && !l.distrusts && (!l.bare || l.pending != "")
 }
 
 // attachedSets returns the number of ListenerSets that are accepted.
 func (g *Gateway) attachedSets() int32 {
 	sets := map[*gatewayv1.ListenerSet]bool{}
 	for i := range g.listeners {
-		if set := g.listeners[i].set; set != nil && g.hasUsable(set) {
-			sets[set] = true
+		if l := &g.listeners[i]; l.set != nil && l.serves() {
+			sets[l.set] = true
 		}
 	}
 	return int32(len(sets))
