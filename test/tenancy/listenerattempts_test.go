@@ -130,7 +130,7 @@ func listenerAttempts() []attempt {
 			reason: noGrant, proof: silent(net.JoinHostPort(openGateway, "9100"))},
 		{name: "udproute-service-of-bank", prepares: listenerSet("port: 9101, protocol: UDP"), applies: streamRoute("UDPRoute", set, "", toBank), reason: noGrant, proof: none},
 		{name: "grpcroute-same-host", applies: streamRoute("GRPCRoute", "{name: shared, namespace: slipway}", "hostnames: [route.bank.example]", own),
-			reason: "Conflicted: ", proof: servedAt(sharedGateway + " route.bank.example/pay")},
+			reason: "HostNotGranted: ", proof: servedAt(sharedGateway + " route.bank.example/pay")},
 		{name: "grpcroute-host-of-ingress", applies: streamRoute("GRPCRoute", "{name: shared, namespace: slipway}", "hostnames: [bank.example]", own),
 			reason: "HostNotGranted: ", proof: servedAt(sharedGateway + " bank.example/")},
 		{name: "route-huge", applies: hugeRoute(), reason: "more than 2000 rules", proof: all(servedAt(sharedGateway+" route.bank.example/pay"),

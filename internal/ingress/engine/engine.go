@@ -150,13 +150,13 @@ func (e *Engine) Update(changed []snapshot.Ref) Result {
 		}
 	}
 	// The order matters: hosts are recomputed from the claims of resolved units,
-	// requests from the owners of hosts, rules from the hosts that are closed,
+	// conflicts of routes and requests from the owners of hosts, rules from the hosts that are closed,
 	// reachability from the rules, and idle backends are dropped when no later
 	// step can use them.
 	e.resolve()
 	e.resolveGateways()
-	e.recomputeConflicts()
 	e.recomputeHosts()
+	e.recomputeConflicts()
 	e.recomputeRequests()
 	e.appendRuleDeltas()
 	e.recomputeReachable()

@@ -35,6 +35,12 @@ func (e *Engine) setOwner(claims *hostClaims, owner string, units []*routeUnit) 
 	claims.owner, claims.grants, claims.shared, claims.ranked = owner, grants, shared, ranked
 	for _, u := range units {
 		e.state.dirtyRules[u] = struct{}{}
+		if u.route == nil {
+			continue
+		}
+		for at := range u.route.Attached {
+			e.state.reattached[at] = struct{}{}
+		}
 	}
 }
 

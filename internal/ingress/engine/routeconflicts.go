@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
+	"slipway.dev/slipway/internal/ingress/resolve"
 	"slipway.dev/slipway/internal/ingress/snapshot"
 	"slipway.dev/slipway/internal/route"
 )
@@ -55,7 +56,7 @@ func (e *Engine) recomputeConflicts() {
 		}
 		taken := map[snapshot.Kind]*hostIndex{}
 		for place, u := range rivals {
-			if winner := takeHosts(taken, u, ref, place, rivals); winner != nil {
+			if winner := e.takeHosts(taken, ref, place, rivals); winner != nil {
 				winners[u] = winner.ref
 			}
 		}
@@ -79,7 +80,7 @@ func (e *Engine) rivalsAt(at snapshot.Ref) []*routeUnit {
 			continue
 		}
 		rivals = append(rivals, u)
-		for listener, host := range u.hostsAt(at) {
+		for listener, host := range e.hostsAt(u, at) {
 			index.add(listener, host, 0)
 		}
 	}
@@ -87,7 +88,7 @@ func (e *Engine) rivalsAt(at snapshot.Ref) []*routeUnit {
 		if u.ref.Kind == few {
 			continue
 		}
-		for listener, host := range u.hostsAt(at) {
+		for listener, host := range e.hostsAt(u, at) {
 			if _, shared := index.first(listener, host); shared {
 				rivals = append(rivals, u)
 				break
@@ -98,15 +99,16 @@ func (e *Engine) rivalsAt(at snapshot.Ref) []*routeUnit {
 	return rivals
 }
 
-// takeHosts adds the hosts of a route to those that are taken, or returns the route of
-// the other kind that it conflicts with. place is that of the route among the rivals.
-func takeHosts(taken map[snapshot.Kind]*hostIndex, u *routeUnit, of snapshot.Ref, place int, rivals []*routeUnit) *routeUnit {
+// takeHosts adds the hosts of the route at a place among the rivals to those that are
+// taken, or returns the route of the other kind that it conflicts with.
+func (e *Engine) takeHosts(taken map[snapshot.Kind]*hostIndex, of snapshot.Ref, place int, rivals []*routeUnit) *routeUnit {
+	u := rivals[place]
 	type conflict struct {
 		listener route.ListenerID
 		winner   int
 	}
 	var found []conflict
-	for listener, host := range u.hostsAt(of) {
+	for listener, host := range e.hostsAt(u, of) {
 		if winner, shared := indexOf(taken, otherKind(u.ref.Kind)).first(listener, host); shared {
 			found = append(found, conflict{listener, winner})
 		}
@@ -117,28 +119,42 @@ func takeHosts(taken map[snapshot.Kind]*hostIndex, u *routeUnit, of snapshot.Ref
 		})
 		return rivals[first.winner]
 	}
-	for listener, host := range u.hostsAt(of) {
+	for listener, host := range e.hostsAt(u, of) {
 		indexOf(taken, u.ref.Kind).add(listener, host, place)
 	}
 	return nil
 }
 
 // hostsAt returns the hosts of the rules of a route for requests, with their listeners,
-// at a Gateway.
-func (u *routeUnit) hostsAt(gateway snapshot.Ref) iter.Seq2[route.ListenerID, string] {
+// at a Gateway. A rule for a host of another namespace is not served, so it takes no
+// host from a route of the owner.
+func (e *Engine) hostsAt(u *routeUnit, gateway snapshot.Ref) iter.Seq2[route.ListenerID, string] {
 	return func(yield func(route.ListenerID, string) bool) {
 		if snapshot.IsStreamRoute(u.ref.Kind) {
 			return
 		}
-		for i, rule := range u.outcome.Rules {
-			if i > 0 && rule.Listener == u.outcome.Rules[i-1].Listener && rule.Host == u.outcome.Rules[i-1].Host {
+		var last *route.Rule
+		for _, rule := range u.outcome.Rules {
+			if last != nil && rule.Listener == last.Listener && rule.Host == last.Host {
 				continue // rules of one host follow each other
 			}
-			if gatewayOfListener(rule.Listener) == gateway && !yield(rule.Listener, rule.Host) {
+			if gatewayOfListener(rule.Listener) != gateway || !e.admitsRule(u, rule) {
+				continue
+			}
+			if last = rule; !yield(rule.Listener, rule.Host) {
 				return
 			}
 		}
 	}
+}
+
+// admitsRule reports whether a rule is served, as far as the owner of its host decides.
+func (e *Engine) admitsRule(u *routeUnit, rule *route.Rule) bool {
+	if e.options.HostSharing == resolve.HostSharingOpen || e.options.HostSharing == resolve.HostSharingBehind {
+		return true
+	}
+	claims := e.hosts[rule.Host]
+	return rule.Host == "" || claims == nil || claims.admits(u, rule)
 }
 
 // otherKind returns the kind of routes that those of a kind conflict with.

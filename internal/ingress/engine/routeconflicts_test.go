@@ -75,9 +75,9 @@ type gatewayWorld struct {
 func (w *gatewayWorld) step() []snapshot.Ref {
 	w.steps++
 	kind := []snapshot.Kind{snapshot.HTTPRoute, snapshot.GRPCRoute}[w.random.IntN(2)]
-	name := fmt.Sprintf("r%d", w.random.IntN(4))
+	name, namespace := fmt.Sprintf("r%d", w.random.IntN(3)), []string{"shop", "other"}[w.random.IntN(2)]
 	if w.random.IntN(4) == 0 {
-		return w.facts.Delete(kind, "shop", name)
+		return w.facts.Delete(kind, namespace, name)
 	}
 	var hosts []gatewayv1.Hostname
 	for _, host := range []gatewayv1.Hostname{"a.x", "b.x", "*.x", "a.b.x", "y"} {
@@ -92,7 +92,7 @@ func (w *gatewayWorld) step() []snapshot.Ref {
 		}
 	}
 	return w.facts.Put(routeOf(kind, metav1.ObjectMeta{
-		Namespace: "shop", Name: name, UID: types.UID(fmt.Sprint(w.steps)), Generation: w.steps, CreationTimestamp: metav1.Unix(w.random.Int64N(5), 0),
+		Namespace: namespace, Name: name, UID: types.UID(fmt.Sprint(w.steps)), Generation: w.steps, CreationTimestamp: metav1.Unix(w.random.Int64N(5), 0),
 	}, parents, hosts...))
 }
 
@@ -125,6 +125,42 @@ func TestRouteConflictsFollow(t *testing.T) {
 			}
 			changed = w.step()
 		}
+	}
+}
+
+// TestRefusedRouteConflictsWithNone: a route that is refused because its host belongs to
+// another namespace keeps no route of the other kind out.
+func TestRefusedRouteConflictsWithNone(t *testing.T) {
+	facts := snapshot.New()
+	for _, object := range gatewaysOf("one", "two") {
+		facts.Put(object)
+	}
+	put := func(kind snapshot.Kind, namespace, name, gateway string, age int64, host gatewayv1.Hostname) snapshot.Ref {
+		meta := metav1.ObjectMeta{Namespace: namespace, Name: name, UID: types.UID(name), Generation: 1, CreationTimestamp: metav1.Unix(age, 0)}
+		facts.Put(routeOf(kind, meta, []gatewayv1.ParentReference{parentOf(gateway, "http")}, host))
+		return snapshot.Ref{Kind: kind, Namespace: namespace, Name: name}
+	}
+	all := []struct {
+		ref  snapshot.Ref
+		want gatewayv1.RouteConditionReason
+	}{
+		{put(snapshot.HTTPRoute, "bank", "owner", "two", 1, "*.x"), gatewayv1.RouteReasonAccepted},
+		{put(snapshot.HTTPRoute, "evil", "all", "one", 2, "*.x"), "HostNotGranted"},
+		{put(snapshot.GRPCRoute, "bank", "calls", "one", 3, "a.x"), gatewayv1.RouteReasonAccepted},
+		{put(snapshot.HTTPRoute, "bank", "web", "one", 4, "a.x"), "Conflicted"},
+		{put(snapshot.GRPCRoute, "evil", "calls", "one", 5, "a.x"), "HostNotGranted"},
+	}
+	followed := engine.New(facts, gatewayOptions())
+	followed.All()
+	for _, one := range all {
+		if got := followed.GatewayStatus(one.ref).Parents[0].Conditions[0].Reason; got != string(one.want) {
+			t.Errorf("%v: %s, want %s", one.ref, got, one.want)
+		}
+	}
+	// Without the owner the host is that of evil, and the route keeps the younger one out.
+	followed.Update(facts.Delete(snapshot.HTTPRoute, "bank", "owner"))
+	if got := followed.GatewayStatus(all[2].ref).Parents[0].Conditions[0].Reason; got != "Conflicted" {
+		t.Errorf("beside the older route: %s", got)
 	}
 }
 
