@@ -6,11 +6,13 @@
 // CoreDNS. Each Pod has a network namespace, as in a real cluster, and each
 // Gateway an address that is local in the private network of the test.
 //
-// The suite is compiled by make conformance, not by go test; docs/conformance
-// has how to run it and its last report.
+// Without a variable a part of the suite runs, for make test: shortTests. make
+// conformance runs all of it; docs/conformance has its last report.
 package gateway_test
 
 import (
+	"cmp"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -26,7 +28,7 @@ import (
 // Variables of make conformance.
 const (
 	// variablePrograms is the folder with the compiled suite and the programs
-	// of its backends.
+	// of its backends. All tests run then.
 	variablePrograms = "CONFORMANCE_PROGRAMS"
 	// variableFlags are further flags of the suite.
 	variableFlags = "CONFORMANCE_FLAGS"
@@ -52,16 +54,10 @@ func TestMain(m *testing.M) { kubetest.Main(m) }
 func TestConformance(t *testing.T) {
 	folder := os.Getenv(variablePrograms)
 	if folder == "" {
-		t.Skip("it takes minutes to compile the suite: make conformance")
+		runShort(t, buildPrograms(t))
+		return
 	}
-	cluster := kubetest.Start(t, kubetest.Programs(map[string]string{
-		"registry.k8s.io/gateway-api/echo-basic": filepath.Join(folder, "echo-basic"),
-		"registry.k8s.io/coredns/coredns":        filepath.Join(folder, "nameserver"),
-	}))
-	cluster.DefineFiles(t, definitions(t))
-	cluster.Apply(t, "", gatewayClass)
-	startEdge(t, cluster, filepath.Join(folder, "edge.log"))
-	report := runSuite(t, cluster, folder)
+	report := runSuite(t, startCluster(t, folder), folder, os.Stdout, "-test.run=^TestConformance$")
 	sums, all := counts(t, report)
 	t.Log("\n" + sums)
 	// The report of a part, or of a suite that could not begin, does not replace
@@ -69,6 +65,19 @@ func TestConformance(t *testing.T) {
 	if os.Getenv(variableFlags) == "" && all > 0 {
 		must.Do(t, os.WriteFile(keptReport, report, 0o644))
 	}
+}
+
+// startCluster starts a cluster for the programs of a folder, and an edge.
+func startCluster(t *testing.T, folder string) *kubetest.Cluster {
+	t.Helper()
+	cluster := kubetest.Start(t, kubetest.Programs(map[string]string{
+		"registry.k8s.io/gateway-api/echo-basic": filepath.Join(folder, "echo-basic"),
+		"registry.k8s.io/coredns/coredns":        filepath.Join(folder, "nameserver"),
+	}))
+	cluster.DefineFiles(t, definitions(t))
+	cluster.Apply(t, "", gatewayClass)
+	startEdge(t, cluster, filepath.Join(folder, "edge.log"))
+	return cluster
 }
 
 // definitions returns a pattern for the CRDs of the experimental channel, of the
@@ -93,24 +102,24 @@ func startEdge(t *testing.T, cluster *kubetest.Cluster, log string) {
 	edge.Address(t, "health")
 }
 
-// runSuite runs the suite of a folder and returns its report. The flags are
-// those that any implementation gives it. Mesh is exempt because it is about
+// runSuite runs the suite of a folder and returns its report; its output goes to
+// out. The flags are those that any implementation gives it. Mesh is exempt because it is about
 // sidecars and has profiles of its own. The second address is of TEST-NET-2,
 // which no machine has.
-func runSuite(t *testing.T, cluster *kubetest.Cluster, folder string) []byte {
+func runSuite(t *testing.T, cluster *kubetest.Cluster, folder string, out io.Writer, more ...string) []byte {
 	t.Helper()
 	report := filepath.Join(folder, "report.yaml")
 	must.Do(t, os.RemoveAll(report)) // of an earlier run
 	command := exec.CommandContext(t.Context(), filepath.Join(folder, "suite"), append([]string{
-		"-test.v", "-test.run=^TestConformance$", "--gateway-class=slipway",
+		"-test.v", "--gateway-class=slipway",
 		"--conformance-profiles=GATEWAY-HTTP,GATEWAY-GRPC,GATEWAY-TLS,GATEWAY-TCP,GATEWAY-UDP",
 		"--all-features", "--exempt-features=Mesh",
 		"--usable-address=10.244.254.200", "--unusable-address=198.51.100.1",
 		"--report-output=" + report, "--organization=slipway.dev", "--project=slipway", "--url=https://slipway.dev",
-		"--version=" + os.Getenv(variableVersion), "--contact=https://slipway.dev",
-	}, strings.Fields(os.Getenv(variableFlags))...)...)
+		"--version=" + cmp.Or(os.Getenv(variableVersion), "unknown"), "--contact=https://slipway.dev",
+	}, append(more, strings.Fields(os.Getenv(variableFlags))...)...)...)
 	command.Env = append(programs.UserEnvironment(), "KUBECONFIG="+cluster.Kubeconfig)
-	command.Stdout, command.Stderr = os.Stdout, os.Stderr
+	command.Stdout, command.Stderr = out, out
 	if err := command.Run(); err != nil {
 		t.Errorf("the suite ended with %v", err)
 	}
