@@ -17,7 +17,9 @@
 //   - settle: every Ingress gets an address; until every Application is Healthy;
 //   - idle: nothing happens: requests and writes;
 //   - one: a commit touches one of the folders: renders, requests, time;
-//   - drift: objects in the cluster are changed; until they are repaired.
+//   - drift: objects in the cluster are changed; until they are repaired;
+//   - alone: a client that does nothing else makes the writes of install in a new
+//     cluster, as many at a time as the agent: what the API server takes for them.
 //
 // Requests are those that the agent counts on its way to the API server. Memory
 // is the sum for the agent and its render workers; the pages of their
@@ -58,7 +60,10 @@ func measureAll(ctx context.Context, s *settings, out io.Writer) error {
 	for _, size := range s.sizes {
 		f := &figures{Applications: size}
 		result.Sizes = append(result.Sizes, f)
-		if err = measure(ctx, s, f, out); err != nil {
+		if err = measure(ctx, s, f, out); err == nil && s.alone {
+			err = measureAlone(ctx, s, f, out)
+		}
+		if err != nil {
 			err = fmt.Errorf("%d Applications: %w", size, err)
 			break
 		}

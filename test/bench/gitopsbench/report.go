@@ -28,6 +28,18 @@ type figures struct {
 	One          oneFigures    `json:"one"`
 	Idle         idleFigures   `json:"idle"`
 	Drift        ground.Spread `json:"drift"`
+	Alone        float64       `json:"apiServerAloneSeconds"`
+
+	writes installWrites
+}
+
+// ratio is how many times as long as the API server alone an installation takes;
+// zero if that was not measured.
+func (f *figures) ratio() float64 {
+	if f.Alone == 0 {
+		return 0
+	}
+	return f.Install.Seconds / f.Alone
 }
 
 // syncFigures are the results of a push that changes all Applications. CPU and
@@ -65,8 +77,8 @@ type goal struct {
 	limit  float64
 	unit   string
 	figure func(*figures) float64
-	// measured reports whether the run included the phase; a goal of an omitted
-	// phase is not evaluated.
+	// measured reports whether the run got through the phase; a goal of a phase
+	// that was omitted or failed is not evaluated.
 	measured func(*figures) bool
 }
 
@@ -75,20 +87,24 @@ type goal struct {
 const goalSize = 1000
 
 // houseGoals returns the goals of the project, which a run of goalSize must
-// meet.
+// meet. That of install and upgrade is for two cores that do nothing else, on which
+// the API server is the limit: the report has how long it takes alone.
 func houseGoals() []goal {
-	always := func(*figures) bool { return true }
+	installed := func(f *figures) bool { return f.Install.Seconds > 0 }
+	upgraded := func(f *figures) bool { return f.Upgrade.Seconds > 0 }
+	one := func(f *figures) bool { return f.One.Seconds > 0 }
 	idled := func(f *figures) bool { return f.Idle.Seconds > 0 }
+	drifted := func(f *figures) bool { return f.Drift.P99 > 0 }
 	return []goal{
-		{"install", 30, "s", func(f *figures) float64 { return f.Install.Seconds }, always},
-		{"upgrade", 30, "s", func(f *figures) float64 { return f.Upgrade.Seconds }, always},
-		{"memory, at most", 200, "MB", func(f *figures) float64 { return max(f.Install.Peak, f.Upgrade.Peak) }, always},
-		{"one of all: time", 2, "s", func(f *figures) float64 { return f.One.Seconds }, always},
-		{"one of all: renders", 1, "", func(f *figures) float64 { return f.One.Renders }, always},
-		{"one of all: requests", 10, "", func(f *figures) float64 { return f.One.Requests }, always},
-		{"idle: requests per second", 1, "", func(f *figures) float64 { return f.Idle.Requests }, idled},
+		{"install", 15, "s", func(f *figures) float64 { return f.Install.Seconds }, installed},
+		{"upgrade", 15, "s", func(f *figures) float64 { return f.Upgrade.Seconds }, upgraded},
+		{"memory, at most", 150, "MB", func(f *figures) float64 { return max(f.Install.Peak, f.Upgrade.Peak) }, installed},
+		{"one of all: time", 2, "s", func(f *figures) float64 { return f.One.Seconds }, one},
+		{"one of all: renders", 1, "", func(f *figures) float64 { return f.One.Renders }, one},
+		{"one of all: requests", 8, "", func(f *figures) float64 { return f.One.Requests }, one},
+		{"idle: requests per second", 0.2, "", func(f *figures) float64 { return f.Idle.Requests }, idled},
 		{"idle: objects written", 0, "", func(f *figures) float64 { return float64(f.Idle.Written) }, idled},
-		{"drift repaired, p99", 2000, "ms", func(f *figures) float64 { return f.Drift.P99 }, always},
+		{"drift repaired, p99", 2000, "ms", func(f *figures) float64 { return f.Drift.P99 }, drifted},
 	}
 }
 
@@ -148,6 +164,7 @@ func (r *report) print(out io.Writer) {
 		func(f *figures) []any { return []any{f.One.Seconds, f.One.Renders, f.One.Requests} })
 	row("idle, requests per s / writes", "%.2f / %d", func(f *figures) []any { return []any{f.Idle.Requests, f.Idle.Written} })
 	row("drift repaired p50 / p99, ms", "%.0f / %.0f", func(f *figures) []any { return []any{f.Drift.P50, f.Drift.P99} })
+	row("API server alone, s / install by it", "%.1f / %.2f", func(f *figures) []any { return []any{f.Alone, f.ratio()} })
 	table.Flush()
 	ground.PrintDecisions(out, r.decisions())
 }

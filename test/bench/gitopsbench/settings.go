@@ -24,6 +24,7 @@ type settings struct {
 	form  form
 	idle  time.Duration
 	drift int
+	alone bool
 
 	ground.Settings
 }
@@ -36,6 +37,7 @@ func parseSettings(args []string, log io.Writer) (*settings, error) {
 	chosen := flags.String("form", string(directory), "what is in Git: directory, kustomize, helm or umbrella (50 charts with dependencies of a Helm repository)")
 	flags.DurationVar(&s.idle, "idle", 10*time.Minute, "how long nothing happens")
 	flags.IntVar(&s.drift, "drift", 100, "how many objects are changed in the cluster")
+	flags.BoolVar(&s.alone, "alone", true, "measure what the API server alone takes for the writes of install")
 	s.Register(flags, "agent")
 	err := ground.ParseFlags(flags, args, log)
 	if err != nil {

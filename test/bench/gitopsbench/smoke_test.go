@@ -58,7 +58,7 @@ func smoke(t *testing.T, chosen form) {
 	}
 	f := got.Sizes[0]
 	if f.Install.Seconds <= 0 || f.Install.Renders != 4 || f.Install.Requests < 16 || f.Install.Peak <= 0 ||
-		f.Upgrade.Seconds <= 0 || f.Upgrade.Renders != 4 || f.One.Renders != 1 || f.One.Requests < 2 || f.Drift.P50 <= 0 {
+		f.Upgrade.Seconds <= 0 || f.Upgrade.Renders != 4 || f.One.Renders != 1 || f.One.Requests < 2 || f.Drift.P50 <= 0 || f.Alone <= 0 {
 		t.Errorf("a figure is missing or wrong: %+v", f)
 	}
 	if left, err := os.ReadDir(temporary); err != nil || len(left) > 0 {
@@ -71,6 +71,16 @@ func TestMissingProgram(t *testing.T) {
 	code, _, complaint := runProgram(t, "-devcluster=none")
 	if code != ground.ExitFailure || !strings.Contains(complaint, "run make build") {
 		t.Errorf("exit code %d: %s", code, complaint)
+	}
+}
+
+// Outside the repository the definitions are missing. The message is about that, and
+// no goal is judged.
+func TestMissingDefinitions(t *testing.T) {
+	code, out, complaint := programs.RunSelf(t, programVariable, t.TempDir(), "-sizes=1000",
+		"-devcluster="+must.Get(filepath.Abs(filepath.Join("..", "..", "..", "bin", "slipway-devcluster")))(t), "-slipway="+os.Getenv(binary.Variable))
+	if code != ground.ExitFailure || !strings.Contains(complaint, "root of the repository") || strings.Contains(complaint, "<nil>") || strings.Contains(out, "ok ") {
+		t.Errorf("exit code %d: %s\n%s", code, complaint, out)
 	}
 }
 

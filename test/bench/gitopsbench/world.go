@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -92,8 +93,11 @@ func newWorld(ctx context.Context, cluster *ground.Cluster, repository *reposito
 // they are served. The path is relative to the root of the repository.
 func (w *world) define(ctx context.Context) error {
 	files, err := filepath.Glob(filepath.Join("charts", "gitops-runtime", "crds", "argoproj.io_*.yaml"))
-	if err != nil || len(files) == 0 {
-		return fmt.Errorf("the definitions are missing: run this from the root of the repository: %v", err)
+	if err != nil {
+		return err
+	}
+	if len(files) == 0 {
+		return errors.New("the definitions are missing: run this from the root of the repository")
 	}
 	for _, file := range files {
 		text, err := os.ReadFile(file)
