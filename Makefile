@@ -172,6 +172,13 @@ argocd-cli: deps build ## Build the argocd command from its module and run it ag
 	cd test/argocdcli && $(GO_BUILD) go build -ldflags '-s -w' -o $(CURDIR)/bin/argocd github.com/argoproj/argo-cd/v3/cmd
 	ARGOCD=$(CURDIR)/bin/argocd $(GO_STATIC) go test -v -count=1 $(HANG_GUARD) -run 'TestRuntime/postgres/(join|git|operate|argocd)' ./test/runtime
 
+.PHONY: argocd-oracle
+argocd-oracle: deps build ## Run Argo CD's ApplicationSet controller, built from its module, record its Applications, and compare (about 8 minutes)
+	scripts/install-packages.sh oracle
+	cd test/argocdcli && $(GO_BUILD) go build -ldflags '-s -w' -o $(CURDIR)/bin/argocd github.com/argoproj/argo-cd/v3/cmd
+	ARGOCD=$(CURDIR)/bin/argocd ARGOCD_MODULE=$$(cd test/argocdcli && go list -m -f '{{.Dir}}' github.com/argoproj/argo-cd/v3) \
+		$(GO_STATIC) go test -v -count=1 $(HANG_GUARD) -run TestArgoCD ./internal/gitops/appset
+
 .PHONY: race
 race: deps build ## Test all packages with the race detector (about 25 minutes)
 	GOFLAGS="$(GOFLAGS) -gcflags=all=-dwarf=false" go test -race -p 3 $(TEST_FLAGS) ./api/... ./internal/... # flags of scripts/test.sh

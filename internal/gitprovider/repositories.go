@@ -49,7 +49,7 @@ func (l *Listing) Repositories(ctx context.Context, query RepositoryQuery) ([]Li
 	case GitHub:
 		all, err = l.gitHubRepositories(ctx, query, url.Values{"per_page": {"100"}})
 	case Gitea:
-		all, err = l.gitHubRepositories(ctx, query, url.Values{"limit": {"50"}})
+		all, err = l.giteaRepositories(ctx, query)
 	case GitLab:
 		all, err = l.gitLabRepositories(ctx, query)
 	case Bitbucket:
@@ -98,11 +98,34 @@ func (l *Listing) gitHubRepositories(ctx context.Context, query RepositoryQuery,
 		}
 	}
 	return converted(kept, err, func(r repository) ListedRepository {
+		https := r.CloneURL
+		if l.client.kind == Gitea {
+			https = cmp.Or(r.HTMLURL, r.CloneURL)
+		}
 		return ListedRepository{
-			Organization: query.Owner, Name: r.Name, ID: strconv.FormatInt(r.ID, 10), HTTPS: r.CloneURL, SSH: r.SSHURL, Branch: r.DefaultBranch, Labels: r.Topics,
+			Organization: query.Owner, Name: r.Name, ID: strconv.FormatInt(r.ID, 10), HTTPS: https, SSH: r.SSHURL, Branch: r.DefaultBranch, Labels: r.Topics,
 			key: []string{"repos", query.Owner, r.Name},
 		}
 	})
+}
+
+// giteaRepositories lists the repositories of an organization of Gitea. As in Argo
+// CD, their address is that of their page, and their labels are those of issues,
+// which need a request for each.
+func (l *Listing) giteaRepositories(ctx context.Context, query RepositoryQuery) ([]ListedRepository, error) {
+	values := url.Values{"limit": {"50"}}
+	all, err := l.gitHubRepositories(ctx, query, values)
+	if err != nil {
+		return nil, err
+	}
+	for i := range all {
+		labels, err := linkPages[label](ctx, l.client, call{method: http.MethodGet, path: path(append(all[i].key, "labels")...), query: values})
+		if failure, isFailure := errors.AsType[*Error](err); err != nil && (!isFailure || failure.Kind != NotFound) {
+			return nil, err
+		}
+		all[i].Labels = names(labels)
+	}
+	return all, nil
 }
 
 // gitLabRepositories lists the projects of a group.

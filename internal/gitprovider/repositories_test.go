@@ -13,6 +13,9 @@ import (
 	"slipway.dev/slipway/internal/secret"
 )
 
+// gitSuffix is at the end of an address to clone from that is not that of the page.
+var gitSuffix = map[gitprovider.Kind]string{gitprovider.Gitea: ".git"}
+
 // repositoriesServer serves an owner with the repositories shop and empty, which
 // has no commit, and old, which is archived, as the published REST APIs do.
 func repositoriesServer(t *testing.T, kind gitprovider.Kind) (*httptest.Server, *[]string) {
@@ -24,7 +27,7 @@ func repositoriesServer(t *testing.T, kind gitprovider.Kind) (*httptest.Server, 
 	one := func(id int, name, branch string, archived bool) map[string]any {
 		return map[string]any{
 			"id": id, "name": name, "path": name, "slug": name, "uuid": fmt.Sprintf("{%d}", id), "default_branch": branch, "archived": archived, "topics": []any{"web"},
-			"clone_url": "https://git.example.com/acme/" + name, "ssh_url": "git@git.example.com:acme/" + name,
+			"clone_url": "https://git.example.com/acme/" + name + gitSuffix[kind], "html_url": "https://git.example.com/acme/" + name, "ssh_url": "git@git.example.com:acme/" + name,
 			"http_url_to_repo": "https://git.example.com/acme/" + name, "ssh_url_to_repo": "git@git.example.com:acme/" + name,
 			"mainbranch": map[string]any{"name": branch}, "links": map[string]any{"clone": clone(name)},
 		}
@@ -51,6 +54,8 @@ func repositoriesServer(t *testing.T, kind gitprovider.Kind) (*httptest.Server, 
 			body = list(one(1, "shop", "main", false), one(2, "empty", "", false), one(3, "old", "main", true))
 		case base + "/branches/main", base + "/default-branch":
 			body = branch("main")
+		case "/api/v1/repos/acme/shop/labels":
+			body = list(map[string]any{"name": "bug"})
 		case base + "/branches":
 			body = list(branch("main"), branch("next"))
 		default:
@@ -82,13 +87,24 @@ func TestRepositories(t *testing.T) {
 				shop.Branch != "main" || shop.SHA != strings.Repeat("m", 40) {
 				t.Errorf("it is %+v", shop)
 			}
+			// Gitea has labels of issues instead, and one request for those of each of two.
+			labels, listed := "[web]", 1
+			switch kind {
+			case gitprovider.Gitea:
+				labels, listed = "[bug]", 3
+			case gitprovider.Bitbucket, gitprovider.BitbucketServer:
+				labels = "[]"
+			}
+			if got := fmt.Sprint(shop.Labels); got != labels {
+				t.Errorf("the labels are %s, want %s", got, labels)
+			}
 			all := must.Get(listing.Repositories(t.Context(), gitprovider.RepositoryQuery{Owner: "acme", AllBranches: true, Fits: func(one gitprovider.ListedRepository) bool { return one.Name == "shop" }}))(t)
 			if len(all) != 2 || all[1].Branch != "next" || all[1].SHA != strings.Repeat("n", 40) {
 				t.Errorf("all branches are %+v", all)
 			}
 			before := len(*requests)
 			none := must.Get(listing.Repositories(t.Context(), gitprovider.RepositoryQuery{Owner: "acme", Fits: func(gitprovider.ListedRepository) bool { return false }}))(t)
-			if len(none) != 0 || len(*requests) != before+1 {
+			if len(none) != 0 || len(*requests) != before+listed {
 				t.Errorf("%d repositories in %d requests", len(none), len(*requests)-before)
 			}
 			if _, err := listing.Repositories(t.Context(), gitprovider.RepositoryQuery{Owner: "gone"}); failure(t, err).Kind != gitprovider.NotFound {

@@ -25,33 +25,38 @@ type Generator struct {
 // At returns the generator of the first level at a place.
 func (g *ApplicationSetGenerator) At(place string) *Generator {
 	made := &Generator{InputGenerators: g.InputGenerators, Place: place, Selector: g.Selector}
-	switch {
-	case g.List != nil:
-		made.Template = g.List.Template
-	case g.Clusters != nil:
-		made.Template = g.Clusters.Template
-	case g.Git != nil:
-		made.Template = g.Git.Template
-	case g.SCMProvider != nil:
-		made.Template = g.SCMProvider.Template
-	case g.PullRequest != nil:
-		made.Template = g.PullRequest.Template
-	case g.Plugin != nil:
-		made.Template = g.Plugin.Template
-	case g.ClusterDecisionResource != nil:
-		made.Template = g.ClusterDecisionResource.Template
-	case g.Matrix != nil:
-		made.Template = g.Matrix.Template
-	case g.Merge != nil:
-		made.Template = g.Merge.Template
-	}
+	_, made.Template = g.template()
 	if g.Matrix != nil {
+		made.Template = g.Matrix.Template
 		made.Matrix = each(g.Matrix.Generators, place+".matrix", (*NestedGenerator).at)
 	}
 	if g.Merge != nil {
+		made.Template = g.Merge.Template
 		made.Merge, made.MergeKeys = each(g.Merge.Generators, place+".merge", (*NestedGenerator).at), g.Merge.MergeKeys
 	}
 	return made
+}
+
+// template returns the template of a generator with input, and the field that it
+// is in; nil for none.
+func (g *InputGenerators) template() (field string, given *ApplicationSetTemplate) {
+	switch {
+	case g.List != nil:
+		return "list.template", g.List.Template
+	case g.Clusters != nil:
+		return "clusters.template", g.Clusters.Template
+	case g.Git != nil:
+		return "git.template", g.Git.Template
+	case g.SCMProvider != nil:
+		return "scmProvider.template", g.SCMProvider.Template
+	case g.PullRequest != nil:
+		return "pullRequest.template", g.PullRequest.Template
+	case g.Plugin != nil:
+		return "plugin.template", g.Plugin.Template
+	case g.ClusterDecisionResource != nil:
+		return "clusterDecisionResource.template", g.ClusterDecisionResource.Template
+	}
+	return "", nil
 }
 
 // at is At for a generator in another one.

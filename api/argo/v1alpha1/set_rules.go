@@ -57,6 +57,9 @@ func (d *decoder) generatorRules(g *Generator) {
 		d.Invalid(g.Place+".matrix.generators", "it has %d generators, and must have 2: nest them for more", count)
 	}
 	for _, inner := range append(g.Matrix, g.Merge...) {
+		if field, given := inner.template(); given != nil {
+			d.Warn(inner.Place+"."+field, "it has no effect in another generator: write it into the outer one")
+		}
 		d.generatorRules(inner)
 	}
 	if count := len(g.Merge); g.Merge != nil && count < 2 {

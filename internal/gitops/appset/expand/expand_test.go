@@ -100,10 +100,26 @@ func TestSimple(t *testing.T) {
 	e := expander(t, expand.Form{})
 	for text, want := range map[string]string{
 		"plain": "plain", "{{name}}-{{ name }}": "web-web", "{{path.basename}}": "flat", "{{other}}": "{{other}}",
-		"{{number}}": "{{number}}", "{{}}": "{{}}", "{{name": "{{name", "a}}{{name}}": "a}}web", "{{.name}}": "{{.name}}", "{{name}}{{": "web{{",
+		"{{number}}": "{{number}}", "{{}}": "{{}}", "{{name": "{{name", "a}}{{name}}": "a}}web", "{{.name}}": "{{.name}}",
 	} {
 		if got, err := e.Text(t.Context(), text, params()); err != nil || got != want {
 			t.Errorf("%s: %q %v, want %q", text, got, err, want)
+		}
+	}
+	if _, err := e.Text(t.Context(), "{{name}}{{", params()); err == nil || !strings.Contains(err.Error(), "{{ without }}") {
+		t.Errorf("a tag without an end: %v", err)
+	}
+}
+
+// TestSlug: a branch becomes a label of a domain as in Argo CD.
+func TestSlug(t *testing.T) {
+	for text, want := range map[string]string{
+		"Feature/A_b": "feature-a-b", "user@x&y's \"fix\"": "useratxandys-fix", "grün/größe--Ærø": "grun-grosse-aero", "e\u0301cole": "ecole", "тест": "",
+		"a-" + strings.Repeat("b", 47) + "-cd": "a-" + strings.Repeat("b", 47), strings.Repeat("a", 60): strings.Repeat("a", 50),
+		strings.Repeat("a", 25) + "-" + strings.Repeat("b", 24): strings.Repeat("a", 25) + "-" + strings.Repeat("b", 24),
+	} {
+		if got := expand.Slug(text); got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"text/template"
@@ -192,10 +193,20 @@ func explain(text string, err error) error {
 	return fmt.Errorf("the template %.100q: %.300s", text, message)
 }
 
+// hasTag matches a text of the older form that is expanded at all: with a
+// parameter on one line, as in Argo CD.
+var hasTag = regexp.MustCompile(`{{.*}}`)
+
+// errOpenTag is the error of a text of the older form with {{ and no }} after it.
+var errOpenTag = errors.New("it has {{ without }}")
+
 // simple replaces {{name}} by the parameters that are texts. A parameter that
-// does not exist stays as it is written, as in Argo CD; the result is usually
-// refused as a name then.
+// does not exist, or is no text, stays as it is written, as in Argo CD; the
+// result is usually refused as a name then.
 func simple(text string, params map[string]any) (string, error) {
+	if !hasTag.MatchString(text) {
+		return text, nil
+	}
 	var out strings.Builder
 	rest := text
 	for {
@@ -205,7 +216,7 @@ func simple(text string, params map[string]any) (string, error) {
 		}
 		name, after, closed := strings.Cut(tag, "}}")
 		if !closed {
-			break
+			return "", fmt.Errorf("the template %.100q: %w", text, errOpenTag)
 		}
 		out.WriteString(before)
 		if value, ok := params[strings.TrimSpace(name)].(string); ok {

@@ -3,6 +3,7 @@ package expand
 import (
 	"errors"
 	"strings"
+	"unicode"
 )
 
 // maxName is the longest name of an object.
@@ -28,10 +29,40 @@ func Normalize(text string) string {
 }
 
 // Slug returns a text as the label of a domain, as Argo CD does with branches:
-// cut to 50 characters between words, with & and @ as words.
+// Latin letters without their marks, & and @ as words, no quotes, and cut to 50
+// characters between words.
 func Slug(text string) string {
-	slug, _ := slugify(strings.NewReplacer("&", "and", "@", "at").Replace(text)) // a text is a valid argument
+	var ascii strings.Builder
+	for _, char := range strings.ToLower(text) {
+		switch {
+		case strings.ContainsRune(`"'’`, char) || unicode.Is(unicode.Mn, char): // quotes, and marks of the letter before
+		case char < unicode.MaxASCII && char != '&' && char != '@':
+			ascii.WriteRune(char)
+		default:
+			ascii.WriteString(asciiOf(char))
+		}
+	}
+	slug, _ := slugify(ascii.String()) // a text is a valid argument
 	return slug
+}
+
+// asciiOf returns a sign or a Latin letter in ASCII, and others as a hyphen.
+func asciiOf(char rune) string {
+	for _, group := range asciiOfSigns() {
+		if strings.ContainsRune(group[1], char) {
+			return group[0]
+		}
+	}
+	return "-"
+}
+
+// asciiOfSigns has what signs and Latin letters become, and those.
+func asciiOfSigns() [][2]string {
+	return [][2]string{
+		{"and", "&"}, {"at", "@"}, {"a", "àáâãäåāăą"}, {"ae", "æ"}, {"c", "çćĉċč"}, {"d", "ďđð"}, {"e", "èéêëēĕėęě"}, {"g", "ĝğġģ"}, {"h", "ĥħ"},
+		{"i", "ìíîïĩīĭįı"}, {"j", "ĵ"}, {"k", "ķ"}, {"l", "ĺļľł"}, {"n", "ñńņň"}, {"o", "òóôõöøōŏő"}, {"oe", "œ"}, {"r", "ŕŗř"}, {"s", "śŝşš"},
+		{"ss", "ß"}, {"t", "ţťŧ"}, {"th", "þ"}, {"u", "ùúûüũūŭůűų"}, {"w", "ŵ"}, {"y", "ýÿŷ"}, {"z", "źżž"},
+	}
 }
 
 // errSlugify is returned for arguments of other types or in another order.
@@ -55,14 +86,19 @@ func slugify(args ...any) (string, error) {
 			return "", errSlugify
 		}
 	}
-	// Normalize leaves ASCII only, so that a cut cannot split a character.
-	words := strings.FieldsFunc(Normalize(text), func(char rune) bool { return char == '-' || char == '.' })
+	// Normalize leaves ASCII only, so that a cut cannot split a character. A cut
+	// within words is before hyphens are joined, as in Argo CD.
+	name := Normalize(text)
+	if !whole && len(name) >= max(length, 0) {
+		name = name[:max(length, 0)]
+	}
+	words := strings.FieldsFunc(name, func(char rune) bool { return char == '-' || char == '.' })
 	slug := strings.Join(words, "-")
-	if length <= 0 || len(slug) <= length {
+	if !whole || length <= 0 || len(slug) <= length {
 		return slug, nil
 	}
-	if !whole || len(words[0]) > length {
-		return strings.Trim(slug[:length], "-"), nil
+	if len(words[0]) > length {
+		return slug[:length], nil
 	}
 	short := words[0]
 	for _, word := range words[1:] {

@@ -3,6 +3,7 @@ package generate
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 
 	"slipway.dev/slipway/api/argo/v1alpha1"
 )
@@ -11,11 +12,6 @@ import (
 // second, which can use parameters of the first. The number of sets is the
 // product of both; run counts it against maxSets.
 func (r *runner) matrixSets(generators []*v1alpha1.Generator, outer map[string]any) ([]map[string]any, error) {
-	for _, inner := range generators {
-		if err := refuseTemplate(inner); err != nil {
-			return nil, err
-		}
-	}
 	if len(generators) != 2 {
 		return nil, fmt.Errorf("a matrix has two generators, and not %d", len(generators))
 	}
@@ -48,11 +44,6 @@ func (r *runner) matrixSets(generators []*v1alpha1.Generator, outer map[string]a
 // others that have the same keys. Later generators win. The result has as many
 // sets as the first generator, in its order.
 func (r *runner) mergeSets(g *v1alpha1.Generator, outer map[string]any) ([]map[string]any, error) {
-	for _, inner := range g.Merge {
-		if err := refuseTemplate(inner); err != nil {
-			return nil, err
-		}
-	}
 	if len(g.Merge) < 2 || len(g.MergeKeys) == 0 {
 		return nil, fmt.Errorf("merge has two generators or more, and mergeKeys")
 	}
@@ -82,11 +73,22 @@ func (r *runner) mergeSets(g *v1alpha1.Generator, outer map[string]any) ([]map[s
 			// Sets without a counterpart in the first generator are dropped, as
 			// in Argo CD.
 			if place, found := places[key]; found {
-				sets[place] = under(params, sets[place])
+				sets[place] = r.merged(params, sets[place])
 			}
 		}
 	}
 	return sets, nil
+}
+
+// merged returns a set of the merge generator over another one. Without
+// goTemplate nested parameters are not merged, as in Argo CD.
+func (r *runner) merged(above, below map[string]any) map[string]any {
+	if r.goForm {
+		return under(above, below)
+	}
+	made := maps.Clone(below)
+	maps.Copy(made, above)
+	return made
 }
 
 // byKeys indexes sets by the values of keys, which must be unique.

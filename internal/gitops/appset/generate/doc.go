@@ -1,6 +1,7 @@
 // Package generate turns an ApplicationSet into Applications, as Argo CD
 // documents it: generators produce sets of parameters, and a template turns
-// each into an Application.
+// each into an Application. See decision 0056 in docs/decisions: Argo CD's own
+// controller decides what is right.
 //
 // It is pure: it reads clusters and files through [Facts], and returns the
 // Applications or an error. Files of repositories and templates are untrusted
@@ -24,6 +25,7 @@
 //
 // # Refusals
 //
-// Duplicate names, Applications in another namespace, templates of nested
-// generators (Argo CD ignores them), fields that [v1alpha1.DecodeSet] refuses.
+// Duplicate names, Applications in another namespace, fields that
+// [v1alpha1.DecodeSet] refuses. Templates of nested generators have no effect, as
+// in Argo CD; DecodeSet warns of them.
 package generate

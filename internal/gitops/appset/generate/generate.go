@@ -70,6 +70,8 @@ type runner struct {
 	set      *v1alpha1.ApplicationSet
 	facts    Facts
 	expander *expand.Expander
+	// strict expands Go templates for which a missing parameter is an error.
+	strict *expand.Expander
 	// goForm means that parameters are nested, and not names with dots.
 	goForm bool
 	trees  map[[2]string]*repositoryTree
@@ -83,8 +85,12 @@ func newRunner(ctx context.Context, set *v1alpha1.ApplicationSet, facts Facts) (
 	if err != nil {
 		return nil, err
 	}
+	strict, err := expand.New(expand.Form{Go: true, Options: []string{"missingkey=error"}})
+	if err != nil {
+		return nil, err
+	}
 	return &runner{
-		ctx: ctx, set: set, facts: facts, expander: expander, goForm: set.Spec.GoTemplate, trees: map[[2]string]*repositoryTree{},
+		ctx: ctx, set: set, facts: facts, expander: expander, strict: strict, goForm: set.Spec.GoTemplate, trees: map[[2]string]*repositoryTree{},
 	}, nil
 }
 
@@ -155,6 +161,11 @@ func (r *runner) application(template, params map[string]any) (*v1alpha1.Applica
 // expanded returns the template with one set of parameters, and the patch of
 // the set on it.
 func (r *runner) expanded(template, params map[string]any) (map[string]any, error) {
+	// As in Argo CD, a set without parameters leaves the template as it is
+	// written, and without the finalizer.
+	if len(params) == 0 {
+		return r.withPatch(expand.Clone(template), params)
+	}
 	expanded, err := r.expander.Value(r.ctx, template, params)
 	if err != nil {
 		return nil, fmt.Errorf("spec.template: %w", err)
@@ -167,13 +178,19 @@ func (r *runner) expanded(template, params map[string]any) (map[string]any, erro
 	if list, _ := metadata["finalizers"].([]any); len(list) == 0 && !preserve {
 		metadata["finalizers"] = []any{Finalizer}
 	}
+	return r.withPatch(object, params)
+}
+
+// withPatch applies the patch of the set, if it has one.
+func (r *runner) withPatch(object, params map[string]any) (map[string]any, error) {
 	if r.set.Spec.TemplatePatch == "" {
 		return object, nil
 	}
-	if object, err = r.patched(object, params); err != nil {
+	patched, err := r.patched(object, params)
+	if err != nil {
 		return nil, fmt.Errorf("spec.templatePatch: %w", err)
 	}
-	return object, nil
+	return patched, nil
 }
 
 // encodeTemplate converts a template to decoded JSON, in which texts are

@@ -182,9 +182,11 @@ spec:
 func TestMetadata(t *testing.T) {
 	for text, finalizers := range map[string]string{
 		listed: "[resources-finalizer.argocd.argoproj.io]",
-		listed + "  syncPolicy: {preserveResourcesOnDeletion: true}\n":                         "[]",
-		strings.Replace(listed, "labels:", "finalizers: [own], labels:", 1):                    "[own]",
-		strings.Replace(listed, "labels:", "namespace: argocd, labels:", 1):                    "[resources-finalizer.argocd.argoproj.io]",
+		listed + "  syncPolicy: {preserveResourcesOnDeletion: true}\n":      "[]",
+		strings.Replace(listed, "labels:", "finalizers: [own], labels:", 1): "[own]",
+		strings.Replace(listed, "labels:", "namespace: argocd, labels:", 1): "[resources-finalizer.argocd.argoproj.io]",
+		// Without parameters the template stays as it is written.
+		strings.NewReplacer("{name: a}", "{}", "'{{.name}}'", "a").Replace(listed):             "[]",
 		strings.Replace(listed, "elements: [{name: a}]", "elementsYaml: '[{\"name\": a}]'", 1): "[resources-finalizer.argocd.argoproj.io]",
 	} {
 		applications, err := generate.Applications(t.Context(), decodeSet(t, text), &world{})

@@ -39,14 +39,3 @@ func (r *runner) run(g *v1alpha1.Generator, outer map[string]any) ([]map[string]
 	sets, err = r.selected(g.Selector, sets)
 	return sets, located(g.Place, err)
 }
-
-// refuseTemplate refuses a template where Argo CD ignores it. Silence would let
-// a user wait for an effect that never comes.
-func refuseTemplate(g *v1alpha1.Generator) error {
-	if g.List != nil && g.List.Template != nil || g.Clusters != nil && g.Clusters.Template != nil || g.Git != nil && g.Git.Template != nil ||
-		g.SCMProvider != nil && g.SCMProvider.Template != nil || g.PullRequest != nil && g.PullRequest.Template != nil || g.Plugin != nil && g.Plugin.Template != nil ||
-		g.ClusterDecisionResource != nil && g.ClusterDecisionResource.Template != nil {
-		return located(g.Place, errNestedTemplate)
-	}
-	return nil
-}

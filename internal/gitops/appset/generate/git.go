@@ -352,13 +352,9 @@ func (r *runner) fileParams(file string, content []byte, prefix string) ([]map[s
 func (r *runner) pathParams(params map[string]any, folder, file, prefix string) {
 	segments := strings.Split(folder, "/")
 	if r.goForm {
-		list := make([]any, len(segments))
-		for i, segment := range segments {
-			list[i] = segment
-		}
 		// The names are those that Argo CD documents.
 		about := map[string]any{
-			"path": folder, "basename": path.Base(folder), "basenameNormalized": normalized(path.Base(folder)), "segments": list,
+			"path": folder, "basename": path.Base(folder), "basenameNormalized": normalized(path.Base(folder)), "segments": segments,
 		}
 		if file != "" {
 			about["filename"], about["filenameNormalized"] = file, normalized(file)

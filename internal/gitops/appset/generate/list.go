@@ -1,6 +1,7 @@
 package generate
 
 import (
+	"errors"
 	"fmt"
 
 	"sigs.k8s.io/yaml"
@@ -21,29 +22,54 @@ func (r *runner) listSets(list *v1alpha1.ListGenerator, outer map[string]any) ([
 				return nil, at("elements", i, err)
 			}
 		}
-		sets = append(sets, params.(map[string]any))
-	}
-	if list.ElementsYaml != "" {
-		text, err := r.inOuter(list.ElementsYaml, outer)
-		if err != nil {
-			return nil, fmt.Errorf("elementsYaml: %w", err)
-		}
-		var more []map[string]any
-		if err := yaml.Unmarshal([]byte(text), &more); err != nil {
-			return nil, fmt.Errorf("elementsYaml is not a list of parameters: %w", err)
-		}
-		sets = append(sets, more...)
-	}
-	for i, params := range sets {
+		one := params.(map[string]any)
 		if !r.goForm {
-			flat := map[string]any{}
-			flatten(flat, "", params)
-			params = flat
+			var err error
+			if one, err = texts(one); err != nil {
+				return nil, at("elements", i, err)
+			}
 		}
-		sets[i] = decimals(params).(map[string]any)
+		sets = append(sets, decimals(one).(map[string]any))
 	}
-	return sets, nil
+	if list.ElementsYaml == "" {
+		return sets, nil
+	}
+	text, err := r.inOuter(list.ElementsYaml, outer)
+	if err != nil {
+		return nil, fmt.Errorf("elementsYaml: %w", err)
+	}
+	var more []map[string]any
+	if err := yaml.Unmarshal([]byte(text), &more); err != nil {
+		return nil, fmt.Errorf("elementsYaml is not a list of parameters: %w", err)
+	}
+	return append(sets, more...), nil
 }
+
+// texts returns an element of a list for the older form, where parameters are
+// texts, and those below values have a name with a dot. As in Argo CD, anything
+// else is an error: {{port}} would stay in the Application as it is written.
+func texts(element map[string]any) (map[string]any, error) {
+	params := make(map[string]any, len(element))
+	for name, value := range element {
+		if values, nested := value.(map[string]any); nested && name == "values" {
+			for below, value := range values {
+				if _, isText := value.(string); !isText {
+					return nil, fmt.Errorf("values.%.80s: %w", below, errNoText)
+				}
+				params["values."+below] = value
+			}
+			continue
+		}
+		if _, isText := value.(string); !isText {
+			return nil, fmt.Errorf("%.80s: %w", name, errNoText)
+		}
+		params[name] = value
+	}
+	return params, nil
+}
+
+// errNoText is the error of a parameter of the older form that is no text.
+var errNoText = errors.New("it is no text: write it in quotes, or use goTemplate")
 
 // inOuter expands a text with the parameters of the generator before. At the
 // first level there are no parameters yet, and {{ is left for the template.

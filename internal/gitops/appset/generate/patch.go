@@ -31,7 +31,8 @@ func (r *runner) patched(application, params map[string]any) (map[string]any, er
 	changed, _ := patch["metadata"].(map[string]any)
 	before, _ := application["metadata"].(map[string]any)
 	if list, given := changed["finalizers"].([]any); given && metadata != nil {
-		metadata["finalizers"] = union(before["finalizers"], list)
+		kept, _ := before["finalizers"].([]any)
+		metadata["finalizers"] = union(list, kept)
 	}
 	if spec, isObject := result["spec"].(map[string]any); isObject {
 		spec["project"] = project
@@ -71,9 +72,8 @@ func mergeInto(object, patch map[string]any) map[string]any {
 }
 
 // union returns the elements of both lists, those of the first one first.
-func union(first any, second []any) []any {
-	all, _ := first.([]any)
-	all = slices.Clone(all)
+func union(first, second []any) []any {
+	all := slices.Clone(first)
 	for _, one := range second {
 		// Anything but a text is refused later.
 		if text, isText := one.(string); !isText || !slices.Contains(all, any(text)) {

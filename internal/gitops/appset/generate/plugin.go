@@ -49,15 +49,17 @@ func (r *runner) decisionSets(given *v1alpha1.DuckTypeGenerator, outer map[strin
 	if err != nil {
 		return nil, err
 	}
+	values, err := r.valuesBefore(given.Values, outer)
+	if err != nil {
+		return nil, err
+	}
 	sets := make([]map[string]any, 0, len(found))
 	for _, decision := range found {
 		params := map[string]any{"name": decision.Name, "server": decision.Server}
 		for name, value := range decision.Fields {
 			params[name] = fmt.Sprint(value)
 		}
-		if err := r.withValues(params, given.Values, outer); err != nil {
-			return nil, err
-		}
+		r.addValues(params, values)
 		sets = append(sets, params)
 	}
 	return sets, nil

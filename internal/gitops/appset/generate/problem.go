@@ -5,10 +5,7 @@ import (
 	"fmt"
 )
 
-var (
-	errNothing        = errors.New("it has no generator that is known: use list, clusters, git, scmProvider, pullRequest, plugin, clusterDecisionResource, matrix or merge")
-	errNestedTemplate = errors.New("a generator in another one cannot have a template: write it into the outer one")
-)
+var errNothing = errors.New("it has no generator that is known: use list, clusters, git, scmProvider, pullRequest, plugin, clusterDecisionResource, matrix or merge")
 
 // problem is an error with its place in the ApplicationSet.
 type problem struct {

@@ -46,11 +46,7 @@ func (r *runner) pullRequestSets(given *v1alpha1.PullRequestGenerator, outer map
 			"head_sha": one.HeadSHA, "head_short_sha": short(one.HeadSHA, 8), "head_short_sha_7": short(one.HeadSHA, 7),
 		}
 		if r.goForm {
-			labels := make([]any, len(one.Labels))
-			for i, label := range one.Labels {
-				labels[i] = label
-			}
-			params["labels"] = labels
+			params["labels"] = one.Labels
 		}
 		// The texts of values are expanded here, with both parameters.
 		if err := r.withValues(params, given.Values, outer); err != nil {
