@@ -110,6 +110,7 @@ func (p *ingressProvider) lead(ctx context.Context) {
 	if p.gateways != nil {
 		p.gateways.ForgetFetchFailures() // before the fetcher, which reports new ones
 		leading.Go(func() { p.gateways.Lead(ctx) })
+		leading.Go(func() { p.gateways.Replicas.Lead(ctx) })
 	}
 	if p.fetcher != nil {
 		leading.Go(func() { p.fetcher.Lead(ctx) })

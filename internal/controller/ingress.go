@@ -127,6 +127,7 @@ func newIngressProvider(options *config.Edge, server *edge.Server, parts Parts) 
 	}
 	if options.Providers.KubernetesGateway != nil {
 		p.gateways = status.NewGatewayWriter(cluster, options.Providers.KubernetesGateway.Services, parts.log)
+		p.gateways.Replicas = status.NewReplicas(cluster, leaseName(k.IngressClass), parts.log)
 	}
 	p.writer = status.New(cluster, status.Options{
 		IP: k.IngressEndpoint.IP, Hostname: k.IngressEndpoint.Hostname, PublishedService: k.IngressEndpoint.PublishedService,
@@ -231,7 +232,11 @@ func (p *ingressProvider) run(ctx context.Context) {
 		debug.SetGCPercent(readingGCPercent)
 	}
 	var parts sync.WaitGroup
-	for _, part := range []func(context.Context) error{p.watcher.Run, p.writer.Run, p.control.Run} {
+	running := []func(context.Context) error{p.watcher.Run, p.writer.Run, p.control.Run}
+	if p.gateways != nil {
+		running = append(running, p.gateways.Replicas.Run)
+	}
+	for _, part := range running {
 		parts.Go(func() {
 			if err := part(ctx); err != nil && !errors.Is(err, context.Canceled) {
 				p.log.Error("the Kubernetes Ingress provider has a part that ended; routes stay as they are", "error", err)

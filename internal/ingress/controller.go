@@ -356,6 +356,8 @@ func (c *Controller) updateGateways() {
 	if c.options.Gateways == nil {
 		return
 	}
+	// Everything that was read is applied now.
+	c.options.Gateways.SetServed(c.watcher.Versions())
 	for ref := range c.gatewaysSeen {
 		c.engine.MarkStale(ref)
 	}

@@ -54,11 +54,13 @@ const (
 type scene struct {
 	*kubetest.Cluster
 	namespace string
+	edge      *edgeprocess.Replica
 }
 
 // newScene starts a cluster with the definitions of a channel of Gateway API, an edge, and
-// a backend for each of the Services a and b, which respond with their name.
-func newScene(t *testing.T, channel string) *scene {
+// a backend for each of the Services a and b, which respond with their name. The edge has
+// more arguments if some are given.
+func newScene(t *testing.T, channel string, more ...string) *scene {
 	s := &scene{Cluster: kubetest.Start(t, kubetest.WithoutNode())}
 	s.DefineFiles(t, filepath.Join(definitions(t), channel, "gateway.networking.k8s.io_[a-u]*.yaml"))
 	s.namespace = s.Namespace(t)
@@ -68,10 +70,11 @@ func newScene(t *testing.T, channel string) *scene {
 		})
 	}
 	s.Apply(t, "", "apiVersion: gateway.networking.k8s.io/v1\nkind: GatewayClass\nmetadata: {name: slipway}\nspec: {controllerName: slipway.dev/gateway-controller}\n")
-	edgeprocess.Seat{
+	s.edge = edgeprocess.Seat{
 		Binary: binary.Path(t), At: netip.MustParseAddr(edgeAddress), Kubeconfig: s.account(t), Namespace: home,
-		Arguments: []string{"--providers.kubernetesGateway.addresses=" + pool, "--providers.kubernetesGateway.services"},
-	}.Start(t).AwaitReady(t)
+		Arguments: append([]string{"--providers.kubernetesGateway.addresses=" + pool, "--providers.kubernetesGateway.services"}, more...),
+	}.Start(t)
+	s.edge.AwaitReady(t)
 	return s
 }
 

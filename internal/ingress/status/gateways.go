@@ -34,8 +34,15 @@ import (
 type GatewayWriter struct {
 	cluster *kube.Cluster
 	log     *slog.Logger
+	// Replicas are waited for before a status is written; nil if this one is alone. It is
+	// set before Lead.
+	Replicas *Replicas
 
-	mu      sync.Mutex
+	mu sync.Mutex
+	// needed are the versions that statuses are derived from, and waiting the objects
+	// whose status waits for other replicas.
+	needed  Versions
+	waiting map[snapshot.Ref]struct{}
 	records map[snapshot.Ref]*gatewayRecord
 	// published has the Services that were written; nil if Gateways have none.
 	published map[snapshot.Ref]gatewayService
@@ -50,13 +57,14 @@ type GatewayWriter struct {
 type gatewayRecord struct {
 	object snapshot.GatewayObject
 	wanted engine.GatewayStatus
+	needed Versions
 	failed int // failures in a row
 }
 
 // NewGatewayWriter returns a writer. It sends nothing before Lead. It writes a Service for
 // each Gateway, too, if services is set.
 func NewGatewayWriter(cluster *kube.Cluster, services bool, log *slog.Logger) *GatewayWriter {
-	w := &GatewayWriter{cluster: cluster, log: log, records: map[snapshot.Ref]*gatewayRecord{}, fetchFailures: fetchFailures{}}
+	w := &GatewayWriter{cluster: cluster, log: log, records: map[snapshot.Ref]*gatewayRecord{}, fetchFailures: fetchFailures{}, waiting: map[snapshot.Ref]struct{}{}}
 	if services {
 		w.published = map[snapshot.Ref]gatewayService{}
 	}
@@ -67,10 +75,57 @@ func NewGatewayWriter(cluster *kube.Cluster, services bool, log *slog.Logger) *G
 func (w *GatewayWriter) Set(ref snapshot.Ref, object snapshot.GatewayObject, wanted engine.GatewayStatus) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.records[ref] = &gatewayRecord{object: object, wanted: wanted}
+	w.records[ref] = &gatewayRecord{object: object, wanted: wanted, needed: w.needed}
 	if w.queue != nil {
 		w.queue.Add(ref)
 	}
+}
+
+// SetServed sets the versions of the objects that were read, which the next statuses are
+// derived from, and those up to which this replica serves the cluster. Nothing changes
+// with nil.
+func (w *GatewayWriter) SetServed(read, served Versions) {
+	if read == nil || w.Replicas == nil {
+		return
+	}
+	w.mu.Lock()
+	w.needed = read
+	w.mu.Unlock()
+	w.Replicas.setServed(served)
+}
+
+// awaitReplicas returns when to look again at a status that some replicas do not serve
+// yet; 0 if it may be written.
+func (w *GatewayWriter) awaitReplicas(ref snapshot.Ref) time.Duration {
+	if w.Replicas == nil || w.patchOf(ref) == nil {
+		return 0
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	record := w.records[ref]
+	if record == nil {
+		return 0
+	}
+	lagging := w.Replicas.lagging(record.needed, time.Now())
+	if len(lagging) == 0 {
+		delete(w.waiting, ref)
+		return 0
+	}
+	w.waiting[ref] = struct{}{}
+	w.log.Debug("a status waits for other replicas", "object", ref.String(), "replicas", lagging)
+	return replicaRecheck
+}
+
+// requeueWaiting queues the objects that wait for other replicas.
+func (w *GatewayWriter) requeueWaiting() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for ref := range w.waiting {
+		if w.queue != nil {
+			w.queue.Add(ref)
+		}
+	}
+	clear(w.waiting)
 }
 
 // Gone removes an object that was deleted.
@@ -80,11 +135,15 @@ func (w *GatewayWriter) Gone(ref snapshot.Ref) {
 	delete(w.records, ref)
 	delete(w.published, ref)
 	delete(w.fetchFailures, ref)
+	delete(w.waiting, ref)
 }
 
 // Lead writes until the context is done, and returns when no request is in flight.
 func (w *GatewayWriter) Lead(ctx context.Context) {
 	queue := workqueue.NewTypedDelayingQueue[snapshot.Ref]()
+	if w.Replicas != nil {
+		w.Replicas.notify(w.requeueWaiting)
+	}
 	w.mu.Lock()
 	w.queue = queue
 	refs := slices.Collect(maps.Keys(w.records))
@@ -110,12 +169,15 @@ func (w *GatewayWriter) Lead(ctx context.Context) {
 // write writes the status of an object and the Service of a Gateway if they differ, and
 // returns when to try again.
 func (w *GatewayWriter) write(ctx context.Context, ref snapshot.Ref, rate flowcontrol.RateLimiter) time.Duration {
-	err := w.writeStatus(ctx, ref, rate)
+	wait, err := w.awaitReplicas(ref), error(nil)
+	if wait == 0 {
+		err = w.writeStatus(ctx, ref, rate)
+	}
 	if err == nil {
 		err = w.writeService(ctx, ref, rate)
 	}
 	if err == nil || ctx.Err() != nil {
-		return 0
+		return wait
 	}
 	w.failures.log(w.log, "write of a status or Service failed, retrying", ref.String(), err)
 	w.mu.Lock()

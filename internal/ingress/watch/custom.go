@@ -65,6 +65,9 @@ func (w *Watcher) customSources(ctx context.Context, kind snapshot.Kind) []sourc
 		standing.of[namespace] = snapshot.KindPending
 		part := &namespacedKind{namespace: namespace, status: standing, mirror: newMirror(ctx, w.queue, kind), timing: w.timing}
 		part.mirror.listed = part.known
+		if resource.Group == gatewayv1.GroupName {
+			w.trackVersions(ctx, part.mirror, feedName{resource.Resource + "." + resource.Group, namespace})
+		}
 		sources = append(sources, source{
 			name:    feedName{resource.Resource + "." + resource.Group, namespace},
 			example: &unstructured.Unstructured{},

@@ -34,6 +34,9 @@ type mirror struct {
 	known map[name]mirrored
 	// listed is called when all objects of a list have been queued.
 	listed func()
+	// read is called when an object of a version is delivered, and advanced when
+	// everything up to a version has been queued. Both are nil if versions do not matter.
+	read, advanced func(version string)
 }
 
 // newMirror returns an empty mirror. The caller sets listed.
@@ -66,7 +69,7 @@ func (m *mirror) Delete(object any) error {
 
 // Replace is called with all objects: at first, and when the reflector has
 // missed events.
-func (m *mirror) Replace(objects []any, _ string) error {
+func (m *mirror) Replace(objects []any, version string) error {
 	present := make(map[name]struct{}, len(objects))
 	for _, object := range objects {
 		at, _ := identify(object)
@@ -79,7 +82,16 @@ func (m *mirror) Replace(objects []any, _ string) error {
 		}
 	}
 	m.listed()
+	m.UpdateResourceVersion(version)
 	return nil
+}
+
+// UpdateResourceVersion is called after each event, also after one that put has dropped,
+// and for bookmarks.
+func (m *mirror) UpdateResourceVersion(version string) {
+	if m.advanced != nil {
+		m.advanced(version)
+	}
 }
 
 // Resync is never called: there is no resync period.
@@ -110,7 +122,11 @@ func (m *mirror) put(object any) {
 			return // a heartbeat of the kubelet
 		}
 	}
-	if m.queue.push(m.ctx, item{event: Event{Put: shaped, At: time.Now()}}) == nil {
+	queued := item{event: Event{Put: shaped, At: time.Now()}}
+	if m.read != nil {
+		queued.delivered = func() { m.read(version) }
+	}
+	if m.queue.push(m.ctx, queued) == nil {
 		m.known[at] = now
 	}
 }

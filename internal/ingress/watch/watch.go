@@ -57,8 +57,8 @@ type Event struct {
 	At time.Time
 }
 
-// Watcher watches a cluster. Next, Want and Synced are for the goroutine that owns
-// the Snapshot; Failures is safe for concurrent use.
+// Watcher watches a cluster. Next, Want, Synced and Versions are for the goroutine that
+// owns the Snapshot; Failures is safe for concurrent use.
 type Watcher struct {
 	cluster  *kube.Cluster
 	options  Options
@@ -66,6 +66,7 @@ type Watcher struct {
 	queue    *queue
 	failures *failures
 	secrets  *secretReader
+	versions versions
 
 	// wantsChanged holds at most one signal that a new kind is wanted and must be
 	// watched.
@@ -144,6 +145,7 @@ func New(cluster *kube.Cluster, options Options) (*Watcher, error) {
 		unlisted:     map[feedName]struct{}{},
 		kinds:        map[snapshot.Kind]snapshot.KindState{},
 		needed:       map[snapshot.Kind]int{},
+		versions:     versions{read: map[string]uint64{}, upTo: map[string]uint64{}},
 	}
 	w.queue = newQueue(w.timing.queueLimit)
 	w.secrets = newSecretReader(w)
