@@ -207,6 +207,7 @@ generate: console-modules ## Write generated files anew: docs/reference, the Cus
 	go run ./internal/tools/routeref
 	go run ./internal/tools/annotationref
 	go run ./internal/tools/argocrds
+	go run ./internal/tools/gatewaycrds
 	go run ./internal/tools/protogen
 	go run ./internal/tools/chartgen
 

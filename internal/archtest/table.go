@@ -187,6 +187,7 @@ func toolRows() []Row {
 		{Packages: "./internal/tools/sbom", MayUse: nothing, Foreign: []string{"github.com/CycloneDX/cyclonedx-go"}},
 		{Packages: "./internal/tools/sign", MayUse: nothing, Foreign: []string{"github.com/opencontainers/image-spec/...", "oras.land/oras-go/v2/content", "golang.org/x/crypto/..."}},
 		{Packages: "./internal/tools/argocrds", MayUse: []string{generator, api}, Foreign: anything},
+		{Packages: "./internal/tools/gatewaycrds", MayUse: []string{generator}, Foreign: nothing},
 		{Packages: "./internal/tools/chartgen", MayUse: []string{generator, "./internal/install/values"}, Foreign: nothing},
 		{Packages: "./internal/tools/routeref", MayUse: []string{generator, "./api/declare"}, Foreign: nothing},
 	}

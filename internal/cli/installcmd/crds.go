@@ -58,7 +58,7 @@ func (f *crdsFlags) add(command *cobra.Command, writes bool) {
 	kubeflags.Add(command.Flags(), &f.choice)
 	flags.StringVar(&f.release.Name, "release", release.DefaultName, "name of the Helm release of the runtime")
 	flags.StringVarP(&f.release.Namespace, "namespace", "n", release.DefaultNamespace, "namespace of the Helm release")
-	flags.StringSliceVar(&f.only, "only", nil, "families of definitions: argocd, slipway, rollouts, workflows, events (default argocd,slipway: those of the chart)")
+	flags.StringSliceVar(&f.only, "only", nil, "families of definitions: argocd, slipway, gateway, rollouts, workflows, events (default argocd,slipway: those of the chart)")
 	if writes {
 		flags.BoolVar(&f.dryRun, "dry-run", false, "show all writes without making them")
 		flags.BoolVar(&f.accept, "yes", false, "do not ask for confirmation")
@@ -163,11 +163,13 @@ after the adoption is refused without --force.`,
 func crdsUpgradeCommand() *cobra.Command {
 	given := &crdsFlags{}
 	command := &cobra.Command{
-		Use:     "upgrade",
-		Short:   "Upgrade the definitions of the release to this version",
-		Long:    `Applies the definitions of the chart that are missing or belong to the release, which a Helm upgrade does not do. Definitions of other owners are not changed.`,
-		Example: `  slipway crds upgrade --release slipway-runtime --namespace slipway`,
-		Args:    cobra.NoArgs,
+		Use:   "upgrade",
+		Short: "Upgrade the definitions of the release to this version",
+		Long: `Applies the definitions of the chart that are missing or belong to the release, which a Helm upgrade does not do. Definitions of other owners are not changed.
+With --only gateway it applies those of Gateway API, which are never replaced by an older version.`,
+		Example: `  slipway crds upgrade --release slipway-runtime --namespace slipway
+  slipway crds upgrade --only gateway`,
+		Args: cobra.NoArgs,
 	}
 	given.add(command, false)
 	command.RunE = given.run(func(ctx context.Context, command *cobra.Command, options crds.Options) error {

@@ -294,6 +294,48 @@ func TestUpgrade(t *testing.T) {
 	}
 }
 
+// TestUpgradeGatewayAPI: its definitions are created where they are missing, and replaced
+// where they belong to the release and are older; never downgraded.
+func TestUpgradeGatewayAPI(t *testing.T) {
+	w := worldOf(t, kubetest.Start(t, kubetest.WithoutNode()))
+	w.options.Only = []crds.Family{crds.GatewayAPI}
+	if missing := w.plan()["gateways.gateway.networking.k8s.io"]; missing.Action != crds.Absent || !strings.Contains(missing.Why, "slipway crds upgrade --only gateway") {
+		t.Errorf("%+v", missing)
+	}
+	upgrade := func() string {
+		t.Helper()
+		var changed []string
+		must.Do(t, crds.Upgrade(t.Context(), w.options, func(name string) {
+			changed = append(changed, strings.TrimSuffix(name, ".gateway.networking.k8s.io"))
+		}))
+		return strings.Join(changed, " ")
+	}
+	const all = "backendtlspolicies gatewayclasses gateways grpcroutes httproutes listenersets referencegrants tcproutes tlsroutes udproutes"
+	if got := upgrade(); got != all {
+		t.Errorf("created %s", got)
+	}
+	if got := upgrade(); got != "" {
+		t.Errorf("upgraded %s", got)
+	}
+	change := func(name, version, channel, release string) {
+		t.Helper()
+		patch := fmt.Sprintf(`{"spec": {"names": {"shortNames": ["x%s"]}}, "metadata": {"annotations": {"gateway.networking.k8s.io/bundle-version": %q,
+			"gateway.networking.k8s.io/channel": %q, "meta.helm.sh/release-name": %q}}}`, name, version, channel, release)
+		must.Get(w.Dynamic.Resource(kube.DefinitionResource()).Patch(t.Context(), name+".gateway.networking.k8s.io", types.MergePatchType, []byte(patch), metav1.PatchOptions{}))(t)
+	}
+	change("gateways", "v1.5.1", "standard", "slipway-runtime")
+	change("httproutes", "v1.7.0", "standard", "slipway-runtime")
+	change("tcproutes", "v1.5.1", "experimental", "slipway-runtime")
+	change("udproutes", "v1.5.1", "standard", "other")
+	if got := upgrade(); got != "gateways" {
+		t.Errorf("upgraded %s", got)
+	}
+	plan := w.plan()
+	if plan["gateways.gateway.networking.k8s.io"].Differs || !plan["httproutes.gateway.networking.k8s.io"].Differs {
+		t.Errorf("%+v", plan)
+	}
+}
+
 // FuzzRecord: no annotation makes the reader panic.
 func FuzzRecord(f *testing.F) {
 	f.Add(`{"managedBy":null,"releaseName":"a","releaseNamespace":"b","for":{"name":"c","namespace":"d"}}`)

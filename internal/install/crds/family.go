@@ -10,24 +10,27 @@ import (
 
 	argo "slipway.dev/slipway/api/argo/v1alpha1"
 	"slipway.dev/slipway/api/declare"
+	"slipway.dev/slipway/api/gatewayapi"
 	own "slipway.dev/slipway/api/v1alpha1"
 )
 
 // Family is a project whose definitions go together.
 type Family string
 
-// The families. The chart brings ArgoCD and Slipway; the others can be adopted as
-// well, so that one release is named for all of them (R22, R26).
+// The families. The chart brings ArgoCD and Slipway, and the program GatewayAPI, for
+// runtimes that serve it; the others can be adopted as well, so that one release is
+// named for all of them (R22, R26).
 const (
-	ArgoCD    Family = "argocd"
-	Slipway   Family = "slipway"
-	Rollouts  Family = "rollouts"
-	Workflows Family = "workflows"
-	Events    Family = "events"
+	ArgoCD     Family = "argocd"
+	Slipway    Family = "slipway"
+	GatewayAPI Family = "gateway"
+	Rollouts   Family = "rollouts"
+	Workflows  Family = "workflows"
+	Events     Family = "events"
 )
 
 // Families returns all families.
-func Families() []Family { return []Family{ArgoCD, Slipway, Rollouts, Workflows, Events} }
+func Families() []Family { return []Family{ArgoCD, Slipway, GatewayAPI, Rollouts, Workflows, Events} }
 
 // ParseFamilies parses names of families, also several with commas. Without
 // names it returns nil, which selects those of the chart.
@@ -60,8 +63,17 @@ func listed(families []Family) string {
 type definition struct {
 	name   string
 	family Family
-	// text is its manifest, empty if the chart does not have it.
+	// text is its manifest, empty if neither the chart nor the program has it.
 	text []byte
+	// gateway is set for one of Gateway API. It decides what is replaced.
+	gateway *gatewayapi.Definition
+}
+
+// replaces reports whether the definition may take the place of one with these
+// annotations that belongs to the release. Definitions of Gateway API are shared with
+// other controllers, and are never downgraded.
+func (d definition) replaces(annotations map[string]string) bool {
+	return d.gateway == nil || d.gateway.Replaces(annotations)
 }
 
 // object decodes the chart's manifest.
@@ -83,7 +95,7 @@ func (f Family) names() []string {
 		return []string{"clusterworkflowtemplates", "cronworkflows", "workflowartifactgctasks", "workfloweventbindings", "workflows", "workflowtaskresults", "workflowtasksets", "workflowtemplates"}
 	case Events:
 		return []string{"eventbus", "eventsources", "sensors"}
-	case ArgoCD, Slipway:
+	case ArgoCD, Slipway, GatewayAPI:
 	}
 	return nil
 }
@@ -107,15 +119,18 @@ func definitions(families []Family) ([]definition, error) {
 	return made, nil
 }
 
-// brought returns the definitions of a family that the chart has.
+// brought returns the definitions of a family that the chart or the program has.
 func (f Family) brought() ([]definition, error) {
+	if f == GatewayAPI {
+		return gatewayDefinitions()
+	}
 	var kinds []declare.Kind
 	switch f {
 	case ArgoCD:
 		kinds = argo.Kinds()
 	case Slipway:
 		kinds = own.Kinds()
-	case Rollouts, Workflows, Events:
+	case Rollouts, Workflows, Events, GatewayAPI:
 	}
 	var made []definition
 	for _, kind := range kinds {
@@ -124,6 +139,19 @@ func (f Family) brought() ([]definition, error) {
 			return nil, err
 		}
 		made = append(made, definition{name: kind.Plural + "." + kind.Group, family: f, text: text})
+	}
+	return made, nil
+}
+
+// gatewayDefinitions returns those of Gateway API.
+func gatewayDefinitions() ([]definition, error) {
+	all, err := gatewayapi.Definitions()
+	if err != nil {
+		return nil, err
+	}
+	var made []definition
+	for i := range all {
+		made = append(made, definition{name: all[i].Name, family: GatewayAPI, text: all[i].Text, gateway: &all[i]})
 	}
 	return made, nil
 }

@@ -75,6 +75,8 @@ type Entry struct {
 	Patch  json.RawMessage `json:"patch,omitempty"`
 
 	live *metav1.PartialObjectMetadata
+	// replaceable is set if an upgrade may replace it.
+	replaceable bool
 }
 
 // Plan reads the definitions, and plans an adoption of each. Nothing is
@@ -104,7 +106,10 @@ func survey(ctx context.Context, options Options, decide func(*Entry) error) ([]
 			err = decide(&entry)
 		} else {
 			entry.Action, entry.Why = Absent, "it is not in the cluster"
-			if entry.Brought {
+			switch {
+			case entry.Family == GatewayAPI:
+				entry.Why += ": slipway crds upgrade --only gateway makes it"
+			case entry.Brought:
 				entry.Why += ": the chart makes it"
 			}
 		}
@@ -132,6 +137,7 @@ func look(ctx context.Context, options Options, of definition) (Entry, error) {
 	owner.look(ctx, cluster)
 	_, adopted := live.Annotations[annotationRecord]
 	entry.Found, entry.Owner, entry.Adopted, entry.live = true, &owner, adopted, live
+	entry.replaceable = of.replaces(live.Annotations)
 	if entry.Brought {
 		entry.Differs, err = differs(ctx, cluster, of)
 	}

@@ -64,7 +64,8 @@ func (e *Entry) giveBack(before record) error {
 
 // Upgrade applies the chart's definitions where they are missing or belong to
 // the release (R24), and calls done for each that changed. Created ones belong
-// to the release. Those of other owners stay as they are.
+// to the release. Those of other owners stay as they are, and so do newer ones of
+// Gateway API.
 func Upgrade(ctx context.Context, options Options, done func(name string)) error {
 	entries, err := Plan(ctx, options)
 	if err != nil {
@@ -77,7 +78,7 @@ func Upgrade(ctx context.Context, options Options, done func(name string)) error
 	// Plan returns one entry for each definition, in the same order, so that
 	// both have the same index.
 	for i, entry := range entries {
-		wanted := entry.Brought && (!entry.Found || entry.Differs && entry.Owner.is(options.Release))
+		wanted := entry.Brought && (!entry.Found || entry.Differs && entry.replaceable && entry.Owner.is(options.Release))
 		if !wanted {
 			continue
 		}

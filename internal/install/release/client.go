@@ -13,6 +13,7 @@ import (
 	helmrelease "helm.sh/helm/v4/pkg/release/v1"
 	"helm.sh/helm/v4/pkg/storage/driver"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/discovery/cached/memory"
 	"k8s.io/client-go/rest"
@@ -20,6 +21,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
+	"slipway.dev/slipway/api/gatewayapi"
 	"slipway.dev/slipway/internal/kube"
 )
 
@@ -68,7 +70,7 @@ func Open(cluster *kube.Cluster, place Place, report func(line string)) (*Client
 	config.WarningHandler = rest.NoWarnings{}
 	// Discovery is cached in memory and shared by Helm and this package.
 	cached := memory.NewMemCacheClient(cluster.Client.Discovery())
-	mapper := restmapper.NewDeferredDiscoveryRESTMapper(cached)
+	mapper := kindMapper{restmapper.NewDeferredDiscoveryRESTMapper(cached)}
 	// Otherwise it is the name of this program: helm upgrade and helm rollback
 	// would find the fields owned by another manager, and refuse.
 	if helmkube.ManagedFieldsManager == "" {
@@ -81,6 +83,23 @@ func Open(cluster *kube.Cluster, place Place, report func(line string)) (*Client
 	}
 	helm.Releases.MaxHistory = keptRevisions
 	return &Client{cluster: cluster, place: place, config: helm, mapper: mapper, report: report}, nil
+}
+
+// kindMapper maps kinds to resources as the API server does, and GatewayClasses also
+// before it knows them: a plan changes nothing, so that their definition, which comes
+// with the release, may be missing.
+type kindMapper struct{ meta.ResettableRESTMapper }
+
+// RESTMapping returns the resource of a kind.
+func (m kindMapper) RESTMapping(kind schema.GroupKind, versions ...string) (*meta.RESTMapping, error) {
+	mapping, err := m.ResettableRESTMapper.RESTMapping(kind, versions...)
+	if !meta.IsNoMatchError(err) || kind != (schema.GroupKind{Group: gatewayapi.Group, Kind: "GatewayClass"}) {
+		return mapping, err
+	}
+	version := schema.GroupVersion{Group: gatewayapi.Group, Version: "v1"}
+	return &meta.RESTMapping{
+		Resource: version.WithResource("gatewayclasses"), GroupVersionKind: version.WithKind(kind.Kind), Scope: meta.RESTScopeRoot,
+	}, nil
 }
 
 // connection implements Helm's RESTClientGetter over the configuration of the

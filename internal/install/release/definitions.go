@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"slipway.dev/slipway/api/finding"
+	"slipway.dev/slipway/api/gatewayapi"
 	"slipway.dev/slipway/internal/backoff"
 	"slipway.dev/slipway/internal/install/values"
 	"slipway.dev/slipway/internal/kube"
@@ -40,12 +42,18 @@ func (c *Client) crds() dynamic.ResourceInterface {
 	return c.cluster.Dynamic.Resource(kube.DefinitionResource())
 }
 
-// planCRDs plans the definitions of the chart: missing ones are created, those
-// of this release updated, and others left alone.
+// planCRDs plans the definitions of the chart, and those of Gateway API for a runtime
+// that serves it: missing ones are created, those of this release updated, and others
+// left alone.
 func (c *Client) planCRDs(ctx context.Context, plan *Plan) error {
 	var foreign []string
-	kept := values.New(values.Runtime(), plan.spec.Values).KeepsDefinitions()
-	for _, crd := range plan.spec.Chart.crds {
+	given := values.New(values.Runtime(), plan.spec.Values)
+	kept := given.KeepsDefinitions()
+	shared, err := gatewayDefinitions(given)
+	if err != nil {
+		return err
+	}
+	for _, crd := range slices.Concat(plan.spec.Chart.crds, shared) {
 		// The user keeps the definitions of Argo CD outside of the release.
 		if group, _, _ := unstructured.NestedString(crd.Object, "spec", "group"); kept && group == "argoproj.io" {
 			continue
@@ -66,6 +74,8 @@ func (c *Client) planCRDs(ctx context.Context, plan *Plan) error {
 			return fmt.Errorf("read the CustomResourceDefinition %s: %w", crd.GetName(), err)
 		case !c.owns(live):
 			foreign = append(foreign, crd.GetName())
+		case !replaces(crd, live):
+			// A newer version of Gateway API, or the same.
 		default:
 			if err := c.planOwnCRD(ctx, plan, crd, live); err != nil {
 				return err
@@ -76,6 +86,28 @@ func (c *Client) planCRDs(ctx context.Context, plan *Plan) error {
 		plan.Remarks = append(plan.Remarks, finding.Count(len(foreign), "CustomResourceDefinition is there and belongs to another owner (", "CustomResourceDefinitions are there and belong to another owner (")+strings.Join(foreign, ", ")+"): they stay as they are; slipway crds plan compares them")
 	}
 	return nil
+}
+
+// gatewayDefinitions returns the definitions of Gateway API for a runtime whose edge
+// serves it.
+func gatewayDefinitions(given values.Document) ([]*unstructured.Unstructured, error) {
+	if !given.ServesGateways() {
+		return nil, nil
+	}
+	text, err := gatewayapi.Text()
+	if err != nil {
+		return nil, err
+	}
+	return objectsOf(string(text))
+}
+
+// replaces reports whether a definition may replace the one of the cluster. Those of
+// Gateway API are never downgraded: other controllers use them too.
+func replaces(crd, live *unstructured.Unstructured) bool {
+	if group, _, _ := unstructured.NestedString(crd.Object, "spec", "group"); group != gatewayapi.Group {
+		return true
+	}
+	return gatewayapi.Definition{Version: crd.GetAnnotations()[gatewayapi.VersionAnnotation]}.Replaces(live.GetAnnotations())
 }
 
 // owns reports whether an object has the marks of the release. All three have

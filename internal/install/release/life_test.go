@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"slipway.dev/slipway/api/gatewayapi"
 	"slipway.dev/slipway/internal/install/release"
 	"slipway.dev/slipway/internal/kube"
 	"slipway.dev/slipway/internal/must"
@@ -350,4 +351,54 @@ func TestHook(t *testing.T) {
 	if state, err := w.client.Current(t.Context()); err != nil || state != nil {
 		t.Errorf("the release is %+v, %v", state, err)
 	}
+}
+
+// TestGatewayDefinitions: a runtime that serves Gateway API brings the definitions that
+// are missing, also before the API server knows a GatewayClass; upgrades older ones of
+// its own, and leaves newer ones and those of others as they are.
+func TestGatewayDefinitions(t *testing.T) {
+	w := newWorld(t, "slipway")
+	spec := release.Spec{Chart: ownChart(t), Values: alone()}
+	spec.Values["edge"] = map[string]any{"replicas": float64(1), "gatewayAPI": map[string]any{"enabled": true}}
+	definitions := w.cluster.Dynamic.Resource(kube.DefinitionResource())
+	annotate := func(name, annotations string) {
+		t.Helper()
+		patch := `{"metadata": {"annotations": {` + annotations + `}}, "spec": {"names": {"shortNames": ["x` + name + `"]}}}`
+		must.Get(definitions.Patch(t.Context(), name+".gateway.networking.k8s.io", types.MergePatchType, []byte(patch), metav1.PatchOptions{}))(t)
+	}
+	// The definition of UDPRoutes is that of another owner.
+	for _, d := range must.Get(gatewayapi.Definitions())(t) {
+		if strings.HasPrefix(d.Name, "udproutes.") {
+			w.cluster.Apply(t, "", string(d.Text))
+		}
+	}
+	annotate("udproutes", `"gateway.networking.k8s.io/bundle-version": "v1.5.0"`)
+	plan := must.Get(w.client.Plan(t.Context(), spec))(t)
+	made := shown(plan)
+	if !strings.Contains(made, "create CustomResourceDefinition gateways.gateway.networking.k8s.io\n") || strings.Contains(made, "udproutes") ||
+		!strings.Contains(made, "create GatewayClass slipway\n") || !strings.Contains(strings.Join(plan.Remarks, " "), "udproutes.gateway.networking.k8s.io") {
+		t.Errorf("the plan is\n%s\n%s", made, plan.Remarks)
+	}
+	w.cluster.MakePodsReady(t, w.place.Namespace, nil)
+	must.Do(t, w.client.Apply(t.Context(), plan, release.WaitOptions{Timeout: wait}))
+	plan = must.Get(w.client.Plan(t.Context(), spec))(t)
+	if !plan.Empty() {
+		t.Errorf("the plan after the installation is\n%s", shown(plan))
+	}
+	annotate("tcproutes", `"gateway.networking.k8s.io/bundle-version": "v1.6.2"`)
+	annotate("tlsroutes", `"gateway.networking.k8s.io/bundle-version": "v1.7.0"`)
+	annotate("gateways", `"gateway.networking.k8s.io/bundle-version": "v1.6.2", "gateway.networking.k8s.io/channel": "experimental"`)
+	plan = must.Get(w.client.Plan(t.Context(), spec))(t)
+	if got := shown(plan); got != "change CustomResourceDefinition tcproutes.gateway.networking.k8s.io\n" {
+		t.Errorf("the plan of an upgrade is\n%s", got)
+	}
+	spec.Values["edge"] = map[string]any{"replicas": float64(1)}
+	if got := shown(must.Get(w.client.Plan(t.Context(), spec))(t)); strings.Contains(got, "CustomResourceDefinition") {
+		t.Errorf("without Gateway API the plan is\n%s", got)
+	}
+	removed := must.Get(w.client.Remove(t.Context(), wait))(t)
+	if !removed.Found {
+		t.Error("the release is not removed")
+	}
+	must.Get(definitions.Get(t.Context(), "httproutes.gateway.networking.k8s.io", metav1.GetOptions{}))(t)
 }

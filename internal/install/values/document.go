@@ -172,3 +172,16 @@ func (d Document) KeepsDefinitions() bool {
 	install, given := value.(bool)
 	return given && !install
 }
+
+// ServesGateways reports whether the edge of the runtime serves Gateway API, as the
+// chart decides it.
+func (d Document) ServesGateways() bool {
+	on := func(key string, standard bool) bool {
+		value, _ := lookup(d.given, key)
+		if set, given := value.(bool); given {
+			return set
+		}
+		return standard
+	}
+	return on("edge.enabled", true) && on("edge.gatewayAPI.enabled", false) && !on("global.runtime.singleNamespace", false)
+}
