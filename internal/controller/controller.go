@@ -69,7 +69,7 @@ func Run(ctx context.Context, options *config.Edge, parts Parts) error {
 	defer observer.close(ctx)
 	measured, listener := points, edge.EntryPoint{}
 	if options.Providers.KubernetesGateway != nil {
-		listener = edge.DefaultEntryPoint(gatewayEntryPoint, "")
+		listener = gatewayPoint(points)
 		measured = append(slices.Clip(points), listener)
 	}
 	server, err := edge.New(ctx, edge.Options{

@@ -98,6 +98,20 @@ func entryPoint(options *config.Edge, name string) (edge.EntryPoint, error) {
 	return point, err
 }
 
+// gatewayPoint returns the limits of the listeners of Gateways. They drain as long as
+// the entry points, whose stop is that of the process too.
+func gatewayPoint(points []edge.EntryPoint) edge.EntryPoint {
+	listener := edge.DefaultEntryPoint(gatewayEntryPoint, "")
+	for i := range points {
+		if i == 0 {
+			listener.AcceptGrace, listener.DrainTimeout = 0, 0
+		}
+		listener.AcceptGrace = max(listener.AcceptGrace, points[i].AcceptGrace)
+		listener.DrainTimeout = max(listener.DrainTimeout, points[i].DrainTimeout)
+	}
+	return listener
+}
+
 // hazards converts the path encodings that an entry point lets through; all are
 // refused by default, because backends disagree about their meaning.
 func hazards(given config.EncodedCharacters) (allowed normalize.Hazard) {

@@ -5,7 +5,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
+	"slipway.dev/slipway/internal/edge"
 	"slipway.dev/slipway/internal/must"
 )
 
@@ -33,5 +35,23 @@ func TestSharedSecret(t *testing.T) {
 	}
 	if shared, err := sharedSecret(""); err != nil || shared.Reveal() != "" {
 		t.Errorf("without a file: %q, error %v", shared.Reveal(), err)
+	}
+}
+
+// TestGatewayPoint: listeners of Gateways drain as long as the longest entry point, also
+// where that is shorter than the default.
+func TestGatewayPoint(t *testing.T) {
+	standard := edge.DefaultEntryPoint("", "")
+	for _, test := range []struct {
+		points       []edge.EntryPoint
+		grace, drain time.Duration
+	}{
+		{nil, standard.AcceptGrace, standard.DrainTimeout},
+		{[]edge.EntryPoint{{DrainTimeout: time.Second}}, 0, time.Second},
+		{[]edge.EntryPoint{{AcceptGrace: 2 * time.Second, DrainTimeout: time.Second}, {AcceptGrace: time.Second, DrainTimeout: time.Minute}}, 2 * time.Second, time.Minute},
+	} {
+		if got := gatewayPoint(test.points); got.AcceptGrace != test.grace || got.DrainTimeout != test.drain || got.Name != gatewayEntryPoint {
+			t.Errorf("%d entry points: %s and %s, want %s and %s", len(test.points), got.AcceptGrace, got.DrainTimeout, test.grace, test.drain)
+		}
 	}
 }

@@ -85,10 +85,13 @@ func agentPorts() []fixedPort {
 	}
 }
 
-// startAgent installs the kinds of Applications and starts this program again
-// as the agent of the cluster. It listens on loopback only.
+// startAgent installs the kinds of Applications, and those that they may have, and
+// starts this program again as the agent of the cluster. It listens on loopback only.
 func startAgent(ctx context.Context, s *scene) (*child, error) {
 	if err := installKinds(ctx, s.cluster); err != nil {
+		return nil, err
+	}
+	if err := installGatewayKinds(ctx, s.cluster); err != nil {
 		return nil, err
 	}
 	key, err := provideHookSecret(ctx, s.cluster)

@@ -1,6 +1,7 @@
 package up
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strconv"
@@ -105,11 +106,16 @@ func (s *scene) awaitDemo(ctx context.Context, report func(string)) error {
 			return err
 		}
 	}
-	// A user may have removed the Ingress, or scaled the demo to zero.
-	if err := s.checkEdge(ctx); err != nil || s.edge.host == "" || s.demo.desired == 0 {
+	// A user may have removed the Ingress and the HTTPRoute, or scaled the demo to
+	// zero.
+	if err := s.checkEdge(ctx); err != nil || s.demo.desired == 0 {
 		return err
 	}
-	report("waiting for " + s.edge.host + " to respond")
+	host := cmp.Or(s.edge.host, s.edge.routeHost)
+	if host == "" {
+		return nil
+	}
+	report("waiting for " + host + " to respond")
 	return poll(ctx, func() bool { return s.edgeResponds(ctx) })
 }
 
@@ -163,7 +169,7 @@ func (s *scene) changeHints() []Hint {
 			Hint{"push the change", fmt.Sprintf("git -C demo commit -a -m %s && git -C demo push", next)},
 		)
 		if s.edge.serves {
-			hints = append(hints, Hint{"see the response", s.curl()})
+			hints = append(hints, Hint{"see the response", s.curl(webPort, s.edge.host)})
 		}
 	}
 	return append(hints, Hint{"status of the demo", s.slipway(fmt.Sprintf("app get --direct %s/%s", controlNamespace, demoName))})

@@ -57,6 +57,8 @@ providers:
   kubernetesIngress:
     ingressEndpoint:
       ip: 127.0.0.1
+  kubernetesGateway:
+    addresses: %s
 lastGood:
   dir: %q
 `
@@ -68,12 +70,15 @@ type edgeStatus struct {
 	host string
 	// serves is set when the demo has responded through the edge.
 	serves bool
+	// routeHost and routeServes are the same of the demo's HTTPRoute.
+	routeHost   string
+	routeServes bool
 }
 
 // edgePorts lists the fixed ports of the edge.
 func edgePorts() []fixedPort {
 	return []fixedPort{
-		{webPort, "the edge (HTTP)"}, {secureWebPort, "the edge (HTTPS)"},
+		{webPort, "the edge (HTTP)"}, {secureWebPort, "the edge (HTTPS)"}, {gatewayPort, "the edge (Gateway)"},
 		{edgeHealthPort, "the edge's health and metrics"}, {edgeAdminPort, "the edge's admin API"},
 		{edgeTrafficPort, "the edge's traffic reports"},
 	}
@@ -85,6 +90,9 @@ func startEdge(ctx context.Context, s *scene) (*child, error) {
 	if err := provideClass(ctx, s.cluster); err != nil {
 		return nil, err
 	}
+	if err := s.provideGateway(ctx); err != nil {
+		return nil, err
+	}
 	// The directory keeps the edge's options, its log and its last-good table.
 	dir := s.state.path(edgeName)
 	if err := s.state.root.MkdirAll(edgeName, 0o700); err != nil {
@@ -94,7 +102,8 @@ func startEdge(ctx context.Context, s *scene) (*child, error) {
 		return nil, err
 	}
 	options := fmt.Sprintf(edgeOptions,
-		s.local(edgeAdminPort), s.local(edgeHealthPort), s.local(edgeTrafficPort), s.trafficSecret(), s.local(webPort), s.local(secureWebPort), filepath.Join(dir, "last-good"))
+		s.local(edgeAdminPort), s.local(edgeHealthPort), s.local(edgeTrafficPort), s.trafficSecret(), s.local(webPort), s.local(secureWebPort), gatewayPool,
+		filepath.Join(dir, "last-good"))
 	var err error
 	s.edge.child, err = s.startRole(edgeName, options, s.kubeconfig)
 	return s.edge.child, err
@@ -133,22 +142,29 @@ func edgeReady(ctx context.Context, s *scene, report func(string)) (string, erro
 	return "ready", s.awaitHealth(ctx, edgeHealthPort, report)
 }
 
-// checkEdge finds the host of the demo and requests it once through the
+// checkEdge finds the hosts of the demo and requests them once through the
 // edge. A demo that does not respond is no error.
 func (s *scene) checkEdge(ctx context.Context) error {
 	var err error
-	if s.edge.host, err = demoHost(ctx, s.cluster); s.edge.host != "" {
-		s.edgeResponds(ctx)
+	if s.edge.host, err = demoHost(ctx, s.cluster); err != nil {
+		return err
 	}
-	return err
+	if s.edge.routeHost, err = demoRouteHost(ctx, s.cluster); err != nil {
+		return err
+	}
+	s.edgeResponds(ctx)
+	return nil
 }
 
-// edgeResponds reports whether the demo responds through the edge, and records
-// it.
+// edgeResponds reports whether the demo responds through the edge, by its Ingress and
+// by its HTTPRoute if there are any, and records it.
 func (s *scene) edgeResponds(ctx context.Context) bool {
-	status, _ := get(ctx, s.local(webPort), s.edge.host)
-	s.edge.serves = status == 200
-	return s.edge.serves
+	responds := func(port int, host string) bool {
+		status, _ := get(ctx, s.local(port), host)
+		return host != "" && status == 200
+	}
+	s.edge.serves, s.edge.routeServes = responds(webPort, s.edge.host), responds(gatewayPort, s.edge.routeHost)
+	return s.edge.serves == (s.edge.host != "") && s.edge.routeServes == (s.edge.routeHost != "")
 }
 
 // poll calls done at an interval until it returns true.
@@ -199,34 +215,42 @@ func showEdge(s *scene) (Row, []Hint) {
 	row := Row{
 		Part:    edgeName,
 		Address: "http://" + s.local(webPort),
-		Detail:  fmt.Sprintf("Ingresses of class %s, https://%s for TLS, pid %d", ingressClass, s.local(secureWebPort), s.edge.child.pid()),
-		PID:     s.edge.child.pid(),
-		Log:     s.edge.child.log,
+		Detail: fmt.Sprintf("Ingresses of class %s, https://%s for TLS, Gateway infra/public at http://%s, pid %d",
+			ingressClass, s.local(secureWebPort), s.local(gatewayPort), s.edge.child.pid()),
+		PID: s.edge.child.pid(),
+		Log: s.edge.child.log,
 	}
-	hints := []Hint{{"see the Ingresses", s.kubectl("get ingress --all-namespaces")}}
+	var hints []Hint
+	if s.edge.serves {
+		hints = append(hints, Hint{"send a request through the edge", s.curl(webPort, s.edge.host)})
+	}
+	if s.edge.routeServes {
+		hints = append(hints, Hint{"send one through the Gateway", s.curl(gatewayPort, s.edge.routeHost)})
+	}
+	hints = append(hints, Hint{"see the Ingresses", s.kubectl("get ingress --all-namespaces")},
+		Hint{"see Gateways and routes", s.kubectl("get gateways,httproutes --all-namespaces")})
 	if s.edge.host == "" {
 		return row, hints
 	}
-	if s.edge.serves {
-		hints = append([]Hint{{"send a request through the edge", s.curl()}}, hints...)
-	}
-	return row, append(hints, Hint{"why it goes there", s.slipway("explain " + shellQuote(s.demoURL()))})
+	return row, append(hints, Hint{"why it goes there", s.slipway("explain " + shellQuote(s.demoURL(webPort, s.edge.host)))})
 }
 
-// demoURL returns the URL of the demo.
-func (s *scene) demoURL() string {
-	return fmt.Sprintf("http://%s:%d/api", s.edge.host, webPort+s.options.PortOffset)
+// demoURL returns the URL of the demo at a port of the edge.
+func (s *scene) demoURL(port int, host string) string {
+	return fmt.Sprintf("http://%s:%d/api", host, port+s.options.PortOffset)
 }
 
-// curl returns the command that requests the demo through the edge.
-func (s *scene) curl() string { return "curl " + s.resolved() + shellQuote(s.demoURL()) }
+// curl returns the command that requests the demo at a port of the edge.
+func (s *scene) curl(port int, host string) string {
+	return "curl " + s.resolved(port, host) + shellQuote(s.demoURL(port, host))
+}
 
-// resolved returns the option that makes curl connect to this machine for the
-// demo's host.
-func (s *scene) resolved() string {
+// resolved returns the option that makes curl connect to this machine for a
+// host of the demo.
+func (s *scene) resolved(port int, host string) string {
 	// Names below localhost resolve to loopback by themselves (RFC 6761).
-	if strings.HasSuffix(s.edge.host, ".localhost") {
+	if strings.HasSuffix(host, ".localhost") {
 		return ""
 	}
-	return "--resolve " + shellQuote(fmt.Sprintf("%s:%d:127.0.0.1", s.edge.host, webPort+s.options.PortOffset)) + " "
+	return "--resolve " + shellQuote(fmt.Sprintf("%s:%d:127.0.0.1", host, port+s.options.PortOffset)) + " "
 }

@@ -46,18 +46,22 @@ func TestShowEdge(t *testing.T) {
 		name   string
 		host   string
 		serves bool
+		route  string
 		want   []string // commands, as far as they are the edge's own
 	}{
-		{"demo", "demo.localhost", true, []string{
-			"curl http://demo.localhost:8180/api", "kubectl", "KUBECONFIG=/state/kubeconfig '/a b/slipway' explain http://demo.localhost:8180/api"}},
-		{"host of the user's", "shop.example.com", true, []string{
-			"curl --resolve shop.example.com:8180:127.0.0.1 http://shop.example.com:8180/api", "kubectl", "KUBECONFIG="}},
-		{"demo that does not answer", "demo.localhost", false, []string{"kubectl", "KUBECONFIG="}},
-		{"no Ingress", "", false, []string{"kubectl"}},
+		{"demo", "demo.localhost", true, "demo.localhost", []string{
+			"curl http://demo.localhost:8180/api", "curl http://demo.localhost:8100/api", "kubectl", "kubectl",
+			"KUBECONFIG=/state/kubeconfig '/a b/slipway' explain http://demo.localhost:8180/api"}},
+		{"demo without a route", "demo.localhost", true, "", []string{"curl http://demo.localhost:8180/api", "kubectl", "kubectl", "KUBECONFIG="}},
+		{"hosts of the user's", "shop.example.com", true, "route.example.com", []string{
+			"curl --resolve shop.example.com:8180:127.0.0.1 http://shop.example.com:8180/api",
+			"curl --resolve route.example.com:8100:127.0.0.1 http://route.example.com:8100/api", "kubectl", "kubectl", "KUBECONFIG="}},
+		{"demo that does not answer", "demo.localhost", false, "", []string{"kubectl", "kubectl", "KUBECONFIG="}},
+		{"no Ingress", "", false, "demo.localhost", []string{"curl http://demo.localhost:8100/api", "kubectl", "kubectl"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			s := &scene{options: Options{PortOffset: 100, Executable: "/a b/slipway"}, kubeconfig: "/state/kubeconfig"}
-			s.edge = edgeStatus{child: c, host: test.host, serves: test.serves}
+			s.edge = edgeStatus{child: c, host: test.host, serves: test.serves, routeHost: test.route, routeServes: test.route != ""}
 			row, hints := showEdge(s)
 			if row.Address != "http://127.0.0.1:8180" || !strings.Contains(row.Detail, "https://127.0.0.1:8543") || row.PID != c.pid() {
 				t.Errorf("the row is %+v", row)

@@ -40,6 +40,7 @@ func allSteps() map[string][]step {
 		"crds.md": {
 			{begins: "slipway crds plan", before: ownerless, says: []string{"applications.argoproj.io"}},
 			{begins: "slipway crds adopt", answers: yes, after: helmOwns("Helm")},
+			{begins: "slipway crds upgrade --only gateway", elsewhere: "the definitions are of the whole cluster, where other pages have some of their own; TestUpgradeGatewayAPI creates them"},
 			{begins: "slipway crds release", answers: yes, after: helmOwns("")},
 		},
 		"argo-cd.md": {

@@ -40,6 +40,12 @@ func delivers(t *testing.T, dir, kubeconfig string) {
 	if version := askedVersion(t, hint(t, facts, "send a request through the edge")); version != "v1" {
 		t.Errorf("version %q answers through the edge", version)
 	}
+	if version := askedVersion(t, hint(t, facts, "send one through the Gateway")); version != "v1" {
+		t.Errorf("version %q responds through the Gateway", version)
+	}
+	if output := shell(t, hint(t, facts, "see Gateways and routes")); !strings.Contains(output, "demo.localhost") || !strings.Contains(output, "True") {
+		t.Errorf("Gateways and routes are:\n%s", output)
+	}
 	if output := shell(t, hint(t, facts, "why it goes there")); !strings.Contains(output, "demo/demo") {
 		t.Errorf("the explanation is:\n%s", output)
 	}
@@ -48,7 +54,7 @@ func delivers(t *testing.T, dir, kubeconfig string) {
 		t.Errorf("the Ingresses are:\n%s", output)
 	}
 
-	load := startTraffic(t, "http://127.0.0.1:8180/api", "https://127.0.0.1:8543/api")
+	load := startTraffic(t, "http://127.0.0.1:8180/api", "https://127.0.0.1:8543/api", "http://127.0.0.1:8100/api")
 	load.await(t, "v1")
 	clone := newClone(t, facts)
 	clone.change(t, hint(t, facts, "change it to v2"))

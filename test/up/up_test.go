@@ -88,6 +88,7 @@ func firstStart(t *testing.T, dir, kubeconfig string) {
 		"devcluster: waiting for the API server\n", "slipway is up.", "https://127.0.0.1:6443", kubeconfig,
 		"2 of 2 replicas ready", "slipway.dev/demo:v1", "git clone http://127.0.0.1:8085/demo.git", "change it to v2", fmt.Sprintf("kill %d", s.PID()),
 		"edge: waiting for", "http://127.0.0.1:8080", "https://127.0.0.1:8443", "curl http://demo.localhost:8080/api",
+		"curl http://demo.localhost:8000/api",
 		"http://127.0.0.1:8085/config.git", "installation complete, with Git Source apps",
 	} {
 		if !strings.Contains(shown, text) {

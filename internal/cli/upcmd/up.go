@@ -66,7 +66,7 @@ Application are created at the first start only; --reset creates them again.`,
 	flags := command.Flags()
 	flags.StringVar(&options.Dir, "dir", "", "directory for the state (default $XDG_DATA_HOME/slipway or ~/.local/share/slipway)")
 	flags.BoolVar(&options.Reset, "reset", false, "delete the state of earlier runs first")
-	flags.IntVar(&options.PortOffset, "port-offset", 0, "number to add to each fixed port (API server 6443, edge 8080, 8443, 8082, 8090 and 8093, agent 8083, 8084 and 8091, Git 8085), to run two side by side")
+	flags.IntVar(&options.PortOffset, "port-offset", 0, "number to add to each fixed port (API server 6443, edge 8080, 8443, 8000, 8082, 8090 and 8093, agent 8083, 8084 and 8091, Git 8085), to run two side by side")
 	flags.DurationVar(&options.Timeout, "timeout", up.DefaultTimeout, "give up when not everything is ready after this time")
 	flags.StringVar(&output, "output", output, "what to print when everything is up: table, or json for scripts, with progress on standard error")
 	return command

@@ -319,7 +319,7 @@ func TestUpgradeGatewayAPI(t *testing.T) {
 	}
 	change := func(name, version, channel, release string) {
 		t.Helper()
-		patch := fmt.Sprintf(`{"spec": {"names": {"shortNames": ["x%s"]}}, "metadata": {"annotations": {"gateway.networking.k8s.io/bundle-version": %q,
+		patch := fmt.Sprintf(`{"spec": {"names": {"categories": ["x%s"]}}, "metadata": {"annotations": {"gateway.networking.k8s.io/bundle-version": %q,
 			"gateway.networking.k8s.io/channel": %q, "meta.helm.sh/release-name": %q}}}`, name, version, channel, release)
 		must.Get(w.Dynamic.Resource(kube.DefinitionResource()).Patch(t.Context(), name+".gateway.networking.k8s.io", types.MergePatchType, []byte(patch), metav1.PatchOptions{}))(t)
 	}

@@ -363,7 +363,7 @@ func TestGatewayDefinitions(t *testing.T) {
 	definitions := w.cluster.Dynamic.Resource(kube.DefinitionResource())
 	annotate := func(name, annotations string) {
 		t.Helper()
-		patch := `{"metadata": {"annotations": {` + annotations + `}}, "spec": {"names": {"shortNames": ["x` + name + `"]}}}`
+		patch := `{"metadata": {"annotations": {` + annotations + `}}, "spec": {"names": {"categories": ["other"]}}}`
 		must.Get(definitions.Patch(t.Context(), name+".gateway.networking.k8s.io", types.MergePatchType, []byte(patch), metav1.PatchOptions{}))(t)
 	}
 	// The definition of UDPRoutes is that of another owner.
