@@ -50,6 +50,20 @@ type IPFilter struct {
 	Deny  []netip.Prefix `json:"deny,omitempty"`
 	// Status is that of a refusal; 0 means 403.
 	Status int `json:"status,omitempty"`
+	// Client selects the address; without it, the entry point does. Requests of which
+	// it selects none are refused.
+	Client *ClientSource `json:"client,omitempty"`
+}
+
+// ClientSource selects the address of a client among those of X-Forwarded-For, in the place
+// of the entry point. The header counts only if a trusted proxy sent it. It has a depth or
+// excluded networks.
+type ClientSource struct {
+	// Depth is the place of the address, counted from the right, from 1.
+	Depth int `json:"depth,omitempty"`
+	// Excluded are networks of proxies: the address is the right-most one in none of
+	// them.
+	Excluded []netip.Prefix `json:"excluded,omitempty"`
 }
 
 // ForwardCertificate passes the client's certificate on to the backend. The
@@ -57,9 +71,38 @@ type IPFilter struct {
 type ForwardCertificate struct {
 	// PEMHeader gets the certificate as escaped PEM; empty does not send it.
 	PEMHeader string `json:"pemHeader,omitempty"`
+	// Bare leaves the first and last line and the line ends out of PEMHeader, as Traefik
+	// does.
+	Bare bool `json:"bare,omitempty"`
 	// InfoHeader gets the fields named in Info; empty does not send them.
 	InfoHeader string            `json:"infoHeader,omitempty"`
 	Info       []CertificateInfo `json:"info,omitempty"`
+	// Subject and Issuer are the parts that the two names have in InfoHeader; none
+	// sends the whole name.
+	Subject []NamePart `json:"subject,omitempty"`
+	Issuer  []NamePart `json:"issuer,omitempty"`
+}
+
+// NamePart is a part of the name of a subject or an issuer.
+type NamePart string
+
+// The parts of a name. They are sent in this order.
+const (
+	PartDomainComponent    NamePart = "domainComponent"
+	PartCountry            NamePart = "country"
+	PartProvince           NamePart = "province"
+	PartLocality           NamePart = "locality"
+	PartOrganization       NamePart = "organization"
+	PartOrganizationalUnit NamePart = "organizationalUnit"
+	PartSerialNumber       NamePart = "serialNumber"
+	PartCommonName         NamePart = "commonName"
+)
+
+// NameParts returns all parts, in their order.
+func NameParts() []NamePart {
+	return []NamePart{
+		PartDomainComponent, PartCountry, PartProvince, PartLocality, PartOrganization, PartOrganizationalUnit, PartSerialNumber, PartCommonName,
+	}
 }
 
 // CertificateInfo is a field of a certificate.

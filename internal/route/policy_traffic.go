@@ -9,6 +9,9 @@ type RateLimit struct {
 	Burst int64 `json:"burst,omitempty"`
 	// Key is what requests are counted by; the client when it is empty.
 	Key HashKey `json:"key,omitzero"`
+	// Client selects the address of the client; without it, and where it selects none,
+	// the entry point does.
+	Client *ClientSource `json:"client,omitempty"`
 	// Status is that of a refusal; 0 means 429.
 	Status int `json:"status,omitempty"`
 }
@@ -19,6 +22,8 @@ type InFlight struct {
 	Max int64 `json:"max"`
 	// Key is what requests are counted by; all together when it is empty.
 	Key HashKey `json:"key,omitzero"`
+	// Client is as in RateLimit.
+	Client *ClientSource `json:"client,omitempty"`
 	// Status is that of a refused request; 0 means 429.
 	Status int `json:"status,omitempty"`
 }

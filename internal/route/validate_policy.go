@@ -246,7 +246,27 @@ func (p *IPFilter) check(r *report) {
 	}
 	checkPrefixes(r, "allow", p.Allow)
 	checkPrefixes(r, "deny", p.Deny)
+	p.Client.check(r)
 	checkErrorStatus(r, p.Status)
+}
+
+// maxForwardedDepth bounds the depth of a ClientSource: no chain of proxies is longer.
+const maxForwardedDepth = 64
+
+// check allows a depth or excluded networks, not both.
+func (c *ClientSource) check(r *report) {
+	if c == nil {
+		return
+	}
+	r.enter("client")
+	switch {
+	case c.Depth < 0 || c.Depth > maxForwardedDepth:
+		r.add("depth", refusal.Invalid, "%d is not between 1 and %d", c.Depth, maxForwardedDepth)
+	case (c.Depth == 0) == (len(c.Excluded) == 0):
+		r.add("depth", refusal.Invalid, "an address is selected by a depth or by excluded networks; give one of the two")
+	}
+	checkPrefixes(r, "excluded", c.Excluded)
+	r.leave()
 }
 
 // checkPrefixes validates ranges of addresses.

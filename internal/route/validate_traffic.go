@@ -1,6 +1,7 @@
 package route
 
 import (
+	"slices"
 	"time"
 
 	"slipway.dev/slipway/api/refusal"
@@ -18,6 +19,7 @@ func (p *RateLimit) check(r *report) {
 	p.Key.check(r)
 	r.leave()
 	checkErrorStatus(r, p.Status)
+	p.Client.check(r)
 }
 
 // checkErrorStatus validates the status of a refused request; 0 means the default.
@@ -34,6 +36,7 @@ func (p *InFlight) check(r *report) {
 	p.Key.check(r)
 	r.leave()
 	checkErrorStatus(r, p.Status)
+	p.Client.check(r)
 }
 
 // check allows 0, which refuses every body.
@@ -108,4 +111,15 @@ func (p *ForwardCertificate) check(r *report) {
 		r.add("info", refusal.Conflict, "a header for fields and the fields go together; give both or neither")
 	}
 	checkChoices(r, "info", p.Info, InfoSubject, InfoIssuer, InfoSerial, InfoNotBefore, InfoNotAfter, InfoNames)
+	checkChoices(r, "subject", p.Subject, NameParts()...)
+	checkChoices(r, "issuer", p.Issuer, NameParts()...)
+	if p.Bare && p.PEMHeader == "" {
+		r.add("bare", refusal.Conflict, "the certificate is not sent; name a pemHeader")
+	}
+	if len(p.Subject) > 0 && !slices.Contains(p.Info, InfoSubject) {
+		r.add("subject", refusal.Conflict, "the subject is not sent; add it to info")
+	}
+	if len(p.Issuer) > 0 && !slices.Contains(p.Info, InfoIssuer) {
+		r.add("issuer", refusal.Conflict, "the issuer is not sent; add it to info")
+	}
 }

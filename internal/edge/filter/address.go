@@ -72,6 +72,7 @@ func (s addressSet) contains(addr netip.Addr) bool {
 type ipFilter struct {
 	allow, deny addressSet
 	limited     bool // there is an allow list
+	client      *clientSource
 	refused     *LocalResponse
 }
 
@@ -84,9 +85,13 @@ func newIPFilter(a *route.IPFilter) (*ipFilter, error) {
 	if err != nil {
 		return nil, err
 	}
+	client, err := newClientSource(a.Client)
+	if err != nil {
+		return nil, err
+	}
 	status := cmp.Or(a.Status, 403)
 	return &ipFilter{
-		allow: allow, deny: deny, limited: len(a.Allow) > 0,
+		allow: allow, deny: deny, limited: len(a.Allow) > 0, client: client,
 		refused: &LocalResponse{Status: status, Reason: "AddressRefused"},
 	}, nil
 }
@@ -94,7 +99,7 @@ func newIPFilter(a *route.IPFilter) (*ipFilter, error) {
 // Request implements [Filter]. A client without an address is refused; the edge
 // has none, and the filter fails closed.
 func (f *ipFilter) Request(x *Exchange) *LocalResponse {
-	addr := x.Client.Unmap().WithZone("")
+	addr := f.client.of(x).Unmap().WithZone("")
 	if !addr.IsValid() || f.deny.contains(addr) || f.limited && !f.allow.contains(addr) {
 		return f.refused
 	}

@@ -173,7 +173,7 @@ func (f *circuitBreaker) Request(x *Exchange) *LocalResponse {
 // result of the backend.
 func (f *circuitBreaker) Response(x *Exchange, status int) {
 	epoch := x.Marks[f.mark]
-	if epoch == 0 || x.respondedLocally {
+	if epoch == 0 || x.rewritten.locally {
 		return
 	}
 	x.Marks[f.mark] = 0

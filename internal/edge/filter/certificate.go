@@ -2,8 +2,11 @@ package filter
 
 import (
 	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/base64"
 	"encoding/pem"
 	"hash/maphash"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -27,7 +30,7 @@ type forwardCertificate struct {
 	// pem and info are patterns of the headers; those with a name are sent.
 	pem, info         h1.Edit
 	sendPEM, sendInfo bool
-	fields            []route.CertificateInfo
+	policy            *route.ForwardCertificate
 	seed              maphash.Seed
 	// slots cache the headers of certificates, because a client sends many requests
 	// and encoding is slow. A collision evicts; readers need no lock.
@@ -43,7 +46,7 @@ type certificateEdits struct {
 func newForwardCertificate(a *route.ForwardCertificate) (*forwardCertificate, error) {
 	f := &forwardCertificate{
 		sendPEM: a.PEMHeader != "", sendInfo: a.InfoHeader != "",
-		fields: a.Info, seed: maphash.MakeSeed(),
+		policy: a, seed: maphash.MakeSeed(),
 	}
 	if f.sendPEM && f.sendInfo && normalize.SameField([]byte(a.PEMHeader), []byte(a.InfoHeader)) {
 		return nil, invalid("infoHeader", "%s is the name of the other header too; give it its own", a.InfoHeader)
@@ -91,15 +94,18 @@ func (f *forwardCertificate) Request(x *Exchange) *LocalResponse {
 func (f *forwardCertificate) describe(certificate *x509.Certificate) ([]h1.Edit, error) {
 	var edits []h1.Edit
 	if f.sendPEM {
-		block := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certificate.Raw})
-		edit, err := f.pem.With(escaped(string(block)))
+		text := base64.StdEncoding.EncodeToString(certificate.Raw)
+		if !f.policy.Bare {
+			text = escaped(string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certificate.Raw})))
+		}
+		edit, err := f.pem.With(text)
 		if err != nil {
 			return nil, err
 		}
 		edits = append(edits, edit)
 	}
 	if f.sendInfo {
-		edit, err := f.info.With(certificateInfo(certificate, f.fields))
+		edit, err := f.info.With(certificateInfo(certificate, f.policy))
 		if err != nil {
 			return nil, err
 		}
@@ -110,15 +116,20 @@ func (f *forwardCertificate) describe(certificate *x509.Certificate) ([]h1.Edit,
 
 // certificateInfo lists fields as Subject="...";NA="...". Each value is escaped
 // on its own, so that no name in a certificate can pose as another field.
-func certificateInfo(certificate *x509.Certificate, fields []route.CertificateInfo) string {
+func certificateInfo(certificate *x509.Certificate, policy *route.ForwardCertificate) string {
 	var parts []string
 	add := func(name, value string) { parts = append(parts, name+`="`+value+`"`) }
-	for _, field := range fields {
+	name := func(field string, of *pkix.Name, wanted []route.NamePart) {
+		if text := nameText(of, wanted); text != "" || len(wanted) == 0 {
+			add(field, escaped(text))
+		}
+	}
+	for _, field := range policy.Info {
 		switch field {
 		case route.InfoSubject:
-			add("Subject", escaped(certificate.Subject.String()))
+			name("Subject", &certificate.Subject, policy.Subject)
 		case route.InfoIssuer:
-			add("Issuer", escaped(certificate.Issuer.String()))
+			name("Issuer", &certificate.Issuer, policy.Issuer)
 		case route.InfoSerial:
 			serial := ""
 			if certificate.SerialNumber != nil {
@@ -134,6 +145,50 @@ func certificateInfo(certificate *x509.Certificate, fields []route.CertificateIn
 		}
 	}
 	return strings.Join(parts, ";")
+}
+
+// domainComponent is the identifier of a DC in a name (RFC 2247).
+const domainComponent = "0.9.2342.19200300.100.1.25"
+
+// nameText returns the wanted parts of a name, all of it for none.
+func nameText(name *pkix.Name, wanted []route.NamePart) string {
+	if len(wanted) == 0 {
+		return name.String()
+	}
+	var components []string
+	for _, attribute := range name.Names {
+		if text, ok := attribute.Value.(string); ok && attribute.Type.String() == domainComponent {
+			components = append(components, text)
+		}
+	}
+	var parts []string
+	for _, part := range route.NameParts() {
+		key, values := "", []string(nil)
+		switch part {
+		case route.PartDomainComponent:
+			key, values = "DC", components
+		case route.PartCountry:
+			key, values = "C", name.Country
+		case route.PartProvince:
+			key, values = "ST", name.Province
+		case route.PartLocality:
+			key, values = "L", name.Locality
+		case route.PartOrganization:
+			key, values = "O", name.Organization
+		case route.PartOrganizationalUnit:
+			key, values = "OU", name.OrganizationalUnit
+		case route.PartSerialNumber:
+			key, values = "SN", []string{name.SerialNumber}
+		case route.PartCommonName:
+			key, values = "CN", []string{name.CommonName}
+		}
+		for _, value := range values {
+			if value != "" && slices.Contains(wanted, part) {
+				parts = append(parts, key+"="+value)
+			}
+		}
+	}
+	return strings.Join(parts, ",")
 }
 
 // certificateNames returns the alternative names of the subject, escaped.

@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"encoding/base64"
 	"encoding/pem"
 	"math/big"
 	"net"
@@ -70,6 +71,48 @@ func TestForwardCertificate(t *testing.T) {
 		if got := header(t, head, "X-Client-Info"); got != want {
 			t.Errorf("got  %s\nwant %s", got, want)
 		}
+	}
+}
+
+// TestCertificateParts: with parts of names and a bare certificate the headers are those
+// of Traefik, apart from how values are escaped.
+func TestCertificateParts(t *testing.T) {
+	component := func(text string) pkix.AttributeTypeAndValue {
+		return pkix.AttributeTypeAndValue{Type: []int{0, 9, 2342, 19200300, 100, 1, 25}, Value: text}
+	}
+	certificate := makeCertificate(t, 7, pkix.Name{
+		CommonName: "alice", Organization: []string{"Acme", "Other"}, Country: []string{"FR"}, Province: []string{"State"}, Locality: []string{"Lyon"},
+		OrganizationalUnit: []string{"Unit"}, SerialNumber: "42", ExtraNames: []pkix.AttributeTypeAndValue{component("org"), component("cheese")},
+	})
+	for _, test := range []struct {
+		policy route.ForwardCertificate
+		want   string
+	}{
+		{
+			route.ForwardCertificate{Info: []route.CertificateInfo{route.InfoSubject}, Subject: route.NameParts()},
+			`Subject="DC=org,DC=cheese,C=FR,ST=State,L=Lyon,O=Acme,O=Other,OU=Unit,SN=42,CN=alice"`,
+		},
+		{
+			route.ForwardCertificate{
+				Info: []route.CertificateInfo{route.InfoSubject, route.InfoIssuer}, Subject: []route.NamePart{route.PartCommonName}, Issuer: []route.NamePart{route.PartCountry},
+			}, `Subject="CN=alice";Issuer="C=FR"`,
+		},
+	} {
+		test.policy.PEMHeader, test.policy.InfoHeader, test.policy.Bare = "X-Client-Cert", "X-Client-Info", true
+		chain := compile(t, filter.NewCounters(start), route.Policy{ForwardCertificate: &test.policy})
+		head := begin(t, chain, get("/"), func(x *filter.Exchange) { x.Certificate = certificate }).forwarded(t, false)
+		if got := must.Get(url.QueryUnescape(header(t, head, "X-Client-Info")))(t); got != test.want {
+			t.Errorf("%s, want %s", got, test.want)
+		}
+		if got := header(t, head, "X-Client-Cert"); got != base64.StdEncoding.EncodeToString(certificate.Raw) {
+			t.Errorf("the certificate is %s", got)
+		}
+	}
+	empty := route.ForwardCertificate{InfoHeader: "X-Client-Info", Info: []route.CertificateInfo{route.InfoSubject, route.InfoSerial}, Subject: []route.NamePart{route.PartLocality}}
+	nameless := makeCertificate(t, 8, pkix.Name{CommonName: "bob"})
+	r := begin(t, compile(t, filter.NewCounters(start), route.Policy{ForwardCertificate: &empty}), get("/"), func(x *filter.Exchange) { x.Certificate = nameless })
+	if got := header(t, r.forwarded(t, false), "X-Client-Info"); got != `SerialNumber="8"` {
+		t.Errorf("without the part: %s", got)
 	}
 }
 

@@ -74,6 +74,8 @@ type Exchange struct {
 	Head *h1.Head
 	// Client is the address that the client has, behind trusted proxies too.
 	Client netip.Addr
+	// Trusted reports that the connection is that of a trusted proxy.
+	Trusted bool
 	// TLS reports that the request came encrypted, ServerPort on which port.
 	TLS        bool
 	ServerPort uint16
@@ -112,11 +114,8 @@ type Exchange struct {
 	// rewritten has what is a filter's, and not the client's.
 	rewritten rewrittenParts
 	// local is the response of a filter that depends on the request.
-	local LocalResponse
-	// respondedLocally reports that a filter ended the request, so that no
-	// backend was involved: circuit breakers do not count it.
-	respondedLocally bool
-	memory           exchangeMemory
+	local  LocalResponse
+	memory exchangeMemory
 }
 
 // rewrittenParts are the parts of a request that filters replace: whether the path is
@@ -124,6 +123,9 @@ type Exchange struct {
 type rewrittenParts struct {
 	path bool
 	host string
+	// locally reports that a filter ended the request, so that no backend was
+	// involved: circuit breakers do not count it.
+	locally bool
 }
 
 // BodyBufferer is the proxy's part of an exchange that filters may use during
@@ -281,7 +283,7 @@ func (c *Chain) Guards(name []byte) bool {
 func (c *Chain) Request(x *Exchange) (ran int, local *LocalResponse) {
 	for i, f := range c.filters {
 		if local := f.Request(x); local != nil {
-			x.respondedLocally = true
+			x.rewritten.locally = true
 			return i + 1, local
 		}
 	}

@@ -69,7 +69,7 @@ type inFlight struct {
 }
 
 func newInFlight(a *route.InFlight, id route.PolicyID, c *compiler) (*inFlight, error) {
-	key, err := newRequestKey(a.Key, route.KeyAll, c.counters)
+	key, err := newRequestKey(a.Key, route.KeyAll, a.Client, c.counters)
 	if err != nil {
 		return nil, err
 	}

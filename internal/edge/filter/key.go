@@ -19,12 +19,17 @@ import (
 type requestKey struct {
 	by             route.KeySource
 	name           string
+	client         *clientSource
 	clients, texts maphash.Seed
 }
 
 // newRequestKey compiles a key of the table; an empty one is the fallback.
-func newRequestKey(key route.HashKey, fallback route.KeySource, c *Counters) (requestKey, error) {
+func newRequestKey(key route.HashKey, fallback route.KeySource, client *route.ClientSource, c *Counters) (requestKey, error) {
 	k := requestKey{by: cmp.Or(key.By, fallback), name: key.Name, clients: c.clients, texts: c.texts}
+	var err error
+	if k.client, err = newClientSource(client); err != nil {
+		return k, err
+	}
 	switch k.by {
 	case route.KeyAll, route.KeyClient, route.KeyHost, route.KeyPath:
 	case route.KeyHeader, route.KeyCookie:
@@ -56,7 +61,11 @@ func (k *requestKey) of(x *Exchange) uint64 {
 		found = false
 	}
 	if !found {
-		return max(1, clientSum(k.clients, x.Client))
+		addr := k.client.of(x)
+		if !addr.IsValid() {
+			addr = x.Client
+		}
+		return max(1, clientSum(k.clients, addr))
 	}
 	return max(1, maphash.Bytes(k.texts, text))
 }

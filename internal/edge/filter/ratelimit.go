@@ -20,7 +20,7 @@ type rateLimit struct {
 }
 
 func newRateLimit(a *route.RateLimit, id route.PolicyID, c *Counters) (*rateLimit, error) {
-	key, err := newRequestKey(a.Key, route.KeyClient, c)
+	key, err := newRequestKey(a.Key, route.KeyClient, a.Client, c)
 	if err != nil {
 		return nil, err
 	}

@@ -33,6 +33,7 @@ func (x *exchange) describe() {
 	from := &x.conn.from
 	x.filters.Now = x.record.Began
 	x.filters.Client = x.record.Client
+	x.filters.Trusted = from.Trusted
 	x.filters.TLS = x.request.TLS
 	x.filters.ServerPort = from.Local.Port()
 	x.filters.Certificate = from.Certificate

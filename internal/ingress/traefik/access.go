@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"crypto/sha1"
 	"encoding/base64"
+	"math"
 	"net/netip"
 	"strings"
 	"time"
@@ -16,10 +17,6 @@ import (
 	"slipway.dev/slipway/internal/route"
 )
 
-// clientHint is the advice for an ipStrategy: the entry point decides which headers
-// are trusted for the address of a client.
-const clientHint = "the address of a client follows from entryPoints.NAME.forwardedHeaders.trustedIPs; list the proxies there"
-
 // ipAllowList converts an allow list. An empty one is a fault: it would reject every
 // client, which is rarely meant.
 func ipAllowList(r *record) *route.Policy {
@@ -28,18 +25,11 @@ func ipAllowList(r *record) *route.Policy {
 	if len(ranges) == 0 {
 		r.fault("sourceRange", refusal.Invalid, "no client is allowed: list addresses or networks such as 10.0.0.0/8")
 	}
-	for _, text := range ranges {
-		prefix, err := network(strings.TrimSpace(text))
-		if err != nil {
-			r.fault("sourceRange", refusal.Invalid, "%q is neither an address nor a network: write 10.0.0.1 or 10.0.0.0/8", brief(text))
-			continue
-		}
-		filter.Allow = append(filter.Allow, prefix)
-	}
+	filter.Allow = networks(r, "sourceRange")
 	// A fault on an unsupported strategy is required here: with another client
 	// address the list would admit other clients.
 	strategy := r.inner("ipStrategy")
-	addressStrategy(strategy)
+	filter.Client = addressStrategy(strategy)
 	strategy.refuse("ipv6Subnet", "write the network into sourceRange")
 	strategy.rest()
 	r.rest()
@@ -59,12 +49,18 @@ func network(text string) (netip.Prefix, error) {
 	return netip.PrefixFrom(address.WithZone(""), address.BitLen()), nil
 }
 
-// addressStrategy refuses the options that take the client address from
-// X-Forwarded-For. The entry point does that for all routes, from trusted
-// proxies only.
-func addressStrategy(r *record) {
-	r.refuse("depth", clientHint)
-	r.refuse("excludedIPs", clientHint)
+// addressStrategy reads which address of X-Forwarded-For is the client; nil for that of
+// the entry point. A depth wins over excluded addresses, as in Traefik.
+func addressStrategy(r *record) *route.ClientSource {
+	depth, excluded := r.count("depth"), networks(r, "excludedIPs")
+	switch {
+	case depth > 0:
+		return &route.ClientSource{Depth: int(min(depth, math.MaxInt32))}
+	case len(excluded) > 0:
+		return &route.ClientSource{Excluded: excluded}
+	default:
+		return nil
+	}
 }
 
 // basicAuth converts basic authentication, with the defaults of Traefik for realm and

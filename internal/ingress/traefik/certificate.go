@@ -5,19 +5,26 @@ import (
 	"slipway.dev/slipway/internal/route"
 )
 
-// infoHeader is the header of Traefik for the fields of a client's certificate.
-const infoHeader = "X-Forwarded-Tls-Client-Cert-Info"
+// The headers of Traefik for the certificate of a client, and for fields of it.
+const (
+	certificateHeader = "X-Forwarded-Tls-Client-Cert"
+	infoHeader        = "X-Forwarded-Tls-Client-Cert-Info"
+)
 
-// passCertificate forwards the fields that have the same form here, in the order of
-// Traefik. It refuses the others: a backend that authenticates clients by them must
-// not get a different text.
+// passCertificate converts the forwarding of the certificate of a client. Values are
+// escaped one by one; the unescaped header is the same as Traefik's.
 func passCertificate(r *record) *route.Policy {
-	r.refuse("pem", "the header has another form here: use forwardCertificate of a Middleware of slipway.dev, which sends the certificate as escaped PEM")
-	info := r.inner("info")
-	for _, name := range []string{"subject", "issuer"} {
-		refuseParts(info.inner(name))
+	forward := &route.ForwardCertificate{}
+	if r.flag("pem") {
+		forward.PEMHeader, forward.Bare = certificateHeader, true
 	}
-	forward := &route.ForwardCertificate{InfoHeader: infoHeader}
+	info := r.inner("info")
+	if forward.Subject = nameParts(info.inner("subject")); len(forward.Subject) > 0 {
+		forward.Info = append(forward.Info, route.InfoSubject)
+	}
+	if forward.Issuer = nameParts(info.inner("issuer")); len(forward.Issuer) > 0 {
+		forward.Info = append(forward.Info, route.InfoIssuer)
+	}
 	for _, field := range []struct {
 		name string
 		info route.CertificateInfo
@@ -33,24 +40,29 @@ func passCertificate(r *record) *route.Policy {
 	}
 	info.rest()
 	r.rest()
+	if len(forward.Info) > 0 {
+		forward.InfoHeader = infoHeader
+	}
 	// A policy without content has no use. Other faults, if any, explain why it
 	// is empty.
-	if len(forward.Info) == 0 {
+	if len(forward.Info) == 0 && !forward.Bare {
 		if len(r.found.faults) == 0 {
-			r.found.add(r.path, refusal.Invalid, "nothing is passed on: set a field of info")
+			r.found.add(r.path, refusal.Invalid, "nothing is passed on: set pem, or a field of info")
 		}
 		return nil
 	}
 	return &route.Policy{ForwardCertificate: forward}
 }
 
-// refuseParts refuses the options for single parts of a distinguished name: the
-// edge sends the name as a whole.
-func refuseParts(r *record) {
-	for _, part := range []string{
-		"country", "province", "locality", "organization", "organizationalUnit", "commonName", "serialNumber", "domainComponent",
-	} {
-		r.refuse(part, "parts of a name are not sent: use forwardCertificate of a Middleware of slipway.dev, which sends the whole name")
+// nameParts reads the parts of a name that are passed on. Their names are those of the
+// table.
+func nameParts(r *record) []route.NamePart {
+	var parts []route.NamePart
+	for _, part := range route.NameParts() {
+		if r.flag(string(part)) {
+			parts = append(parts, part)
+		}
 	}
 	r.rest()
+	return parts
 }

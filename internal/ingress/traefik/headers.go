@@ -10,10 +10,14 @@ import (
 	"slipway.dev/slipway/internal/route"
 )
 
-// headers returns up to three policies: CORS, request headers and response headers.
+// headers returns up to four policies: a redirect, CORS, request headers and response
+// headers.
 // In this order CORS wins over a custom header of the same name, as in Traefik.
 func headers(r *record) []route.Policy {
 	var policies []route.Policy
+	if redirect := secureRedirect(r); redirect != nil {
+		policies = append(policies, route.Policy{RedirectScheme: redirect})
+	}
 	if cors := crossOrigin(r); cors != nil {
 		policies = append(policies, route.Policy{CORS: cors})
 	}
@@ -41,12 +45,24 @@ func headers(r *record) []route.Policy {
 func refuseHosts(r *record) {
 	r.refuse("allowedHosts", "an Ingress takes requests for its hosts only; remove it")
 	r.refuse("hostsProxyHeaders", "the host of a request is its Host header; remove it")
-	r.refuse("sslRedirect", "use redirectScheme, or the redirection of the entry point")
-	r.refuse("sslTemporaryRedirect", "use redirectScheme, or the redirection of the entry point")
 	r.refuse("sslHost", "use redirectRegex")
 	r.refuse("sslForceHost", "use redirectRegex")
 	// It detects TLS for the STS header, which is always sent here.
 	r.ignore("sslProxyHeaders")
+}
+
+// secureRedirect reads the redirect to https of version 2, nil for none. There is none in
+// development mode.
+func secureRedirect(r *record) *route.RedirectScheme {
+	wanted, temporary, development := r.flag("sslRedirect"), r.flag("sslTemporaryRedirect"), r.flag("isDevelopment")
+	switch {
+	case !wanted || development:
+		return nil
+	case temporary:
+		return &route.RedirectScheme{Scheme: route.SchemeHTTPS, Status: 302}
+	default:
+		return &route.RedirectScheme{Scheme: route.SchemeHTTPS, Status: 301}
+	}
 }
 
 // changes collects the changes of one header section. A header is either in set

@@ -17,8 +17,8 @@ func rateLimit(r *record) *route.Policy {
 		Requests: r.count("average"),
 		Period:   route.Duration(r.span("period")),
 		Burst:    max(1, r.count("burst")),
-		Key:      sourceCriterion(r, route.KeyClient),
 	}
+	limit.Key, limit.Client = sourceCriterion(r, route.KeyClient)
 	limit.Period = cmp.Or(limit.Period, route.Duration(time.Second))
 	r.refuse("redis", "each replica of the edge counts on its own; remove it")
 	r.rest()
@@ -34,21 +34,21 @@ func inFlight(r *record) *route.Policy {
 	if !present || amount < 1 {
 		r.fault("amount", refusal.Invalid, "no request may run: give a number from 1")
 	}
-	key := sourceCriterion(r, route.KeyHost)
+	key, client := sourceCriterion(r, route.KeyHost)
 	r.rest()
-	return &route.Policy{InFlight: &route.InFlight{Max: amount, Key: key}}
+	return &route.Policy{InFlight: &route.InFlight{Max: amount, Key: key, Client: client}}
 }
 
-// sourceCriterion returns the key that requests are counted by; fallback if it is not
-// set.
-func sourceCriterion(r *record, fallback route.KeySource) route.HashKey {
+// sourceCriterion returns the key that requests are counted by, fallback if it is not
+// set, and which address is the client.
+func sourceCriterion(r *record, fallback route.KeySource) (route.HashKey, *route.ClientSource) {
 	criterion := r.inner("sourceCriterion")
 	header, host := criterion.text("requestHeaderName"), criterion.flag("requestHost")
 	// An empty ipStrategy selects the client address too, so its presence
 	// counts.
 	_, address := criterion.take("ipStrategy")
 	strategy := criterion.inner("ipStrategy")
-	addressStrategy(strategy)
+	client := addressStrategy(strategy)
 	if bits := strategy.count("ipv6Subnet"); bits != 0 && bits != 64 {
 		strategy.fault("ipv6Subnet", refusal.Unsupported, "an IPv6 client always is its network of 64 bits; remove it")
 	}
@@ -71,7 +71,7 @@ func sourceCriterion(r *record, fallback route.KeySource) route.HashKey {
 	if chosen > 1 {
 		r.fault("sourceCriterion", refusal.Invalid, "ipStrategy, requestHeaderName and requestHost exclude each other: keep one")
 	}
-	return key
+	return key, client
 }
 
 // buffering streams bodies without a limit: an unbounded body is never buffered.
