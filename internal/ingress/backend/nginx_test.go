@@ -78,4 +78,7 @@ func TestNGINX(t *testing.T) {
 	if native := build(nil, "service-upstream", "true").Backend; len(native.Endpoints) != 1 || native.Endpoints[0].Address.String() != "10.96.0.1:443" {
 		t.Errorf("endpoints of the Service's address: %+v", native.Endpoints)
 	}
+	if own := build(map[string]string{"slipway.dev/native-lb": "false"}, "service-upstream", "true").Backend; len(own.Endpoints) != 0 {
+		t.Errorf("the Service has it off, and has the endpoints %+v", own.Endpoints)
+	}
 }

@@ -189,6 +189,11 @@ func TestMissingPath(t *testing.T) {
 	}
 	w.put(ofNGINX(tenant("shop", "site", 10, "one.example/a", "*.example/", "/")), ofNGINX(tenant("shop", "more", 20, "one.example/b", "two.example=/")))
 	want("more two.example", "site one.example")
+	w.put(ofNGINX(tenant("shop", "hostless", 50, "/x")))
+	want("more two.example", "site one.example")
+	w.remove(snapshot.Ingress, "shop", "site")
+	want("more one.example", "more two.example") // and none for all hosts
+	w.put(ofNGINX(tenant("shop", "site", 10, "one.example/a", "*.example/", "/")))
 	w.put(ofNGINX(tenant("shop", "third", 30, "one.example/")))
 	want("more two.example")
 	w.put(tenant("shop", "plain", 40, "two.example/x"))

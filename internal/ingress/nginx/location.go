@@ -181,7 +181,7 @@ func (h *Host) Place(rule *route.Rule, at Location) (rules []*route.Rule, proble
 // exact path, which matches as a prefix, too, because it is an expression.
 func (h *Host) expressionOf(at *Location) string {
 	path := at.Path
-	if !at.Exact && !at.Expressions && path != "/" && h.exact[path] && !strings.HasSuffix(path, "/") {
+	if !at.Exact && !at.Expressions && h.exact[path] && !strings.HasSuffix(path, "/") {
 		path += "/"
 	}
 	return Expression(path)

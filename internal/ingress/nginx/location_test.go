@@ -271,3 +271,72 @@ func TestSettings(t *testing.T) {
 		t.Error("the variants of backends are wrong")
 	}
 }
+
+// TestClosedRule: a rule that returns 503 redirects no client to https, as its policies are
+// not known.
+func TestClosedRule(t *testing.T) {
+	at := nginx.Location{Path: "/foo", Force: true, ToTLS: &route.Policy{ID: policyID, RedirectScheme: &route.RedirectScheme{Scheme: route.SchemeHTTPS}}}
+	rule := ruleOf(at)
+	rule.Backends, rule.Policies, rule.Response = nil, nil, &route.Response{Status: 503, Reason: route.ReasonRefused}
+	if rules, _ := hostOf(true, nil, at).Place(rule, at); len(rules[0].Policies) != 0 {
+		t.Errorf("it has the policies %+v", rules[0].Policies)
+	}
+}
+
+// TestMissing: only a host that an Ingress has itself gets a 404 of its own.
+func TestMissing(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		at   nginx.Location
+		want bool
+	}{
+		{"path", nginx.Location{Path: "/foo"}, true},
+		{"exact root", nginx.Location{Path: "/", Exact: true}, true},
+		{"root", nginx.Location{Path: "/"}, false},
+		{"default backend", nginx.Location{Default: true}, false},
+		{"guest", nginx.Location{Path: "/foo", Guest: true}, false},
+	} {
+		at := c.at
+		at.Host = "a.example"
+		host := nginx.NewHost("a.example", []nginx.Member{{Namespace: "shop", Name: "cart", Outcome: &nginx.Outcome{Locations: map[route.ID]nginx.Location{{}: at}}}})
+		if got := host.Missing("shop", "cart") != nil; got != c.want {
+			t.Errorf("%s: %v", c.name, got)
+		}
+		if host.Missing("shop", "other") != nil {
+			t.Errorf("%s: another Ingress has it, too", c.name)
+		}
+	}
+}
+
+// TestAccess: addresses and certificates as policies.
+func TestAccess(t *testing.T) {
+	namesOf := func(pairs ...string) (names []string, filter *route.IPFilter) {
+		given := map[string]string{}
+		for i := 0; i < len(pairs); i += 2 {
+			given[nginx.Prefix+pairs[i]] = pairs[i+1]
+		}
+		settings, faults, _ := nginx.Parse(given, nil)
+		if len(faults) > 0 {
+			t.Errorf("%v: %v", pairs, faults)
+		}
+		for _, step := range settings.After(policyID) {
+			name, _ := step.Policy.Named()
+			names = append(names, name)
+			if step.Policy.IPFilter != nil {
+				filter = step.Policy.IPFilter
+			}
+		}
+		return names, filter
+	}
+	_, filter := namesOf("whitelist-source-range", "10.1.2.3/8, ::ffff:192.0.2.1", "denylist-source-range", "10.9.0.0/16")
+	if got := fmt.Sprint(filter.Allow, filter.Deny); got != "[10.0.0.0/8 192.0.2.1/32] [10.9.0.0/16]" {
+		t.Errorf("addresses: %s", got)
+	}
+	forward := []string{"auth-tls-secret", "shop/ca", "auth-tls-pass-certificate-to-upstream", "true"}
+	if names, _ := namesOf(forward...); !slices.Contains(names, "forwardCertificate") {
+		t.Errorf("with a certificate: %v", names)
+	}
+	if names, _ := namesOf(append(forward, "auth-tls-verify-client", "off")...); slices.Contains(names, "forwardCertificate") {
+		t.Errorf("without a certificate: %v", names)
+	}
+}

@@ -164,3 +164,37 @@ func TestNGINXClientAuth(t *testing.T) {
 		t.Errorf("without the Secret: %+v, %v", site.Handshakes, site.Closed)
 	}
 }
+
+// TestNGINXCanary: a canary has no rules, and one without a backend gets no share.
+func TestNGINXCanary(t *testing.T) {
+	for name, summary := range map[string]resolve.BackendSummary{"ready": {}, "empty": {Empty: true}} {
+		ingress := ingressOf("a.example.com")
+		ingress.Annotations["kubernetes.io/ingress.class"], ingress.Annotations[nginx.Prefix+"canary"] = "nginx", "true"
+		ingress.Spec.DefaultBackend = &networkingv1.IngressBackend{Service: backendTo("app").Service}
+		ingress.Spec.Rules[0].HTTP.Paths = append(ingress.Spec.Rules[0].HTTP.Paths, pathTo("/gone", "gone"))
+		s := snapshotOf(ingress, serviceOf("app"))
+		site := resolve.Ingress(s.View(), "shop", "cart", withNGINX(nil), &looks{of: map[string]resolve.BackendSummary{"app": summary}})
+		want := 1
+		if summary.Empty {
+			want = 0
+		}
+		if len(site.Paths) != 0 || len(site.NGINX.Canaries) != want {
+			t.Errorf("%s: paths %+v, canaries %+v", name, site.Paths, site.NGINX.Canaries)
+		}
+	}
+}
+
+// TestNGINXWWW: hosts without a name, and wildcards, have no other host with www.
+func TestNGINXWWW(t *testing.T) {
+	ingress := ingressOf("", "*.b.example", "www.c.example", "d.example")
+	ingress.Annotations["kubernetes.io/ingress.class"], ingress.Annotations[nginx.Prefix+"from-to-www-redirect"] = "nginx", "true"
+	site := resolved(snapshotOf(ingress, serviceOf("app")), withNGINX(nil))
+	if want := []string{"", "*.b.example", "c.example", "d.example", "www.c.example", "www.d.example"}; !slices.Equal(site.Hosts, want) {
+		t.Errorf("hosts %v, want %v", site.Hosts, want)
+	}
+	for _, path := range site.Paths[4:] {
+		if path.Response == nil || path.Response.Status != 308 || path.Response.Redirect.Host == path.Host {
+			t.Errorf("the redirect is %+v", path)
+		}
+	}
+}
