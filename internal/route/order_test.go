@@ -27,6 +27,8 @@ func TestOrder(t *testing.T) {
 		{&Rule{Host: "a.x", Match: path(PathExact, "/a")}, ByExactPath},
 		{owned("c", -3, false, "/a/long/one/too"), ByLength},
 		{&Rule{Host: "a.x", Match: path(PathPrefix, "/a/long/one")}, ByLength},
+		{&Rule{Host: "a.x", Match: Match{Path: PathMatch{PathRegexp, "(?i)^/zz?"}, PathOrder: "/zz?x"}}, ByPathText},
+		{&Rule{Host: "a.x", Match: Match{Path: PathMatch{PathRegexp, "(?i)^/a.*"}, PathOrder: "/a.*x"}}, ByPathType},
 		{&Rule{Host: "a.x", Match: path(PathCharacterPrefix, "/abc/")}, ByLength},
 		{&Rule{Host: "a.x", Match: path(PathRegexp, "^/abc")}, ByPathType},
 		{&Rule{Host: "a.x", Match: path(PathPrefix, "/abc/")}, ByPathType},
