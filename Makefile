@@ -168,9 +168,10 @@ documents: deps build ## Follow the documents of a runtime in every access mode 
 	DOCUMENTS=all $(GO_STATIC) go test -v -count=1 $(HANG_GUARD) -run 'TestDocuments|TestScripts' ./test/documents
 
 .PHONY: argocd-cli
-argocd-cli: deps build ## Build the argocd command from its module and run it against a platform and an agent (about 8 minutes)
+argocd-cli: deps build ## Build the argocd command from its module and run it against a platform and an agent, and as argocd-cmp-server with plugins (about 9 minutes)
 	cd test/argocdcli && $(GO_BUILD) go build -ldflags '-s -w' -o $(CURDIR)/bin/argocd github.com/argoproj/argo-cd/v3/cmd
 	ARGOCD=$(CURDIR)/bin/argocd $(GO_STATIC) go test -v -count=1 $(HANG_GUARD) -run 'TestRuntime/postgres/(join|git|operate|argocd)' ./test/runtime
+	ARGOCD=$(CURDIR)/bin/argocd $(GO_STATIC) go test -v -count=1 $(HANG_GUARD) -run TestGitops/cmp-server ./test/gitops
 
 .PHONY: argocd-oracle
 argocd-oracle: deps build ## Run Argo CD's ApplicationSet controller, built from its module, record its Applications, and compare (about 8 minutes)

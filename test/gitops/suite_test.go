@@ -12,6 +12,7 @@
 //     The agent's memory does not grow with them.
 //   - plugins: config management plugins that work, and some that do not, while
 //     another Application goes on.
+//   - cmp-server: plugins behind argocd-cmp-server itself, with make argocd-cli.
 //   - neighbours: a project that uses all workers and the disk, and one beside it
 //     that goes on.
 //   - leader: of two agents one works, also when that one is killed.
@@ -44,6 +45,7 @@ func TestGitops(t *testing.T) {
 	t.Run("lfs", s.testLFS)
 	t.Run("memory", s.testMemory)
 	t.Run("plugins", s.testPlugins)
+	t.Run("cmp-server", s.testCMPServer)
 	t.Run("neighbours", s.testNeighbours)
 	t.Run("leader", s.testLeader)
 }
