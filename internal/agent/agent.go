@@ -74,6 +74,10 @@ type Options struct {
 	// Identity is the name of this replica.
 	Identity string
 
+	// Listed is called when the leader has listed its objects, so that what only the
+	// start needs can be released; nil for nothing.
+	Listed func()
+
 	Log     *slog.Logger
 	Metrics *Metrics
 	Health  *observe.Health

@@ -150,6 +150,9 @@ func (a *agent) awaitReady(ctx context.Context, current *leadershipTerm) error {
 		err := errors.Join(current.apps.Ready(), current.sets.Ready())
 		if err == nil {
 			a.readiness.applications.Met()
+			if a.options.Listed != nil {
+				a.options.Listed()
+			}
 			<-ctx.Done()
 			return nil
 		}

@@ -21,6 +21,7 @@ import (
 	"slipway.dev/slipway/internal/cli/exit"
 	"slipway.dev/slipway/internal/cli/roleflags"
 	"slipway.dev/slipway/internal/config"
+	"slipway.dev/slipway/internal/edge/overload"
 	"slipway.dev/slipway/internal/gitops/plugin"
 	"slipway.dev/slipway/internal/gitops/render"
 	"slipway.dev/slipway/internal/gitops/source"
@@ -129,6 +130,9 @@ func serve(ctx context.Context, options *config.Agent, log *slog.Logger) error {
 		if err != nil {
 			return errors.Join(err, given.Webhooks.Close())
 		}
+		// A replica that waits for the Lease has started now, the leader later.
+		overload.DropTextPages()
+		given.Listed = overload.DropTextPages
 		// finish runs after the agent has stopped, because the runtime writes
 		// to its state folder until then.
 		return errors.Join(agent.Run(running, given), finish())

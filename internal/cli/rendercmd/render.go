@@ -26,6 +26,7 @@ import (
 	"slipway.dev/slipway/internal/cli/files"
 	"slipway.dev/slipway/internal/cli/localrepo"
 	"slipway.dev/slipway/internal/cli/printer"
+	"slipway.dev/slipway/internal/edge/overload"
 	"slipway.dev/slipway/internal/gitops/render"
 	"slipway.dev/slipway/internal/gitops/tracking"
 	"slipway.dev/slipway/internal/gitops/tree"
@@ -46,6 +47,8 @@ func Worker() *cobra.Command {
 		Args:   cobra.NoArgs,
 		Hidden: true,
 		RunE: func(*cobra.Command, []string) error {
+			// Of what the start of so many packages has used, a render needs little.
+			overload.DropTextPages()
 			return render.ServeWorker(os.Stdin, os.Stdout)
 		},
 	}

@@ -2,8 +2,8 @@
 
 package overload
 
-// dropTextPages is not implemented here: only Linux has /proc/self/smaps.
-func dropTextPages() {}
+// DropTextPages is not implemented here: only Linux has /proc/self/smaps.
+func DropTextPages() {}
 
 // collapseHeap is not implemented here: only Linux has MADV_COLLAPSE.
 func collapseHeap() {}

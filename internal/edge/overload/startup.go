@@ -8,7 +8,7 @@ import "runtime/debug"
 func ReleaseStartupMemory() {
 	debug.FreeOSMemory()
 
-	dropTextPages()
+	DropTextPages()
 
 	collapseHeap()
 }

@@ -10,10 +10,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// dropTextPages drops the pages of the program's text and read-only data that
+// DropTextPages drops the pages of the program's text and read-only data that
 // only the start has used (decision 0023). The kernel brings pages back from its
-// page cache when they are used again.
-func dropTextPages() {
+// page cache when they are used again. Agents and render workers do it too, when
+// they have started.
+func DropTextPages() {
 	program, err := os.Readlink("/proc/self/exe")
 	if err != nil {
 		return

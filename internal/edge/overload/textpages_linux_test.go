@@ -56,7 +56,7 @@ func TestProgramParts(t *testing.T) {
 // TestDropTextPages: the program goes on, with fewer of its pages in memory.
 func TestDropTextPages(t *testing.T) {
 	before := programPages(t)
-	dropTextPages()
+	DropTextPages()
 	if after := programPages(t); after >= before {
 		t.Errorf("%d kB of files are in memory, and %d kB were before", after, before)
 	}

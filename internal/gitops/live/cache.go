@@ -168,12 +168,12 @@ func (c *Cache) Last(key tracking.Key) *Object {
 	return c.gone.find(key, time.Now())
 }
 
-// Count is how many objects are cached, and how many bytes their texts have.
+// Count is how many objects are cached, and how many bytes their texts take.
 func (c *Cache) Count() (objects int, bytes int64) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	for _, holder := range c.objects {
-		bytes += int64(cap(holder.raw))
+		bytes += int64(cap(holder.packed))
 	}
 	return len(c.objects), bytes
 }
@@ -275,6 +275,6 @@ func (c *Cache) object(kind schema.GroupKind, r *record) *Object {
 			Namespace: c.names.one(r.Namespace), Name: r.Name,
 		},
 		UID: r.UID, ResourceVersion: r.ResourceVersion,
-		APIVersion: c.names.one(r.APIVersion), App: c.names.one(r.app), raw: r.raw,
+		APIVersion: c.names.one(r.APIVersion), App: c.names.one(r.app), packed: pack(r.raw),
 	}
 }

@@ -7,7 +7,8 @@
 // [Cache] watches the kinds that Applications use, and of these only objects
 // with the label tracking.Label, so memory follows what is managed and not the
 // size of the cluster. It keeps each object as the JSON that the API server
-// sent, and decodes it on demand: decoded, an object takes ten times as much.
+// sent, compressed, and decodes it on demand: decoded, an object takes twenty
+// times as much.
 //
 // The response to our own write is visible at once and is not replaced by an
 // older event. Events of one object are reported in order. While the API server

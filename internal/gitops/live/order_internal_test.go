@@ -67,7 +67,7 @@ func (h *history) write(random *rand.Rand) {
 		h.objects[name] = now
 		h.events = append(h.events, happened{false, now})
 	}
-	note := (&Object{raw: now.raw}).Unstructured()
+	note := (&Object{packed: pack(now.raw)}).Unstructured()
 	if app == "" {
 		note.SetLabels(nil)
 	}

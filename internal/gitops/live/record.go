@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 
+	"github.com/klauspost/compress/s2"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -27,21 +29,39 @@ type Object struct {
 	// App is the value of tracking.Label, empty if the object has none.
 	App string
 
-	raw []byte
+	// packed is the JSON as the API server sent it, compressed to less than half.
+	packed []byte
+}
+
+// packBuffers are reused: the compressor needs more room than its result.
+var packBuffers = sync.Pool{New: func() any { return new([]byte) }}
+
+// pack compresses the JSON of an object.
+func pack(raw []byte) []byte {
+	buffer := packBuffers.Get().(*[]byte)
+	defer packBuffers.Put(buffer)
+	*buffer = s2.Encode((*buffer)[:cap(*buffer)], raw)
+	return bytes.Clone(*buffer)
 }
 
 // Unstructured is the object, decoded: a fresh copy, with managedFields.
 func (o *Object) Unstructured() *unstructured.Unstructured {
 	var content map[string]any
-	if err := json.Unmarshal(o.raw, &content); err != nil {
+	if err := json.Unmarshal(o.JSON(), &content); err != nil {
 		// It was decoded once already, when it came.
 		content = map[string]any{}
 	}
 	return &unstructured.Unstructured{Object: content}
 }
 
-// JSON is the object as the API server sent it. It must not be changed.
-func (o *Object) JSON() []byte { return o.raw }
+// JSON is the object as the API server sent it: a fresh copy.
+func (o *Object) JSON() []byte {
+	raw, err := s2.Decode(nil, o.packed)
+	if err != nil {
+		return nil // it was compressed here
+	}
+	return raw
+}
 
 // record is an object as it comes from the API server: what the reflector needs
 // to know, and the text.

@@ -120,6 +120,7 @@ type Controller struct {
 	pluginQueue  *queue
 	repositories *repositories
 	pluginCalls  *pluginCalls
+	hints        dependencyHints
 	events       *eventRecorder
 	paths        plan.PathEvaluator
 	feeds        []*feed.Feed

@@ -3,6 +3,7 @@ package reconcile
 import (
 	"context"
 	"slices"
+	"sync"
 
 	"slipway.dev/slipway/internal/gitops/project"
 	"slipway.dev/slipway/internal/gitops/render"
@@ -55,4 +56,54 @@ func (p *reconcileRun) addDependencies(ctx context.Context, request *render.Requ
 			request.Dependencies = append(request.Dependencies, render.DependencyFiles{Dependency: wanted, Store: store})
 		}
 	}
+}
+
+// hintKey is what Applications have in common that most likely need the same of
+// elsewhere: the project, and the place of their first source.
+type hintKey struct{ project, repoURL, path, chart string }
+
+// hintKey is that of the Application.
+func (p *reconcileRun) hintKey() hintKey {
+	sources := p.app.Spec.AllSources()
+	if len(sources) == 0 {
+		return hintKey{}
+	}
+	return hintKey{p.app.Spec.ProjectName(), sources[0].RepoURL, sources[0].Path, sources[0].Chart}
+}
+
+// maxHints bounds the hints. When there are more they are dropped, and the next
+// renders fill them again.
+const maxHints = 1000
+
+// dependencyHints are what the last render of a source needed of elsewhere. The
+// first render of another Application with that source then has it, and need not
+// find out. They are no permission: each is admitted as if the render had requested
+// it. The zero value is empty; it is safe for concurrent use.
+type dependencyHints struct {
+	mu  sync.Mutex
+	all map[hintKey][]render.Dependency
+}
+
+// put keeps the dependencies of a render. What plugins generate is for one
+// Application alone.
+func (h *dependencyHints) put(key hintKey, needed []render.Dependency) {
+	kept := slices.DeleteFunc(slices.Clone(needed), func(one render.Dependency) bool { return one.Plugin != "" })
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(kept) == 0 {
+		delete(h.all, key)
+		return
+	}
+	if h.all == nil || len(h.all) >= maxHints {
+		h.all = map[hintKey][]render.Dependency{}
+	}
+	h.all[key] = kept
+}
+
+// of returns the dependencies of the last render of a source; nil if there are
+// none. The caller must not change them.
+func (h *dependencyHints) of(key hintKey) []render.Dependency {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Clip(h.all[key])
 }

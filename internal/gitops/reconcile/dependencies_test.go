@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"slipway.dev/slipway/api/argo/v1alpha1"
+	"slipway.dev/slipway/internal/kube/kubetest"
 	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/outbound"
 )
@@ -161,6 +162,23 @@ func TestForbiddenDependency(t *testing.T) {
 	if charts.requests > 0 || w.exists("redis") || w.exists("shop") {
 		t.Errorf("%d requests for charts", charts.requests)
 	}
+}
+
+// What another Application of the project needed is no permission: a dependency
+// that the project does not allow any more is refused for the next one.
+func TestHintIsNoPermission(t *testing.T) {
+	w := newWorld(t)
+	charts := serveCharts(t, "1.0.0")
+	repository := w.repository("shop", shop(charts.URL))
+	w.project("team", "description: of a test")
+	w.start()
+	w.applicationIn("team", "shop", repository, "shop", automated)
+	w.synced("shop", repository.Head(t))
+	projects := w.cluster.Dynamic.Resource(v1alpha1.ProjectResource()).Namespace(w.control)
+	kubetest.Patch(t, projects, "team", fmt.Sprintf(`{"spec": {"sourceRepos": [%q]}}`, repository.URL()))
+	w.condition("shop", v1alpha1.ConditionInvalidSpecError, "the chart shop depends on redis 1.x")
+	w.applicationIn("team", "second", repository, "shop", automated)
+	w.condition("second", v1alpha1.ConditionInvalidSpecError, "the chart shop depends on redis 1.x")
 }
 
 // A chart repository that does not respond delays only those that need it: they

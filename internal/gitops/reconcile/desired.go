@@ -46,6 +46,9 @@ func (p *reconcileRun) renderDesired(ctx context.Context) (rendered bool, err er
 	if err != nil {
 		return false, err
 	}
+	if s.rendering == nil && len(s.dependencies) == 0 {
+		s.dependencies = p.hints.of(p.hintKey())
+	}
 	request, err := p.resolve(ctx, sources, true)
 	if err != nil {
 		return false, err
@@ -70,6 +73,7 @@ func (p *reconcileRun) renderDesired(ctx context.Context) (rendered bool, err er
 		return false, err
 	}
 	s.rendering, s.dependencies = fresh, fresh.result.Dependencies
+	p.hints.put(p.hintKey(), fresh.result.Dependencies)
 	s.forgetComparison()
 	return true, nil
 }
@@ -78,7 +82,7 @@ func (p *reconcileRun) renderDesired(ctx context.Context) (rendered bool, err er
 // serves matters only to charts and plugins.
 func (r *rendering) holds(request render.Request) bool {
 	if !r.seesCluster() {
-		request.KubeVersion, request.APIVersions = r.request.KubeVersion, r.request.APIVersions
+		request.KubeVersion, request.APIVersions = r.kubeVersion, r.apiVersions
 	}
 	return r.result.Holds(request)
 }

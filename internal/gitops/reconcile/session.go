@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -153,17 +152,19 @@ func pause(failures int) time.Duration {
 type rendering struct {
 	// result has no objects.
 	result *render.Result
-	// request is without files.
-	request render.Request
-	objects [][]byte
+	// kubeVersion and apiVersions are what the cluster served.
+	kubeVersion string
+	apiVersions []string
+	objects     [][]byte
 	// revisions are those of the sources when it was rendered.
 	revisions []string
 	sources   []v1alpha1.ApplicationSource
 }
 
-// newRendering keeps a result. The files of the request are dropped.
+// newRendering keeps a result. Of the request it keeps only what is compared: its
+// files and functions would keep everything of the run in memory.
 func newRendering(request render.Request, result *render.Result) (*rendering, error) {
-	kept := &rendering{request: request}
+	kept := &rendering{kubeVersion: request.KubeVersion, apiVersions: request.APIVersions}
 	for _, object := range result.Objects {
 		text, err := json.Marshal(object.Object)
 		if err != nil {
@@ -174,13 +175,9 @@ func newRendering(request render.Request, result *render.Result) (*rendering, er
 	bare := *result
 	bare.Objects = nil
 	kept.result = &bare
-	kept.request.Dependencies, kept.request.Resolve = nil, nil
-	kept.request.Inputs = slices.Clone(request.Inputs)
-	for i := range kept.request.Inputs {
-		input := &kept.request.Inputs[i]
-		kept.revisions = append(kept.revisions, input.Revision)
-		kept.sources = append(kept.sources, input.Source)
-		input.Store = nil
+	for i := range request.Inputs {
+		kept.revisions = append(kept.revisions, request.Inputs[i].Revision)
+		kept.sources = append(kept.sources, request.Inputs[i].Source)
 	}
 	return kept, nil
 }
