@@ -3,6 +3,7 @@ package migration_test
 import (
 	"encoding/base64"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -38,12 +39,12 @@ func TestOtherCluster(t *testing.T) {
 	w.deployed("here", "ConfigMap", "far", "data: {value: here}")
 	w.application("here", "", "ConfigMap far")
 	at("far", "server: "+cluster.Config.Host, "far")
-	at("drift", "name: far", "drift")
+	at("drift", "name: far", "drift", "far")
 	at("lost", "name: lost", "lost")
 	report := w.assess()
 
 	far := object(t, report, "Application", "far")
-	if got := resource(t, far, "/far"); far.Effect != argosetting.Same || far.Proof.Failed != "" || len(got.SharedWith) > 0 || far.Ready(true) {
+	if got := resource(t, far, "/far"); far.Effect != argosetting.Same || far.Proof.Failed != "" || !slices.Equal(got.SharedWith, []string{w.argo + "/drift"}) || far.Ready(true) {
 		t.Errorf("%+v, %+v", far, far.Proof)
 	}
 	if len(far.Proof.Orphaned) != 1 || !strings.HasSuffix(far.Proof.Orphaned[0], "/old") {
@@ -53,7 +54,8 @@ func TestOtherCluster(t *testing.T) {
 	if got := resource(t, drift, "/drift"); drift.Effect != argosetting.Differs || !strings.Contains(got.Diff, "+  value: one") {
 		t.Errorf("%+v, %+v", drift, got)
 	}
-	if here := object(t, report, "Application", "here"); here.Effect != argosetting.Same || !here.Ready(false) {
+	here := object(t, report, "Application", "here")
+	if got := resource(t, here, "/far"); here.Effect != argosetting.Same || !here.Ready(false) || len(got.SharedWith) > 0 {
 		t.Errorf("%+v, %+v", here, here.Proof)
 	}
 	if lost := object(t, report, "Application", "lost"); lost.Effect != argosetting.Differs || !strings.Contains(lost.Proof.Failed, "https://127.0.0.1:1 cannot be reached from here") {
