@@ -44,7 +44,10 @@ func requestingGateway(namespace, name, host string, second int64) *gatewayv1.Ga
 	return &gatewayv1.Gateway{
 		ObjectMeta: newMeta(namespace, name, second),
 		Spec: gatewayv1.GatewaySpec{GatewayClassName: "slipway", Listeners: []gatewayv1.Listener{
-			{Name: "http", Port: 80, Protocol: gatewayv1.HTTPProtocolType},
+			{
+				Name: "http", Port: 80, Protocol: gatewayv1.HTTPProtocolType,
+				AllowedRoutes: &gatewayv1.AllowedRoutes{Namespaces: &gatewayv1.RouteNamespaces{From: &all}},
+			},
 			{
 				Name: "https", Port: 443, Protocol: gatewayv1.HTTPSProtocolType, Hostname: &hostname,
 				TLS:           &gatewayv1.ListenerTLSConfig{Options: map[gatewayv1.AnnotationKey]gatewayv1.AnnotationValue{"slipway.dev/certificate-resolver": "le"}},
@@ -88,7 +91,11 @@ func TestListenerRequestsFollowOwners(t *testing.T) {
 	want("without the older one", w.remove(snapshot.Gateway, "older", "own"), "infra one.example public")
 	want("an Ingress of another namespace", w.put(site("shop", "cart", "one.example", 9)))
 	want("a route of the owner at the listener", w.put(routeTo("shop", "public", "one.example", 10)), "infra one.example public")
-	want("the route at another listener", w.put(routeTo("shop", "elsewhere", "one.example", 10)))
+	plain, section := routeTo("shop", "public", "one.example", 10), gatewayv1.SectionName("http")
+	plain.Spec.ParentRefs[0].SectionName = &section
+	want("the route at another listener", w.put(plain))
+	want("the route at the listener again", w.put(routeTo("shop", "public", "one.example", 10)), "infra one.example public")
+	want("the route at another Gateway", w.put(routeTo("shop", "elsewhere", "one.example", 10)))
 	want("without the Ingress", w.remove(snapshot.Ingress, "shop", "cart"), "infra one.example public")
 	if got := w.GatewayStatus(snapshot.Ref{Kind: snapshot.Gateway, Namespace: "thief", Name: "own"}).Gateway.Listeners[1].Conditions; !slices.ContainsFunc(got, func(c metav1.Condition) bool {
 		return c.Type == "ResolvedRefs" && c.Reason == "HostNotGranted" && strings.Contains(c.Message, "belongs to namespace infra")
@@ -148,9 +155,19 @@ func TestChallengesFollowListeners(t *testing.T) {
 	if got := w.Tokens(); !slices.Equal(got, []string{"token"}) {
 		t.Errorf("tokens: %q", got)
 	}
+	warned := func() bool {
+		status := w.GatewayStatus(snapshot.Ref{Kind: snapshot.Gateway, Namespace: "infra", Name: "public"}).Gateway.Listeners[1]
+		return slices.ContainsFunc(status.Conditions, func(c metav1.Condition) bool { return strings.Contains(c.Message, "Authorities connect to port 80") })
+	}
+	if warned() {
+		t.Error("the condition of a Gateway with port 80 names it")
+	}
 	moved := requestingGateway("infra", "public", "one.example", 5)
 	moved.Spec.Listeners[0].Port = 8080
 	w.put(moved)
+	if !warned() {
+		t.Error("the condition does not name port 80")
+	}
 	if got, want := served(), []string{"one.example infra/public:8080", entry}; !slices.Equal(got, want) {
 		t.Errorf("served at another port: %q, want %q", got, want)
 	}

@@ -73,6 +73,13 @@ func TestLaggingReplicas(t *testing.T) {
 	want("stuck for long", last)
 	see(last, leaseOf("stuck", int(last)+1, Versions{"gateways": 11, "httproutes": 1}))
 	want("moves again", last, "stuck")
+	// One that was stuck and caught up is waited for anew.
+	see(last, leaseOf("stuck", int(last)+2, needed))
+	want("caught up", last)
+	needed = Versions{"gateways": 13, "httproutes": 20}
+	later := last + 2*stallTimeout
+	see(later, leaseOf("stuck", int(later), Versions{"gateways": 12, "httproutes": 20}))
+	want("behind after a quiet time", later, "stuck")
 	r.observe(apierrors.NewForbidden(schema.GroupResource{Resource: "leases"}, "", errors.New("denied")))
 	want("without the right to read", last)
 }
