@@ -309,3 +309,31 @@ func TestServiceSettings(t *testing.T) {
 	w.put(&corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", Annotations: map[string]string{"slipway.dev/scheme": "wrong"}}, Spec: serviceNamed("web").Spec})
 	w.wantTable("shop", `IngressRoute shop/a[0][0] "a.example" 17 503 Refused`, `IngressRoute shop/b[0][0] "b.example" 17 503 Refused`, `IngressRoute shop/c[0][0] "c.example" 17 503 Refused`)
 }
+
+// TestRankedRules: beside an IngressRoute a default backend stays last, and a priority of
+// an Ingress stays as it is.
+func TestRankedRules(t *testing.T) {
+	w := traefikTown(t, resolve.HostSharingDeny, false)
+	first := tenant("shop", "first", 5, "a.example/x")
+	first.Annotations["slipway.dev/priority"] = "7"
+	rest := tenant("shop", "rest", 5, "a.example/y")
+	rest.Spec.DefaultBackend = &rest.Spec.Rules[0].HTTP.Paths[0].Backend
+	w.put(first, rest, w.object(snapshot.IngressRoute, "shop", "all", 1, "routes: [{match: \"Host(`a.example`)\", services: [{name: api, port: 80}]}]"))
+	w.wantTable("shop", `IngressRoute shop/all[0][0] "a.example" 17 shop/api*0`, `Ingress shop/first[0][0] "a.example"/x 7 shop/web*0`,
+		`Ingress shop/rest[0][0] "a.example"/y 37 shop/web*0`, `Ingress shop/rest[0][0] default "a.example" 0 shop/web*0`)
+}
+
+// TestReachableRoutes: routes that differ in their conditions are all reached, and one that
+// another covers is refused.
+func TestReachableRoutes(t *testing.T) {
+	w := traefikTown(t, resolve.HostSharingDeny, false)
+	spec := "routes: [{match: \"Host(`a.example`) && Header(`X`,`1`)\", services: [{name: web, port: 80}]}, {match: \"Host(`a.example`) && %s\", services: [{name: web, port: 80}]}]"
+	w.put(w.object(snapshot.IngressRoute, "shop", "a", 1, fmt.Sprintf(spec, "Header(`X`,`2`)")))
+	if got := w.refused(snapshot.IngressRoute, "shop", "a"); got != "" {
+		t.Errorf("refused: %s", got)
+	}
+	w.put(w.object(snapshot.IngressRoute, "shop", "a", 1, fmt.Sprintf(spec, "Header(`X`, `1`)")))
+	if got := w.refused(snapshot.IngressRoute, "shop", "a"); !strings.Contains(got, "spec.routes[0]: no request reaches it: spec.routes[1] of IngressRoute shop/a") {
+		t.Errorf("refused: %q", got)
+	}
+}

@@ -156,7 +156,7 @@ func reduce(literals []route.Condition) ([]route.Condition, bool) {
 		if slices.ContainsFunc(reduced, func(other route.Condition) bool { return excludes(&other, &literal) }) {
 			return nil, false
 		}
-		if !slices.ContainsFunc(reduced, func(other route.Condition) bool { return other.Not == literal.Not && samePart(&other, &literal) }) {
+		if !slices.ContainsFunc(reduced, func(other route.Condition) bool { return samePart(&other, &literal) }) {
 			reduced = append(reduced, literal)
 		}
 	}
