@@ -64,7 +64,11 @@ func TestCreate(t *testing.T) {
 				t.Errorf("created with the fields\n%s, and applied with\n%s", got, want)
 			}
 			step.Object.SetLabels(map[string]string{"changed": "yes"})
+			w.sent.Take()
 			w.fails(step, apply.Conflict, "created meanwhile")
+			if sent := w.sent.Requests(step.Key.Name); len(sent) != 1 {
+				t.Errorf("an object that exists took %q", sent)
+			}
 			if is := w.live(step.Object); is.GetLabels()["changed"] != "" || is.GetResourceVersion() == "1" {
 				t.Errorf("an object that exists was changed: %v", is)
 			}
