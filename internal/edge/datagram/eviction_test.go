@@ -78,10 +78,15 @@ func TestNetworkWithAll(t *testing.T) {
 	if connects.Load() != flows {
 		t.Errorf("%d flows for a network at the limit", connects.Load())
 	}
+	var others []net.Conn
 	for i := range flows / 2 {
 		other := dialFrom(t, relay, fmt.Sprintf("127.3.%d.1", i))
 		exchange(t, other, "other")
 		exchange(t, other, "goes on")
+		others = append(others, other)
+	}
+	for _, other := range others {
+		exchange(t, other, "still there")
 	}
 	if connects.Load() != flows+flows/2 {
 		t.Errorf("%d flows: others took each other's places", connects.Load())

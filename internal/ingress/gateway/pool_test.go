@@ -92,3 +92,17 @@ func TestAddressFreed(t *testing.T) {
 	p.expect(t, "evil", "gone", "17", "16")
 	p.expect(t, "bank", "gone", "19")
 }
+
+// TestAddressChanged: a Gateway that asks for another address gets it, and one that asks
+// for the address that it has keeps it.
+func TestAddressChanged(t *testing.T) {
+	p := newPooled(t, gatewaysWith("shop", "192.0.2.16"))
+	for generation, address := range []string{"192.0.2.16", "192.0.2.18"} {
+		kind := gatewayv1.IPAddressType
+		next := p.snapshot.GatewayObject(snapshot.Ref{Kind: snapshot.Gateway, Namespace: "shop", Name: "g0"}).(*gatewayv1.Gateway).DeepCopy()
+		next.Generation = int64(generation + 2)
+		next.Spec.Addresses = []gatewayv1.GatewaySpecAddress{{Type: &kind, Value: address}}
+		p.engine.Update(p.snapshot.Put(next))
+		p.expect(t, "shop", strings.TrimPrefix(address, "192.0.2."))
+	}
+}
