@@ -46,10 +46,7 @@ func (e *Edge) Validate() error {
 		if e.Providers.KubernetesIngress == nil {
 			c.add("providers.kubernetesGateway", "needs the provider kubernetesIngress, whose connection it shares: set providers.kubernetesIngress=true")
 		}
-		c.networks("providers.kubernetesGateway.addresses", g.Addresses)
-		if g.AddressesPerNamespace < 0 {
-			c.add("providers.kubernetesGateway.addressesPerNamespace", "is negative: use 0 for no limit")
-		}
+		c.kubernetesGateway(g, e.Providers.KubernetesIngress)
 	}
 	c.ingressNGINX(&e.Providers)
 	if k := e.Providers.KubernetesCRD; k != nil {

@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -125,8 +126,8 @@ func newIngressProvider(options *config.Edge, server *edge.Server, parts Parts) 
 		cluster.Close()
 		return nil, err
 	}
-	if options.Providers.KubernetesGateway != nil {
-		p.gateways = status.NewGatewayWriter(cluster, options.Providers.KubernetesGateway.Services, parts.log)
+	if g := options.Providers.KubernetesGateway; g != nil {
+		p.gateways = status.NewGatewayWriter(cluster, g.Services || g.ServiceType != "", parts.log)
 		p.gateways.Replicas = status.NewReplicas(cluster, leaseName(k.IngressClass), parts.log)
 	}
 	p.writer = status.New(cluster, status.Options{
@@ -196,8 +197,7 @@ func resolveOptions(options *config.Edge, home string) resolve.Options {
 	}
 	var gateways resolve.GatewayOptions
 	if g := options.Providers.KubernetesGateway; g != nil {
-		gateways.Addresses, _ = config.ParseNetworks(g.Addresses) // validated with the options
-		gateways.AddressesPerNamespace = g.AddressesPerNamespace
+		gateways = gatewayOptions(g, k.IngressEndpoint.PublishedService)
 	}
 	var traefik *resolve.TraefikOptions
 	if crd := options.Providers.KubernetesCRD; crd != nil {
@@ -214,6 +214,14 @@ func resolveOptions(options *config.Edge, home string) resolve.Options {
 		HostSharing:     resolve.HostSharing(k.HostSharing),
 		NativeByDefault: k.NativeLBByDefault, StrictPrefix: k.StrictPrefixMatching, DisablePassHost: k.DisablePassHostHeaders,
 	}
+}
+
+// gatewayOptions returns those of Gateway API. They were validated with the options.
+func gatewayOptions(g *config.KubernetesGateway, published string) resolve.GatewayOptions {
+	made := resolve.GatewayOptions{AddressesPerNamespace: g.AddressesPerNamespace, TargetsPerNamespace: g.TargetPortsPerNamespace, ServiceType: g.ServiceType, EdgeService: cmp.Or(g.EdgeService, published)}
+	made.Addresses, _ = config.ParseNetworks(g.Addresses)
+	made.FirstTarget, made.LastTarget = g.TargetRange()
+	return made
 }
 
 // takesEncrypted reports whether requests can come encrypted to an entry point: it

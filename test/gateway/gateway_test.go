@@ -61,6 +61,23 @@ type scene struct {
 // a backend for each of the Services a and b, which respond with their name. The edge has
 // more arguments if some are given.
 func newScene(t *testing.T, channel string, more ...string) *scene {
+	s := newCluster(t, channel)
+	s.edge = s.startEdge(t, s.account(t), append([]string{"--providers.kubernetesGateway.addresses=" + pool, "--providers.kubernetesGateway.services"}, more...)...)
+	return s
+}
+
+// startEdge starts an edge with more options, and waits until it is ready.
+func (s *scene) startEdge(t *testing.T, kubeconfig string, arguments ...string) *edgeprocess.Replica {
+	t.Helper()
+	edge := edgeprocess.Seat{
+		Binary: binary.Path(t), At: netip.MustParseAddr(edgeAddress), Kubeconfig: kubeconfig, Namespace: home, Arguments: arguments,
+	}.Start(t)
+	edge.AwaitReady(t)
+	return edge
+}
+
+// newCluster is newScene without an edge.
+func newCluster(t *testing.T, channel string) *scene {
 	s := &scene{Cluster: kubetest.Start(t, kubetest.WithoutNode())}
 	s.DefineFiles(t, filepath.Join(definitions(t), channel, "gateway.networking.k8s.io_[a-u]*.yaml"))
 	s.namespace = s.Namespace(t)
@@ -70,11 +87,6 @@ func newScene(t *testing.T, channel string, more ...string) *scene {
 		})
 	}
 	s.Apply(t, "", "apiVersion: gateway.networking.k8s.io/v1\nkind: GatewayClass\nmetadata: {name: slipway}\nspec: {controllerName: slipway.dev/gateway-controller}\n")
-	s.edge = edgeprocess.Seat{
-		Binary: binary.Path(t), At: netip.MustParseAddr(edgeAddress), Kubeconfig: s.account(t), Namespace: home,
-		Arguments: append([]string{"--providers.kubernetesGateway.addresses=" + pool, "--providers.kubernetesGateway.services"}, more...),
-	}.Start(t)
-	s.edge.AwaitReady(t)
 	return s
 }
 

@@ -75,7 +75,7 @@ whether it is a whole cluster. */}}
   resources: [gatewayclasses/status, gateways/status, listenersets/status, httproutes/status, grpcroutes/status, tlsroutes/status, tcproutes/status, udproutes/status, backendtlspolicies/status]
   verbs: [patch]
 {{- $given := dig "providers" "kubernetesGateway" (dict) (index . 0).Values.edge.config }}
-{{- if and (kindIs "map" $given) (dig "services" false $given) }}
+{{- if or (index . 0).Values.edge.gatewayAPI.serviceType (and (kindIs "map" $given) (or (dig "services" false $given) (dig "serviceType" "" $given))) }}
 - apiGroups: [""]
   resources: [services]
   verbs: [get, create, patch]

@@ -20,7 +20,12 @@ func kindOfRule(ref snapshot.Ref) string { return snapshot.RuleKind(ref.Kind) }
 // gatewayState has the Gateways, and what their status depends on.
 type gatewayState struct {
 	units map[snapshot.Ref]*gatewayUnit
-	pool  gateway.Pool
+	// pool assigns addresses, or targets ports of the edge's Pods.
+	pool    gateway.Pool
+	targets gateway.Targets
+	// starved are the Gateways that got none, and freed is set when others gave some up.
+	starved map[*gatewayUnit]struct{}
+	freed   bool
 	// attached has the listeners of each Gateway that a route is attached to.
 	attached map[snapshot.Ref]map[*routeUnit][]string
 	// counts are the numbers of accepted routes of the listeners of each Gateway.
@@ -41,6 +46,7 @@ type gatewayState struct {
 func newGatewayState(options resolve.GatewayOptions) gatewayState {
 	return gatewayState{
 		units: map[snapshot.Ref]*gatewayUnit{}, pool: gateway.Pool{Prefixes: options.Addresses, PerNamespace: options.AddressesPerNamespace},
+		targets: gateway.Targets{Options: options}, starved: map[*gatewayUnit]struct{}{},
 		attached: map[snapshot.Ref]map[*routeUnit][]string{}, counts: map[snapshot.Ref]map[string]int32{}, grpcRoutes: map[snapshot.Ref]int{}, conflicted: map[snapshot.Ref]int{},
 		requesters: map[string]map[*gatewayUnit]struct{}{}, unopened: map[route.ListenerID]string{}, stale: map[snapshot.Ref]struct{}{},
 	}
@@ -60,6 +66,8 @@ type gatewayUnit struct {
 	// is why others do not, by the name of the listener.
 	granted   []grantedRequest
 	ungranted map[string]string
+	// held is the number of addresses or target ports that it has.
+	held int
 }
 
 // markDirty implements unit.
@@ -68,30 +76,27 @@ func (u *gatewayUnit) markDirty(r *updateState) { r.gateways[u] = struct{}{} }
 // resolveGateways resolves the dirty Gateways, and those that wait for an address when
 // one became free.
 func (e *Engine) resolveGateways() {
-	e.resolveInOrder(maps.Keys(e.state.gateways))
-	if !e.gateways.pool.Freed() {
-		return
+	resolved := map[*gatewayUnit]struct{}{}
+	// One that loses a target to another, or waited for one, is marked while this runs.
+	for len(e.state.gateways) > 0 {
+		maps.Copy(resolved, e.state.gateways)
+		e.resolveMarkedGateways()
+		e.markStarved()
 	}
-	waiting := map[*gatewayUnit]struct{}{}
-	for _, u := range e.gateways.units {
-		if u.result.Waits() {
-			waiting[u] = struct{}{}
-		}
-	}
-	e.resolveInOrder(maps.Keys(waiting))
-	e.gateways.pool.Freed() // by one that asks for another address, which it has not got
+	e.state.gateways = resolved // for the steps that follow
 }
 
-// resolveInOrder resolves Gateways. Those with an address come first, and then the
-// oldest, so that no Gateway takes the address of another one.
-func (e *Engine) resolveInOrder(all iter.Seq[*gatewayUnit]) {
-	units := slices.SortedFunc(all, func(a, b *gatewayUnit) int {
+// resolveMarkedGateways resolves the Gateways that are dirty now. Those with an address
+// come first, and then the oldest, so that no Gateway takes the address of another one.
+func (e *Engine) resolveMarkedGateways() {
+	units := slices.SortedFunc(maps.Keys(e.state.gateways), func(a, b *gatewayUnit) int {
 		x, y := e.gatewayOf(a), e.gatewayOf(b)
 		return cmp.Or(
 			cmp.Compare(min(1, len(y.Status.Addresses)), min(1, len(x.Status.Addresses))),
 			x.CreationTimestamp.Compare(y.CreationTimestamp.Time), a.ref.Compare(b.ref),
 		)
 	})
+	clear(e.state.gateways)
 	// Addresses of Gateways that are gone are free for the others of this pass.
 	for _, u := range units {
 		if !e.snapshot.Exists(u.ref) {
@@ -121,12 +126,10 @@ func (e *Engine) resolveGateway(u *gatewayUnit) {
 	if u.result != nil {
 		requested = u.result.Requests
 	}
-	u.result = gateway.Resolve(view, u.ref.Namespace, u.ref.Name, e.options.Resolvers, e.gateways.pool.Assign)
+	u.result = gateway.Resolve(view, u.ref.Namespace, u.ref.Name, e.options.Resolvers, e.assigner(view))
 	u.reads = e.read(u, u.reads, view)
 	e.replaceListenerRequests(u, requested, u.result.Requests)
-	if !u.result.Ours {
-		e.gateways.pool.Release(u.ref)
-	}
+	e.noteAssigned(u)
 	u.live.replace(u.result.Rules, &e.state.change.Rules)
 	u.liveTCP.replace(u.result.TCPRoutes, &e.state.change.TCPRoutes)
 	before := u.listeners
@@ -245,6 +248,8 @@ func (e *Engine) MarkStale(ref snapshot.Ref) { e.gateways.stale[ref] = struct{}{
 type GatewayStatus struct {
 	Class   *gatewayv1.GatewayClassStatus
 	Gateway *gatewayv1.GatewayStatus
+	// Service is the one that the Gateway should have, beside its status; nil for none.
+	Service *gateway.Service
 	Set     *gatewayv1.ListenerSetStatus
 	// Parents are those of a route that are ours.
 	Parents []gatewayv1.RouteParentStatus
@@ -309,7 +314,7 @@ func (e *Engine) gatewayStatus(ref snapshot.Ref) GatewayStatus {
 		return GatewayStatus{Set: e.setStatus(ref)}
 	case u != nil && u.result.Ours:
 		status := u.result.Status(e.factsOf(u))
-		return GatewayStatus{Gateway: &status}
+		return GatewayStatus{Gateway: &status, Service: u.result.Service()}
 	case e.routes[ref] != nil && e.routes[ref].route != nil:
 		return GatewayStatus{Parents: e.parentsOf(e.routes[ref])}
 	}

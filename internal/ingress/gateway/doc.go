@@ -19,6 +19,6 @@
 // of the requests, which get a 500.
 //
 // References to other namespaces need a ReferenceGrant there, and no option
-// replaces it. See decision 0044 in docs/decisions, and decision 0052 for the
-// certificates that listeners request.
+// replaces it. See decision 0044 in docs/decisions, decision 0052 for the
+// certificates that listeners request, and decision 0057 for Services of Gateways.
 package gateway

@@ -20,10 +20,29 @@ import (
 
 // Assignment is the address of a Gateway, or why it has none.
 type Assignment struct {
+	// Address is where the edge listens.
 	Address netip.Addr
-	// Reason and Message are those of the condition Programmed without an address.
+	// Targets are the ports that it listens on, in the place of those of the Gateway; nil
+	// if these are the same.
+	Targets map[route.ListenerID]uint16
+	// Reason and Message are those of the condition Programmed if it does not hold.
 	Reason  gatewayv1.GatewayConditionReason
 	Message string
+
+	// The rest is set with Targets: their text for the status, the Service of the
+	// Gateway, and the addresses of that.
+	allocated string
+	service   *Service
+	published []gatewayv1.GatewayStatusAddress
+}
+
+// addresses returns the addresses of the status.
+func (a *Assignment) addresses() []gatewayv1.GatewayStatusAddress {
+	if a.Targets != nil || !a.Address.IsValid() {
+		return a.published
+	}
+	kind := gatewayv1.IPAddressType
+	return []gatewayv1.GatewayStatusAddress{{Type: &kind, Value: a.Address.String()}}
 }
 
 // Gateway is a resolved Gateway.
@@ -84,9 +103,9 @@ func Resolve(
 		id := listenerID(object, l)
 		at := ports[id]
 		if at == nil {
-			at = &route.Listener{ID: id, Address: netip.AddrPortFrom(g.assignment.Address, l.port), TLS: l.tls, Raw: l.mode != ""}
+			at = &route.Listener{ID: id, Address: g.assignment.at(id), TLS: l.tls, Raw: l.mode != ""}
 			ports[id] = at
-			if g.assignment.Address.IsValid() {
+			if at.Address.IsValid() {
 				g.Listeners = append(g.Listeners, at)
 			}
 		}
@@ -245,7 +264,7 @@ func (g *Gateway) Status(facts Facts) gatewayv1.GatewayStatus {
 	}
 	programmed := condition(gatewayv1.GatewayConditionProgrammed, gatewayv1.GatewayReasonProgrammed, "")
 	switch {
-	case !g.assignment.Address.IsValid():
+	case g.assignment.Reason != "":
 		programmed = failed(gatewayv1.GatewayConditionProgrammed, g.assignment.Reason, g.assignment.Message)
 	case len(facts.Unopened) > 0:
 		first := slices.MinFunc(slices.Collect(maps.Keys(facts.Unopened)), route.ListenerID.Compare)
@@ -255,11 +274,11 @@ func (g *Gateway) Status(facts Facts) gatewayv1.GatewayStatus {
 	case len(g.Listeners) == 0:
 		programmed = failed(gatewayv1.GatewayConditionProgrammed, gatewayv1.GatewayReasonInvalid, "no listener can be served")
 	}
-	if g.assignment.Address.IsValid() {
-		kind := gatewayv1.IPAddressType
-		status.Addresses = []gatewayv1.GatewayStatusAddress{{Type: &kind, Value: g.assignment.Address.String()}}
-	}
+	status.Addresses = g.assignment.addresses()
 	conditions := []metav1.Condition{accepted, programmed}
+	if g.assignment.Targets != nil {
+		conditions = append(conditions, g.assignment.condition())
+	}
 	if g.insecureFallback() {
 		conditions = append(conditions, condition(gatewayv1.GatewayConditionInsecureFrontendValidationMode, gatewayv1.GatewayReasonConfigurationChanged,
 			"clients are accepted without a valid certificate on some port: set tls.frontend to the mode AllowValidOnly"))
@@ -307,7 +326,7 @@ func (g *Gateway) listenerStatus(i int, facts Facts) gatewayv1.ListenerStatus {
 		programmed = failed(gatewayv1.ListenerConditionProgrammed, gatewayv1.ListenerReasonPending, l.pending)
 	case l.bare:
 		notServed(resolved.Message)
-	case !g.assignment.Address.IsValid():
+	case !g.assignment.at(listenerID(g.object, l)).IsValid():
 		programmed = failed(gatewayv1.ListenerConditionProgrammed, gatewayv1.ListenerReasonPending, g.assignment.Message)
 	case closed:
 		notServed(unopened)

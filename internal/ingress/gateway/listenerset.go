@@ -97,7 +97,7 @@ func (g *Gateway) SetStatus(set *gatewayv1.ListenerSet, facts Facts) gatewayv1.L
 		conditions = both(gatewayv1.ListenerSetReasonNotAllowed, "allowedListeners of the Gateway does not include this namespace")
 	case !g.hasUsable(set):
 		conditions = both(gatewayv1.ListenerSetReasonListenersNotValid, "no listener is accepted: see their conditions")
-	case !g.assignment.Address.IsValid():
+	case !programmed && g.assignment.Reason != "":
 		conditions[1] = failed(program, gatewayv1.ListenerSetReasonPending, g.assignment.Message)
 	case !programmed && g.waits(set):
 		conditions[1] = failed(program, gatewayv1.ListenerSetReasonPending, "no listener can be served yet: see their conditions")

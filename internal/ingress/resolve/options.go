@@ -13,6 +13,15 @@ type GatewayOptions struct {
 	Addresses []netip.Prefix
 	// AddressesPerNamespace bounds those of the Gateways of a namespace; 0 for no bound.
 	AddressesPerNamespace int
+	// ServiceType is the type of the Services of Gateways; empty if they have addresses of
+	// this machine. The Services lead to target ports, from the first to the last one, of
+	// the endpoints of EdgeService, a namespace/name.
+	ServiceType             string
+	FirstTarget, LastTarget uint16
+	// TargetsPerNamespace bounds the target ports of the Gateways of a namespace; 0 for
+	// no bound.
+	TargetsPerNamespace int
+	EdgeService         string
 }
 
 // NGINXOptions are the options for Ingresses of ingress-nginx.

@@ -139,12 +139,35 @@ func (s *Snapshot) putGateway(kind Kind, object GatewayObject) []Ref {
 		s.policies[at.Namespace][at.Name] = policy
 	}
 	same := before != nil && before.GetUID() == object.GetUID() && before.GetGeneration() == object.GetGeneration() &&
-		sameAnnotations(before.GetAnnotations(), object.GetAnnotations())
+		sameAnnotations(before.GetAnnotations(), object.GetAnnotations()) && targetPorts(before) == targetPorts(object)
 	if set, ok := object.(*gatewayv1.ListenerSet); ok && !same {
 		previous, _ := before.(*gatewayv1.ListenerSet)
 		return append(s.moveListenerSet(previous, set), at)
 	}
 	return changed(!same, readAs(at))
+}
+
+// TargetPortsCondition is the type of the condition that has the target ports of a Gateway
+// in its message.
+const TargetPortsCondition = "slipway.dev/TargetPorts"
+
+// TargetPorts returns the message of the condition TargetPorts of a Gateway. It is the one
+// part of a status that the routing table depends on.
+func TargetPorts(gateway *gatewayv1.Gateway) string {
+	for i := range gateway.Status.Conditions {
+		if of := &gateway.Status.Conditions[i]; of.Type == TargetPortsCondition {
+			return of.Message
+		}
+	}
+	return ""
+}
+
+// targetPorts is TargetPorts of a Gateway, and empty for other kinds.
+func targetPorts(object GatewayObject) string {
+	if gateway, ok := object.(*gatewayv1.Gateway); ok {
+		return TargetPorts(gateway)
+	}
+	return ""
 }
 
 // moveListenerSet changes the ListenerSets of the Gateways that one leaves and comes to,

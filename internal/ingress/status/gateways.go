@@ -292,7 +292,7 @@ func (r *gatewayRecord) gatewayChanges(object *gatewayv1.Gateway, now metav1.Tim
 	next := *r.wanted.Gateway
 	// Conditions of others stay. These are ours alone, and go with their cause.
 	before := slices.DeleteFunc(slices.Clone(object.Status.Conditions), func(c metav1.Condition) bool {
-		return (c.Type == string(gatewayv1.GatewayConditionInsecureFrontendValidationMode) || c.Type == string(gatewayv1.GatewayConditionResolvedRefs)) &&
+		return (c.Type == string(gatewayv1.GatewayConditionInsecureFrontendValidationMode) || c.Type == string(gatewayv1.GatewayConditionResolvedRefs) || c.Type == snapshot.TargetPortsCondition) &&
 			!slices.ContainsFunc(next.Conditions, func(own metav1.Condition) bool { return own.Type == c.Type })
 	})
 	next.Conditions = mergeConditions(before, next.Conditions, now, true)

@@ -2,8 +2,6 @@ package status
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"net/netip"
 
@@ -11,6 +9,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation"
 	applycorev1 "k8s.io/client-go/applyconfigurations/core/v1"
 	applydiscoveryv1 "k8s.io/client-go/applyconfigurations/discovery/v1"
@@ -18,20 +17,22 @@ import (
 	"k8s.io/client-go/util/flowcontrol"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
+	"slipway.dev/slipway/internal/ingress/gateway"
 	"slipway.dev/slipway/internal/ingress/snapshot"
 )
 
-// The Service of a Gateway is its name in the DNS of the cluster: a headless one without
-// a selector, whose only endpoint is the address of the Gateway. It has the labels and
-// annotations of spec.infrastructure, and goes with the Gateway.
-
-// servicePrefix begins the names of these Services and their EndpointSlices.
-const servicePrefix = "slipway-"
+// The Service of a Gateway with an address of the pool is its name in the DNS of the
+// cluster: a headless one without a selector, whose only endpoint is that address. In a
+// cluster without a pool it gives the Gateway its address: its endpoints are the Pods of
+// the edge, with a target port for each port. It has the labels and annotations of
+// spec.infrastructure, and goes with the Gateway.
 
 // gatewayService is the version of a Gateway that its Service was written for.
 type gatewayService struct {
-	object  *gatewayv1.Gateway
+	object *gatewayv1.Gateway
+	// address is that of a headless Service, and leads is what another one leads to.
 	address string
+	leads   *gateway.Service
 }
 
 // same reports whether two versions have the same Service.
@@ -49,7 +50,7 @@ func (w *GatewayWriter) writeService(ctx context.Context, ref snapshot.Ref, rate
 	}
 	request, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	name, services := serviceName(ref.Name), w.cluster.Client.CoreV1().Services(ref.Namespace)
+	name, services := gateway.ServiceName(ref.Name), w.cluster.Client.CoreV1().Services(ref.Namespace)
 	before, err := services.Get(request, name, metav1.GetOptions{})
 	switch {
 	case err != nil && !apierrors.IsNotFound(err):
@@ -76,26 +77,27 @@ func (w *GatewayWriter) missingService(ref snapshot.Ref) (gatewayService, bool) 
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	record := w.records[ref]
-	if w.published == nil || record == nil || record.wanted.Gateway == nil || len(record.wanted.Gateway.Addresses) == 0 {
+	if w.published == nil || record == nil || record.wanted.Gateway == nil {
 		return gatewayService{}, false
 	}
-	wanted := gatewayService{address: record.wanted.Gateway.Addresses[0].Value}
+	wanted := gatewayService{leads: record.wanted.Service}
 	wanted.object, _ = record.object.(*gatewayv1.Gateway)
+	if wanted.object == nil || wanted.object.DeletionTimestamp != nil {
+		return gatewayService{}, false
+	}
+	if wanted.leads != nil {
+		// A Service has at least one port, and its first ones come with the targets.
+		return wanted, len(wanted.leads.Ports) > 0 && (!wanted.leads.Current || !w.published[ref].same(wanted))
+	}
+	if len(record.wanted.Gateway.Addresses) == 0 {
+		return gatewayService{}, false
+	}
+	wanted.address = record.wanted.Gateway.Addresses[0].Value
 	address, err := netip.ParseAddr(wanted.address)
-	if err != nil || address.IsLoopback() || wanted.object == nil || wanted.object.DeletionTimestamp != nil {
+	if err != nil || address.IsLoopback() {
 		return gatewayService{}, false
 	}
 	return wanted, !w.published[ref].same(wanted)
-}
-
-// serviceName returns the name of the Service of a Gateway, which has to be a label of
-// DNS; names of Gateways can be longer, and have dots.
-func serviceName(gateway string) string {
-	if name := servicePrefix + gateway; len(validation.IsDNS1035Label(name)) == 0 {
-		return name
-	}
-	sum := sha256.Sum256([]byte(gateway))
-	return servicePrefix + hex.EncodeToString(sum[:8])
 }
 
 // owner returns the reference by which the Service goes with the Gateway.
@@ -116,8 +118,7 @@ func (s gatewayService) labels() map[string]string {
 
 // service returns the Service.
 func (s gatewayService) service(name string) *applycorev1.ServiceApplyConfiguration {
-	service := applycorev1.Service(name, s.object.Namespace).WithOwnerReferences(s.owner()).
-		WithSpec(applycorev1.ServiceSpec().WithType(corev1.ServiceTypeClusterIP).WithClusterIP(corev1.ClusterIPNone))
+	service := applycorev1.Service(name, s.object.Namespace).WithOwnerReferences(s.owner()).WithSpec(s.spec())
 	if infrastructure := s.object.Spec.Infrastructure; infrastructure != nil {
 		for key, value := range infrastructure.Labels {
 			service.WithLabels(map[string]string{string(key): string(value)})
@@ -129,16 +130,62 @@ func (s gatewayService) service(name string) *applycorev1.ServiceApplyConfigurat
 	return service.WithLabels(s.labels())
 }
 
+// spec returns the spec of the Service. The addresses of one that leads to Pods are those
+// that the cluster gives it.
+func (s gatewayService) spec() *applycorev1.ServiceSpecApplyConfiguration {
+	if s.leads == nil {
+		return applycorev1.ServiceSpec().WithType(corev1.ServiceTypeClusterIP).WithClusterIP(corev1.ClusterIPNone)
+	}
+	spec := applycorev1.ServiceSpec().WithType(corev1.ServiceType(s.leads.Type))
+	if s.leads.Type != string(corev1.ServiceTypeClusterIP) {
+		// Limits by client need its address, which nodes that forward would replace.
+		spec.WithExternalTrafficPolicy(corev1.ServiceExternalTrafficPolicyLocal)
+	}
+	if s.leads.LoadBalancerIP != "" {
+		spec.WithLoadBalancerIP(s.leads.LoadBalancerIP)
+	}
+	for _, port := range s.leads.Ports {
+		spec.WithPorts(applycorev1.ServicePort().WithName(port.Name()).WithProtocol(port.Protocol()).
+			WithPort(int32(port.Port)).WithTargetPort(intstr.FromInt32(int32(port.Target))))
+	}
+	return spec
+}
+
+// endpoints adds the Pods of the edge to an EndpointSlice, and its target ports.
+func (s gatewayService) endpoints(slice *applydiscoveryv1.EndpointSliceApplyConfiguration) *applydiscoveryv1.EndpointSliceApplyConfiguration {
+	for _, port := range s.leads.Ports {
+		slice.WithPorts(applydiscoveryv1.EndpointPort().WithName(port.Name()).WithProtocol(port.Protocol()).WithPort(int32(port.Target)))
+	}
+	for _, at := range s.leads.Endpoints {
+		endpoint := applydiscoveryv1.Endpoint().WithAddresses(at.Address).WithConditions(applydiscoveryv1.EndpointConditions().WithReady(true))
+		// The node is for Services that stay on it, and the zone for hints.
+		if at.Node != "" {
+			endpoint.WithNodeName(at.Node)
+		}
+		if at.Zone != "" {
+			endpoint.WithZone(at.Zone)
+		}
+		slice.WithEndpoints(endpoint)
+	}
+	return slice
+}
+
 // slice returns the EndpointSlice of the Service. It has no label of the author of the
 // Gateway: labels decide which Service an EndpointSlice belongs to.
 func (s gatewayService) slice(name string) *applydiscoveryv1.EndpointSliceApplyConfiguration {
+	first := s.address
+	if s.leads != nil && len(s.leads.Endpoints) > 0 {
+		first = s.leads.Endpoints[0].Address
+	}
 	family := discoveryv1.AddressTypeIPv4
-	if address, err := netip.ParseAddr(s.address); err == nil && address.Is6() {
+	if address, err := netip.ParseAddr(first); err == nil && address.Is6() {
 		family = discoveryv1.AddressTypeIPv6
 	}
 	labels := s.labels()
 	labels[discoveryv1.LabelServiceName] = name
-	return applydiscoveryv1.EndpointSlice(name, s.object.Namespace).WithOwnerReferences(s.owner()).WithLabels(labels).
-		WithAddressType(family).
-		WithEndpoints(applydiscoveryv1.Endpoint().WithAddresses(s.address).WithConditions(applydiscoveryv1.EndpointConditions().WithReady(true)))
+	slice := applydiscoveryv1.EndpointSlice(name, s.object.Namespace).WithOwnerReferences(s.owner()).WithLabels(labels).WithAddressType(family)
+	if s.leads != nil {
+		return s.endpoints(slice)
+	}
+	return slice.WithEndpoints(applydiscoveryv1.Endpoint().WithAddresses(s.address).WithConditions(applydiscoveryv1.EndpointConditions().WithReady(true)))
 }

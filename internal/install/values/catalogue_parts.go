@@ -45,6 +45,7 @@ func edgeValues() []Value {
 		{Key: group + "gatewayAPI.enabled", Kind: Flag, Default: false, About: "Serve Gateways and their routes: create the GatewayClass, give the edge the permissions, and enable its provider. The cluster needs the definitions of Gateway API, which slipway runtime install and slipway crds upgrade --only gateway create. It has no effect with singleNamespace."},
 		{Key: group + "gatewayAPI.className", Default: "slipway", Rule: dnsName(), About: "Name of the GatewayClass."},
 		{Key: group + "gatewayAPI.addresses", Kind: TextList, Default: []any{}, About: "Addresses for Gateways, each an address or a network, on which the Pods of the edge can listen."},
+		{Key: group + "gatewayAPI.serviceType", Rule: Rule{Pattern: `^(LoadBalancer|NodePort|ClusterIP)$`, Means: "LoadBalancer, NodePort or ClusterIP"}, About: "Type of the Service that each Gateway gets instead of such an address. It leads to ports 20000 to 20999 of the edge's Pods, one for each port of a Gateway."},
 		{Key: group + "config", Kind: Object, Default: map[string]any{}, About: "Additional options of slipway edge, as in its configuration file. They override the options that the chart sets. No secrets: it is a ConfigMap."},
 		{Key: group + "resources", Kind: Object, Default: map[string]any{"requests": map[string]any{"cpu": "100m", "memory": "128Mi"}, "limits": map[string]any{"memory": "512Mi"}}, About: "Resources of the edge. It sheds load before it reaches the limit."},
 	}, workloadValues(group)...)
