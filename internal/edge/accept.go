@@ -197,14 +197,13 @@ func (p *point) serve(conn *listener.Conn) {
 
 // serveTCP serves a connection if a TCP route matches it.
 func (p *point) serveTCP(conn *listener.Conn, from proxy.Accepted, peeked listener.Peeked) bool {
-	compiled := p.server.proxy.Program()
-	if compiled == nil {
+	if p.server.proxy.Program() == nil {
 		return false
 	}
 	name, _ := tlsstore.CanonicalName(peeked.ServerName)
-	found := compiled.LookupTCP(&program.TCPRequest{
-		EntryPoint: p.Name, Listener: p.id, TLS: peeked.Protocol == listener.ProtocolTLS, ServerName: name,
-	})
+	request := program.TCPRequest{EntryPoint: p.Name, Listener: p.id, TLS: peeked.Protocol == listener.ProtocolTLS, ServerName: name}
+	lookup := func() program.TCPResult { return p.server.proxy.Program().LookupTCP(&request) }
+	found := lookup()
 	switch {
 	case found.Route == nil:
 		return false
@@ -216,9 +215,9 @@ func (p *point) serveTCP(conn *listener.Conn, from proxy.Accepted, peeked listen
 			conn.Close()
 			return true
 		}
-		p.server.proxy.ServeTCP(encrypted, from, found.Binding)
+		p.server.proxy.ServeTCP(encrypted, from, found, lookup)
 	default:
-		p.server.proxy.ServeTCP(conn, from, found.Binding)
+		p.server.proxy.ServeTCP(conn, from, found, lookup)
 	}
 	return true
 }

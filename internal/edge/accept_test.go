@@ -247,6 +247,44 @@ func TestTCPByServerName(t *testing.T) {
 	}
 }
 
+// pausedConn calls a function before its second write, which in a handshake of TLS 1.3 is
+// the last of the client.
+type pausedConn struct {
+	net.Conn
+	writes int
+	pause  func()
+}
+
+func (c *pausedConn) Write(data []byte) (int, error) {
+	if c.writes++; c.writes == 2 {
+		c.pause()
+	}
+	return c.Conn.Write(data)
+}
+
+// TestTCPChanged: a connection whose route gets another backend during the handshake
+// goes to that one.
+func TestTCPChanged(t *testing.T) {
+	authority := pkitest.NewAuthority(t)
+	tcp := route.TCPRoute{ID: route.TCPRouteID{Name: "old"}, TLS: route.TLSTerminate, ServerName: "db.example"}
+	table := tcpTable(t, map[*route.TCPRoute]netip.AddrPort{&tcp: speaker(t, "old\n", asIs)})
+	table.Certificates = []*route.Certificate{certificate(t, authority, "db", "db.example")}
+	s := startAt(t, table, secure("web"))
+	changed, id := tcp, route.BackendID{Name: "new", Port: 1}
+	changed.Backends = []route.BackendRef{{Backend: id}}
+	change := &route.Change{}
+	change.TCPRoutes.Changed = []*route.TCPRoute{&changed}
+	change.Backends.Added = []*route.Backend{{ID: id, Endpoints: []route.Endpoint{{Address: speaker(t, "new\n", asIs)}}}}
+	change.Backends.Removed = []route.BackendID{tcp.Backends[0].Backend}
+	plain := must.Get(net.Dial("tcp", s.address))(t)
+	conn := tls.Client(&pausedConn{Conn: plain, pause: func() {
+		if feedback := s.Update(change); len(feedback.Problems) > 0 {
+			t.Error(feedback.Problems)
+		}
+	}}, &tls.Config{ServerName: "db.example", RootCAs: authority.Pool})
+	talk(t, conn, "new\n")
+}
+
 // TestTCPPolicies: who is to stay out is not connected.
 func TestTCPPolicies(t *testing.T) {
 	tcp := &route.TCPRoute{ID: route.TCPRouteID{Name: "db"}, TLS: route.TLSPlain, Policies: []route.Policy{

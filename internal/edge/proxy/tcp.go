@@ -12,6 +12,7 @@ import (
 
 	"slipway.dev/slipway/internal/edge/filter"
 	"slipway.dev/slipway/internal/edge/h1"
+	"slipway.dev/slipway/internal/edge/program"
 	"slipway.dev/slipway/internal/edge/upstream"
 	"slipway.dev/slipway/internal/route"
 )
@@ -53,18 +54,30 @@ func (p *Proxy) bindTCP(tcp *route.TCPRoute) (any, error) {
 }
 
 // ServeTCP passes a connection on to a backend of a TCP route, until both ends
-// are done, and closes it. binding is the one that the Program holds for the
-// route.
-func (p *Proxy) ServeTCP(conn net.Conn, from Accepted, binding any) {
+// are done, and closes it. The route may have changed since it was found, such as
+// during a handshake, and its backend may have left the table. Then the connection
+// goes by the route that lookup finds now.
+func (p *Proxy) ServeTCP(conn net.Conn, from Accepted, found program.TCPResult, lookup func() program.TCPResult) {
 	defer conn.Close()
-	b := binding.(*tcpBinding)
+	b := found.Binding.(*tcpBinding)
 	began := time.Now()
 	record := Record{
 		Connection: Connection{EntryPoint: from.EntryPoint, TLS: from.TLS}, Timing: Timing{Began: began},
-		Client: from.Client.Addr(), TCPRoute: b.route,
+		Client: from.Client.Addr(),
 	}
-	if err := p.proxyTCP(conn, &from, b, &record); err != nil {
-		record.Reason = err.Error()
+	for {
+		record.TCPRoute = b.route
+		err := p.proxyTCP(conn, &from, b, &record)
+		if errors.Is(err, upstream.ErrNoBackend) {
+			if next := lookup(); next.Route != nil && next.Route != b.route && next.Route.TLS == b.route.TLS {
+				b = next.Binding.(*tcpBinding)
+				continue
+			}
+		}
+		if err != nil {
+			record.Reason = err.Error()
+		}
+		break
 	}
 	if p.cfg.Observe != nil {
 		record.Duration = time.Since(began)
