@@ -56,6 +56,40 @@ func CheckVersions(ctx context.Context, first, second string) ([]finding.Finding
 	return findings, nil
 }
 
+// CheckWorkspace compares the versions that modules require with those that a workspace
+// chooses for all of them together, of the modules that packages in folders below it
+// depend on. Different ones are a finding: what the workspace compiles is then compiled
+// again for the module.
+func CheckWorkspace(ctx context.Context, workspace string, packages, modules []string) ([]finding.Finding, error) {
+	command := exec.CommandContext(ctx, "go", append([]string{"list", "-deps", "-f", "{{with .Module}}{{.Path}} {{.Version}}{{end}}"}, packages...)...)
+	command.Dir = filepath.Dir(workspace)
+	command.Env = append(os.Environ(), "GOWORK="+workspace)
+	out, err := command.Output()
+	if err != nil {
+		return nil, fmt.Errorf("list the modules of %s: %w", workspace, err)
+	}
+	chosen := map[string]string{}
+	for line := range strings.Lines(string(out)) {
+		path, version, _ := strings.Cut(strings.TrimSpace(line), " ")
+		chosen[path] = version
+	}
+	var findings []finding.Finding
+	for _, module := range modules {
+		required, err := requirements(ctx, module)
+		if err != nil {
+			return nil, err
+		}
+		for path, one := range required {
+			if version, used := chosen[path]; used && version != one.required {
+				findings = append(findings, violation(filepath.ToSlash(filepath.Join(module, "go.mod")),
+					"requires %s %s, and %s chooses %s; require that version", path, one.required, filepath.Base(workspace), version))
+			}
+		}
+	}
+	sortFindings(findings)
+	return findings, nil
+}
+
 // chosenPart matches a module path in backquotes in the table of chosen parts.
 var chosenPart = regexp.MustCompile("`([a-z0-9.-]+\\.[a-z]+(?:/[A-Za-z0-9._~-]+)*)`")
 
