@@ -10,6 +10,7 @@ import (
 
 	"connectrpc.com/connect"
 
+	"slipway.dev/slipway/api/gatewayapi"
 	"slipway.dev/slipway/internal/access/mode"
 	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/programs"
@@ -18,27 +19,29 @@ import (
 	"slipway.dev/slipway/internal/wire/runtimev1"
 )
 
-// R51, R52, R53, R54: the same runtime through an Ingress of the edge, as a mesh at the
-// same address, and through the tunnel again: other options of the agent, and no
-// other registration. The webhooks follow.
+// R51, R52, R53, R54, R123: the same runtime through an Ingress of the edge, through an
+// HTTPRoute of a Gateway of the same edge, as a mesh at the address of the first, and through
+// the tunnel again: other options of the agent, and no other registration. The webhooks follow.
 func (g *stage) testModes(t *testing.T) {
 	m := g.east
 	before := must.Get(m.get(t.Context()))(t)
-	address := m.startEdge(t)
+	ingress, route := m.startEdge(t)
 	hook := g.git.provider.Hooks("team/apps")[0]
 	for _, chosen := range []struct {
-		mode platformv1.AccessMode
-		args []string
+		mode    platformv1.AccessMode
+		address string
+		args    []string
 	}{
-		{platformv1.AccessMode_ACCESS_MODE_INGRESS, []string{"--access.mode=ingress", "--access.url=" + address, "--access.ingressClass=slipway"}},
-		{platformv1.AccessMode_ACCESS_MODE_MESH, []string{"--access.mode=mesh", "--access.url=" + address}},
-		{platformv1.AccessMode_ACCESS_MODE_TUNNEL, []string{"--access.mode=tunnel"}},
+		{platformv1.AccessMode_ACCESS_MODE_INGRESS, ingress, []string{"--access.mode=ingress", "--access.url=" + ingress, "--access.ingressClass=slipway"}},
+		{platformv1.AccessMode_ACCESS_MODE_HTTP_ROUTE, route, []string{"--access.mode=httpRoute", "--access.url=" + route}},
+		{platformv1.AccessMode_ACCESS_MODE_MESH, ingress, []string{"--access.mode=mesh", "--access.url=" + ingress}},
+		{platformv1.AccessMode_ACCESS_MODE_TUNNEL, "", []string{"--access.mode=tunnel"}},
 	} {
-		direct := chosen.mode != platformv1.AccessMode_ACCESS_MODE_TUNNEL
+		address, direct := chosen.address, chosen.mode != platformv1.AccessMode_ACCESS_MODE_TUNNEL
 		m.process.Stop(t)
 		m.start(t, chosen.args...)
 		after := m.await(t, func(found *platformv1.Runtime) error {
-			if found.GetAccessMode() != chosen.mode || (found.GetAccessUrl() == address) != direct {
+			if found.GetAccessMode() != chosen.mode || direct && found.GetAccessUrl() != address || !direct && (found.GetAccessUrl() == ingress || found.GetAccessUrl() == route) {
 				return fmt.Errorf("the runtime is reached by %s at %q", found.GetAccessMode(), found.GetAccessUrl())
 			}
 			return nil
@@ -94,9 +97,9 @@ func (m *member) stream(t *testing.T) {
 	}
 }
 
-// startEdge serves the router of the runtime by the Ingress that its settings
-// give, and gives the URL.
-func (m *member) startEdge(t *testing.T) string {
+// startEdge serves the router of the runtime by the Ingress and by the HTTPRoute that its
+// settings give, and gives the URLs of both.
+func (m *member) startEdge(t *testing.T) (ingress, route string) {
 	t.Helper()
 	host, port, err := net.SplitHostPort(m.router)
 	must.Do(t, err)
@@ -108,6 +111,28 @@ func (m *member) startEdge(t *testing.T) string {
 		t.Fatalf("the mode is %v: %v", chosen, findings)
 	}
 	text := must.Get(mode.YAML(mode.Objects(settings, mode.Ingress)...))(t)
+	gateway := freeAddress(t, "127.0.0.1")
+	_, gatewayPort, err := net.SplitHostPort(gateway)
+	must.Do(t, err)
+	m.cluster.Define(t, string(must.Get(gatewayapi.Text())(t)))
+	settings.Ingress.Enabled = false
+	settings.HTTPRoute = mode.HTTPRouteSettings{Enabled: true, Hostnames: []string{"localhost"}, Protocol: "http", ParentRefs: []mode.ParentRef{{Name: "public"}}}
+	if chosen, findings := mode.Resolve(settings); chosen != mode.HTTPRoute {
+		t.Fatalf("the mode is %v: %v", chosen, findings)
+	}
+	text += "---\n" + must.Get(mode.YAML(mode.Objects(settings, mode.HTTPRoute)...))(t)
+	m.cluster.Apply(t, m.namespace, fmt.Sprintf(`apiVersion: gateway.networking.k8s.io/v1
+kind: GatewayClass
+metadata: {name: slipway}
+spec: {controllerName: slipway.dev/gateway-controller}
+---
+apiVersion: gateway.networking.k8s.io/v1
+kind: Gateway
+metadata: {name: public}
+spec:
+  gatewayClassName: slipway
+  listeners: [{name: http, port: %s, protocol: HTTP}]
+`, gatewayPort))
 	m.cluster.Apply(t, m.namespace, fmt.Sprintf(`apiVersion: networking.k8s.io/v1
 kind: IngressClass
 metadata: {name: slipway}
@@ -129,18 +154,21 @@ endpoints: [{addresses: [%[2]q], conditions: {ready: true}}]
 	address := freeAddress(t, "127.0.0.1")
 	m.stage.runs(m.stage.launch(m.stage.t, "the edge", []string{"KUBECONFIG=" + m.cluster.Kubeconfig, "POD_NAMESPACE=" + m.namespace},
 		"edge", "--log.format=json", "--admin.address=127.0.0.1:0", "--health.address=127.0.0.1:0",
-		"--providers.kubernetesIngress", "--providers.kubernetesIngress.ingressClass=slipway", "--entryPoints.web.address="+address))
-	url := "http://" + address
-	programs.Eventually(t, func(ctx context.Context) error {
-		response, err := m.stage.ask(t, "", http.MethodPost, url+infoPath, "{}")
-		if err != nil {
-			return err
-		}
-		_ = response.Body.Close()
-		if response.Header.Get(wire.RouterHeader) != m.name || response.StatusCode != http.StatusUnauthorized {
-			return fmt.Errorf("the edge answers %s, from the router %q", response.Status, response.Header.Get(wire.RouterHeader))
-		}
-		return nil
-	})
-	return url
+		"--providers.kubernetesIngress", "--providers.kubernetesIngress.ingressClass=slipway", "--entryPoints.web.address="+address,
+		"--providers.kubernetesGateway.addresses=127.0.0.1"))
+	ingress, route = "http://"+address, "http://localhost:"+gatewayPort
+	for _, url := range []string{ingress, route} {
+		programs.Eventually(t, func(ctx context.Context) error {
+			response, err := m.stage.ask(t, "", http.MethodPost, url+infoPath, "{}")
+			if err != nil {
+				return err
+			}
+			_ = response.Body.Close()
+			if response.Header.Get(wire.RouterHeader) != m.name || response.StatusCode != http.StatusUnauthorized {
+				return fmt.Errorf("the edge responds with %s at %s, from the router %q", response.Status, url, response.Header.Get(wire.RouterHeader))
+			}
+			return nil
+		})
+	}
+	return ingress, route
 }
