@@ -168,6 +168,7 @@ func hasGateway(t *testing.T, w *world, _ string) {
 	t.Helper()
 	w.define(t, gatewayResource("httproutes"), "HTTPRoute")
 	w.define(t, gatewayResource("gateways"), "Gateway")
+	w.define(t, gatewayResource("gatewayclasses"), "GatewayClass")
 	w.apply(t, "apiVersion: v1\nkind: Namespace\nmetadata: {name: infra}\n---\napiVersion: gateway.networking.k8s.io/v1\nkind: Gateway\nmetadata: {name: public, namespace: infra}\nspec: {gatewayClassName: any, listeners: []}\n")
 	status := fmt.Sprintf(`{"status": {"addresses": [{"value": %q}], "conditions": [{"type": "Programmed", "status": "True"}]}}`, balancerAddress())
 	gateways := w.cluster.Dynamic.Resource(gatewayResource("gateways")).Namespace("infra")

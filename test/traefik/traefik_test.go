@@ -92,7 +92,7 @@ spec:
 // its kubeconfig.
 func (s *scene) account(t *testing.T) string {
 	t.Helper()
-	for _, file := range []string{"namespace", "rbac/serviceaccount", "rbac/clusterrole", "rbac/clusterrolebinding", "rbac/role-lease"} {
+	for _, file := range []string{"namespace", "rbac/serviceaccount", "rbac/clusterrole", "rbac/clusterrolebinding", "rbac/traefik-role", "rbac/role-lease"} {
 		s.Apply(t, home, string(must.Get(os.ReadFile(filepath.Join("../../deploy", file+".yaml")))(t)))
 	}
 	config := must.Get(clientcmd.LoadFromFile(s.Kubeconfig))(t)

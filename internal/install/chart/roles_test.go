@@ -141,10 +141,10 @@ func TestAgentRights(t *testing.T) {
 // TestEdgeRights: the edge has the rights of deploy, with and without ACME and Gateway
 // API.
 func TestEdgeRights(t *testing.T) {
-	want := shipped(t, "rbac/clusterrole.yaml", "rbac/role-lease.yaml")
+	want := shipped(t, "rbac/clusterrole.yaml", "rbac/traefik-role.yaml", "rbac/role-lease.yaml")
 	sameRights(t, given(t, render(t, runtimeChart, setNamed(t, runtimeSets(), "tunnel R50")), "slipway-edge"), want)
 
-	want = shipped(t, "rbac/clusterrole.yaml", "rbac/role-lease.yaml", "rbac/acme-role.yaml")
+	want = shipped(t, "rbac/clusterrole.yaml", "rbac/traefik-role.yaml", "rbac/role-lease.yaml", "rbac/acme-role.yaml")
 	for right := range want {
 		if strings.Contains(right, "traefik.") {
 			delete(want, right)
@@ -152,7 +152,7 @@ func TestEdgeRights(t *testing.T) {
 	}
 	sameRights(t, given(t, render(t, runtimeChart, setNamed(t, runtimeSets(), "another edge")), "slipway-edge"), want)
 
-	want = shipped(t, "rbac/clusterrole.yaml", "rbac/role-lease.yaml", "rbac/gateway-role.yaml")
+	want = shipped(t, "rbac/clusterrole.yaml", "rbac/traefik-role.yaml", "rbac/role-lease.yaml", "rbac/gateway-role.yaml")
 	sameRights(t, given(t, render(t, runtimeChart, setNamed(t, runtimeSets(), "Gateway API")), "slipway-edge"), want)
 }
 
