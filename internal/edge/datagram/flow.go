@@ -51,8 +51,9 @@ func (f *flow) receive() {
 	defer f.end()
 	respond := func(data []byte) {
 		f.moved()
-		if n, err := f.relay.socket.WriteToUDPAddrPort(data, f.client); err == nil {
-			f.down.Add(int64(n))
+		f.down.Add(int64(len(data))) // before it is sent: the client's next datagram may come at once
+		if _, err := f.relay.socket.WriteToUDPAddrPort(data, f.client); err != nil {
+			f.down.Add(-int64(len(data)))
 		}
 	}
 	for {
