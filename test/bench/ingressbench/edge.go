@@ -42,6 +42,9 @@ func startEdge(s *settings, c *ground.Cluster, dir string) (*edge, error) {
 		point = spareAddress
 		words = append(words, "--providers.kubernetesGateway.addresses=127.0.0.1,127.1.0.0/16")
 	}
+	if s.nginx {
+		words = append(words, "--providers.kubernetesIngressNGINX=true")
+	}
 	words = append(words, "--entryPoints.web.address="+point)
 	if s.tls {
 		words = append(words, "--entryPoints.websecure.address="+encryptedAddress, "--entryPoints.websecure.http.tls=true")

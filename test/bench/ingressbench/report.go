@@ -164,7 +164,7 @@ func (g goal) met(f *figures) bool {
 // results.
 func newReport(s *settings) *report {
 	var setting []string
-	for name, on := range map[string]bool{"tls": s.tls, "status": s.status, "gateway": s.gateway} {
+	for name, on := range map[string]bool{"tls": s.tls, "status": s.status, "nginx": s.nginx, "gateway": s.gateway} {
 		if on {
 			setting = append(setting, name)
 		}

@@ -40,6 +40,7 @@ type settings struct {
 
 	tls     bool
 	status  bool
+	nginx   bool // Ingresses of ingress-nginx
 	gateway bool // HTTPRoutes of a Gateway in the place of Ingresses
 	// gateways is the number of further Gateways that phaseListeners creates.
 	gateways int
@@ -61,6 +62,7 @@ func parseSettings(args []string, log io.Writer) (*settings, error) {
 	flags.StringVar(&s.peer, "peer", "", "give the same loads to another proxy too: nginx")
 	flags.BoolVar(&s.tls, "tls", false, "give each Ingress a certificate in its own Secret, and send requests over TLS")
 	flags.BoolVar(&s.status, "status", false, "let the edge write an address into the status of each Ingress")
+	flags.BoolVar(&s.nginx, "nginx", false, "write Ingresses of ingress-nginx, with annotations that most of them have")
 	flags.BoolVar(&s.gateway, "gateway", false, "write HTTPRoutes of one Gateway in the place of Ingresses")
 	flags.IntVar(&s.gateways, "gateways", 1000, "with -gateway, how many further Gateways there are when listeners come and go")
 	s.Register(flags, "edge")
@@ -127,6 +129,8 @@ func (s *settings) check() error {
 		return fmt.Errorf("-peer is %q; only %s is known", s.peer, nginxName)
 	case s.gateway && (s.tls || s.status):
 		return errors.New("-gateway has neither -tls nor -status: the listener is plain, and Gateways and routes always have a status")
+	case s.gateway && s.nginx:
+		return errors.New("-gateway and -nginx are two forms of the same routes; choose one")
 	case s.gateways < 1 || s.gateways > maxGateways:
 		return fmt.Errorf("-gateways is %d; it must be from 1 to %d", s.gateways, maxGateways)
 	case s.rounds < 1 || s.rounds > maxRounds:

@@ -30,6 +30,7 @@ func TestSettingsRefused(t *testing.T) {
 		"-duration is 1ms": {"-duration=1ms"},
 		"-rounds is 201":   {"-rounds=201"},
 		"-gateways is 0":   {"-gateways=0"},
+		"choose one":       {"-gateway", "-nginx"},
 		"is none of":       {"-only=load,idle"},
 		"only nginx is":    {"-peer=apache"},
 		"is not a flag":    {"1000"},

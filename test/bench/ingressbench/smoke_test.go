@@ -83,6 +83,23 @@ func TestGatewaySmoke(t *testing.T) {
 	}
 }
 
+// TestNGINXSmoke goes through the phases that change objects, with Ingresses of
+// ingress-nginx.
+func TestNGINXSmoke(t *testing.T) {
+	result := filepath.Join(t.TempDir(), "result.json")
+	cluster := must.Get(filepath.Abs("../../../bin/slipway-devcluster"))(t)
+	code, out, complaint := program(t, "-sizes=20", "-samples=5", "-rate=50", "-settle=0s", "-duration=1s", "-rounds=1",
+		"-nginx", "-only=create,load", "-json="+result, "-slipway="+os.Getenv(binary.Variable), "-devcluster="+cluster)
+	if code != ground.ExitOK {
+		t.Fatalf("exit code %d: %s\n%s", code, complaint, out)
+	}
+	var got report
+	must.Do(t, json.Unmarshal(must.Get(os.ReadFile(result))(t), &got))
+	if len(got.Sizes) != 1 || got.Setting != "nginx" || got.Sizes[0].Create.FromCall.P50 <= 0 || got.Sizes[0].Request.One <= 0 {
+		t.Errorf("the report is wrong: %+v", got)
+	}
+}
+
 // A program that is missing is named, with what to do.
 func TestMissingProgram(t *testing.T) {
 	code, _, complaint := program(t, "-devcluster=none")

@@ -36,6 +36,8 @@ type world struct {
 	*ground.Cluster
 	tls   bool
 	certs *pkitest.Authority
+	// nginx writes Ingresses of ingress-nginx.
+	nginx bool
 	// gateway writes routes of a Gateway in the place of Ingresses.
 	gateway bool
 	// apps is the number of permanent Ingresses, each with its own Service.
@@ -49,7 +51,7 @@ type world struct {
 
 // newWorld creates the CA and the namespaces. grow adds the applications.
 func newWorld(ctx context.Context, c *ground.Cluster, s *settings) (*world, error) {
-	w := &world{Cluster: c, tls: s.tls, gateway: s.gateway, moved: map[int]bool{}}
+	w := &world{Cluster: c, tls: s.tls, nginx: s.nginx, gateway: s.gateway, moved: map[int]bool{}}
 	var err error
 	if w.certs, err = pkitest.MakeAuthority("ingressbench"); err != nil {
 		return nil, err
@@ -201,10 +203,26 @@ func (w *world) ingressOf(name, host, service string) *networkingv1.Ingress {
 			}},
 		}}},
 	}
+	if w.nginx {
+		ingress.Annotations = nginxAnnotations()
+	}
 	if w.tls {
 		ingress.Spec.TLS = []networkingv1.IngressTLS{{Hosts: []string{host}, SecretName: name}}
 	}
 	return ingress
+}
+
+// nginxAnnotations returns the class of ingress-nginx and the annotations that most of
+// its Ingresses have, so that each has settings of its own.
+func nginxAnnotations() map[string]string {
+	const prefix = "nginx.ingress.kubernetes.io/"
+	return map[string]string{
+		"kubernetes.io/ingress.class": "nginx",
+		prefix + "ssl-redirect":       "false",
+		prefix + "proxy-body-size":    "8m",
+		prefix + "proxy-read-timeout": "120",
+		prefix + "proxy-send-timeout": "120",
+	}
 }
 
 // createCertificate creates the TLS Secret of a host. It does nothing without
