@@ -102,12 +102,14 @@ type KubernetesIngressNGINX struct {
 	ControllerClass          string `yaml:"controllerClass" description:"Controller in spec.controller of the IngressClasses whose Ingresses are served."`
 	WatchIngressWithoutClass bool   `yaml:"watchIngressWithoutClass" description:"Serve Ingresses without a class as those of ingress-nginx, too. When false, kubernetesIngress serves them."`
 	ConfigMapFile            string `yaml:"configMapFile" description:"File with the ConfigMap of ingress-nginx, as kubectl get configmap -o yaml prints it. Its keys set the defaults of annotations. A key that cannot be carried out is an error at startup. When empty, the defaults of ingress-nginx apply."`
+	PublishStatus            bool   `yaml:"publishStatus" description:"Write the addresses of the edge into the status of these Ingresses. Set it to false while ingress-nginx serves them, too, so that DNS still leads there."`
+	StatusLease              string `yaml:"statusLease" description:"Lease of the leader election of ingress-nginx, as namespace/name, such as ingress-nginx/ingress-nginx-leader. The edge takes part in this election, and writes the status of these Ingresses only while it holds the Lease: ingress-nginx and the edge never write it at the same time. The role needs get, create and update on this Lease. When empty, the status is written without it."`
 }
 
 // SetDefaults sets every option of the provider to its default. The decoder
 // calls it by this name when an option enables the provider.
 func (n *KubernetesIngressNGINX) SetDefaults() {
-	*n = KubernetesIngressNGINX{AnnotationClass: "nginx", ControllerClass: "k8s.io/ingress-nginx"}
+	*n = KubernetesIngressNGINX{AnnotationClass: "nginx", ControllerClass: "k8s.io/ingress-nginx", PublishStatus: true}
 }
 
 // KubernetesIngress derives routes from the Ingresses of a cluster.

@@ -282,6 +282,8 @@ func TestOptionList(t *testing.T) {
 		"providers.kubernetesIngressNGINX.controllerClass":          `string "k8s.io/ingress-nginx"`,
 		"providers.kubernetesIngressNGINX.watchIngressWithoutClass": `bool "false"`,
 		"providers.kubernetesIngressNGINX.configMapFile":            `string ""`,
+		"providers.kubernetesIngressNGINX.publishStatus":            `bool "true"`,
+		"providers.kubernetesIngressNGINX.statusLease":              `string ""`,
 		"providers.kubernetesCRD":                                   `switch "false"`,
 		"providers.kubernetesCRD.allowCrossNamespace":               `bool "false"`,
 		"providers.kubernetesCRD.ingressClass":                      `string ""`,
@@ -410,6 +412,11 @@ func TestValidateNGINX(t *testing.T) {
 		{func(e *config.Edge) { e.Providers.KubernetesIngress = nil }, "providers.kubernetesIngressNGINX needs the provider kubernetesIngress"},
 		{func(e *config.Edge) { e.Providers.KubernetesIngressNGINX.AnnotationClass = "" }, "providers.kubernetesIngressNGINX.annotationClass is empty"},
 		{func(e *config.Edge) { e.Providers.KubernetesIngressNGINX.ControllerClass = "" }, "providers.kubernetesIngressNGINX.controllerClass is empty"},
+		{func(e *config.Edge) {
+			e.Providers.KubernetesIngressNGINX.StatusLease = "ingress-nginx/ingress-nginx-leader"
+		}, ""},
+		{func(e *config.Edge) { e.Providers.KubernetesIngressNGINX.StatusLease = "ingress-nginx-leader" }, `providers.kubernetesIngressNGINX.statusLease is "ingress-nginx-leader"`},
+		{func(e *config.Edge) { e.Providers.KubernetesIngressNGINX.StatusLease = "ingress-nginx/Leader" }, "write it as namespace/name"},
 	} {
 		var e config.Edge
 		e.Defaults()

@@ -184,6 +184,11 @@ func (c *checker) ingressNGINX(p *Providers) {
 		c.add(prefix+".annotationClass", "is empty: give the class, which is nginx in most clusters")
 	case n.ControllerClass == "":
 		c.add(prefix+".controllerClass", "is empty: give the controller, which is k8s.io/ingress-nginx in most clusters")
+	case n.StatusLease != "":
+		namespace, name, ok := strings.Cut(n.StatusLease, "/")
+		if !ok || !validLabel(namespace) || !validSubdomain(name) {
+			c.add(prefix+".statusLease", "is %s: write it as namespace/name, such as ingress-nginx/ingress-nginx-leader", quoted(n.StatusLease))
+		}
 	}
 }
 

@@ -133,7 +133,7 @@ func newIngressProvider(options *config.Edge, server *edge.Server, parts Parts) 
 	p.writer = status.New(cluster, status.Options{
 		IP: k.IngressEndpoint.IP, Hostname: k.IngressEndpoint.Hostname, PublishedService: k.IngressEndpoint.PublishedService,
 		NoNodes: !readsNodes(k), Namespaces: k.Namespaces, Selective: k.LabelSelector != "",
-		LeaseNamespace: cluster.Namespace, LeaseName: leaseName(k.IngressClass), WhileLeading: p.lead,
+		LeaseNamespace: cluster.Namespace, LeaseName: leaseName(k.IngressClass), Shared: sharedStatus(options), WhileLeading: p.lead,
 		Log: parts.log, Metrics: status.NewMetrics(parts.metrics.For("ingress")),
 	})
 	p.control = ingress.New(p.watcher, p.writer, p.controllerOptions(parts.metrics))

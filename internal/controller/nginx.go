@@ -18,6 +18,7 @@ import (
 	"slipway.dev/slipway/internal/ingress/nginx"
 	"slipway.dev/slipway/internal/ingress/resolve"
 	"slipway.dev/slipway/internal/ingress/snapshot"
+	"slipway.dev/slipway/internal/ingress/status"
 )
 
 // maxConfigMap bounds the file of the ConfigMap; one of a cluster has at most 1 MiB.
@@ -34,6 +35,16 @@ func nginxOptions(options *config.Edge) *resolve.NGINXOptions {
 	return &resolve.NGINXOptions{
 		Class: n.AnnotationClass, Controller: n.ControllerClass, WithoutClass: n.WatchIngressWithoutClass, Defaults: defaults,
 	}
+}
+
+// sharedStatus returns who writes the status of ingress-nginx's Ingresses.
+func sharedStatus(options *config.Edge) status.Shared {
+	n := options.Providers.KubernetesIngressNGINX
+	if n == nil {
+		return status.Shared{}
+	}
+	namespace, name, _ := strings.Cut(n.StatusLease, "/")
+	return status.Shared{Unpublished: !n.PublishStatus, LeaseNamespace: namespace, LeaseName: name}
 }
 
 // nginxDefaults reads the ConfigMap of ingress-nginx; nil without a file.

@@ -345,6 +345,10 @@ func (c *Controller) updateStatus() {
 	for ref := range c.statusPending {
 		delete(c.statusPending, ref)
 		if object := c.snapshot.Ingress(ref.Namespace, ref.Name); object != nil {
+			if c.engine.AsNGINX(ref) {
+				c.writer.SharedIngress(object, c.engine.Condition(ref))
+				continue
+			}
 			c.writer.Ingress(object, c.engine.Ours(ref), c.engine.Condition(ref))
 		}
 	}

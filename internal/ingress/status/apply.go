@@ -17,6 +17,8 @@ type statusWrite struct {
 	uid     types.UID
 	version string
 	step    step
+	// shared is that of the record.
+	shared bool
 	// addresses are for stepWrite.
 	addresses []addressEntry
 }

@@ -23,6 +23,8 @@
 //     ours: written by our field manager, and with the addresses that this
 //     installation publishes. Another controller's is never touched, and neither
 //     is that of a second Slipway with addresses of its own;
+//   - the status of Ingresses whose class another controller serves too is written only
+//     while this replica holds that controller's Lease, if one is configured;
 //   - a status that another controller keeps overwriting is written again three
 //     times, then every half minute, with a warning;
 //   - an Event is written when a refusal appears, not each time it is observed;
@@ -39,10 +41,11 @@
 //
 // RBAC rules that it needs, and no others:
 //
-//	coordination.k8s.io  leases            get, create, update   in LeaseNamespace
+//	coordination.k8s.io  leases            get, create, update   in LeaseNamespace, and in Shared.LeaseNamespace
 //	networking.k8s.io    ingresses/status  patch                 where Ingresses are
 //	events.k8s.io        events            create, patch         where objects are
 //
-// See decision 0013 in docs/decisions: an Ingress shows its health at its
-// ports.
+// See decisions 0013 and 0063 in docs/decisions: an Ingress shows its health at its
+// ports, and the status of ingress-nginx's Ingresses is written by the holder of its
+// Lease.
 package status

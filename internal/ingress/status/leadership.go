@@ -39,6 +39,8 @@ type leadershipTerm struct {
 	noticeRate flowcontrol.RateLimiter
 	// changed gets a signal when the published addresses change.
 	changed chan struct{}
+	// shared is open while the status of shared Ingresses may be written.
+	shared sharedGate
 }
 
 // lead writes status and Events until the context is done. It returns only when
@@ -60,6 +62,7 @@ func (w *Writer) lead(ctx context.Context) {
 	for range eventWorkers {
 		workers.Go(func() { serve(ctx, t.notices, t.notify) })
 	}
+	workers.Go(func() { t.holdShared(ctx) })
 	if w.options.WhileLeading != nil {
 		workers.Go(func() { w.options.WhileLeading(ctx) })
 	}
@@ -168,11 +171,16 @@ func (t *leadershipTerm) write(ctx context.Context, at ingressKey) time.Duration
 	if task, rest = t.plan(at); task.step == stepLeave {
 		return rest
 	}
-	request, cancel := context.WithTimeout(ctx, requestTimeout)
+	writing, done, admitted := t.admit(ctx, task)
+	if !admitted {
+		return 0 // all are queued again when the gate opens
+	}
+	defer done()
+	request, cancel := context.WithTimeout(writing, requestTimeout)
 	defer cancel()
 	object, err := t.writer.apply(request, task)
 	if err != nil {
-		return t.writeFailed(ctx, task, err)
+		return t.writeFailed(writing, task, err)
 	}
 	w := t.writer
 	w.mu.Lock()
@@ -200,7 +208,7 @@ func (t *leadershipTerm) plan(at ingressKey) (statusWrite, time.Duration) {
 	w := t.writer
 	w.mu.Lock()
 	known := w.records[at]
-	if known == nil {
+	if known == nil || known.shared && !t.shared.isOpen() {
 		w.mu.Unlock()
 		return statusWrite{}, 0
 	}
@@ -210,7 +218,7 @@ func (t *leadershipTerm) plan(at ingressKey) (statusWrite, time.Duration) {
 	if changed {
 		w.contest(at, known.contested)
 	}
-	write := statusWrite{at: at, uid: known.uid, version: known.version, step: task, addresses: wanted}
+	write := statusWrite{at: at, uid: known.uid, version: known.version, step: task, shared: known.shared, addresses: wanted}
 	w.mu.Unlock()
 	if changed && !before {
 		w.metrics.contested.Inc()

@@ -44,6 +44,8 @@ type statusRecord struct {
 	uid     types.UID
 	version string
 	ours    bool
+	// shared is set if another controller serves the class, too.
+	shared bool
 	// left is set if the Ingress is no longer watched: it was deleted, or has lost
 	// the label that selects it.
 	left bool

@@ -28,7 +28,8 @@ func TestMain(m *testing.M) { kubetest.Main(m) }
 const patience = 60 * time.Second
 
 // replica is a Writer with a connection of its own, which sees the Ingresses of
-// one namespace. Those of class "ours" are its own.
+// one namespace. Those of class "ours" are its own, and those of class "shared" are
+// another controller's, too.
 type replica struct {
 	*Writer
 	namespace string
@@ -84,6 +85,10 @@ func feed(ctx context.Context, cluster *kubetest.Cluster, namespace string, w *W
 	see := func(object any) {
 		ingress := trimmed(object.(*networkingv1.Ingress))
 		class := ingress.Spec.IngressClassName
+		if class != nil && *class == "shared" {
+			w.SharedIngress(ingress, conditionOf(ingress))
+			return
+		}
 		w.Ingress(ingress, class != nil && *class == "ours", conditionOf(ingress))
 	}
 	_, informer := cache.NewInformerWithOptions(cache.InformerOptions{

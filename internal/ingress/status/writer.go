@@ -50,6 +50,9 @@ type Options struct {
 	// name and a random suffix.
 	Identity string
 
+	// Shared is about the Ingresses of SharedIngress.
+	Shared Shared
+
 	// WhileLeading runs while this replica leads, and must return when its context
 	// is done: the Lease is released after it. It may be nil.
 	WhileLeading func(context.Context)
@@ -138,6 +141,16 @@ func (w *Writer) Run(ctx context.Context) error {
 // is resolved: the status of other Ingresses is withdrawn. Call it before Refusals
 // of the same Ingress.
 func (w *Writer) Ingress(object *networkingv1.Ingress, ours bool, condition engine.Condition) {
+	w.setIngress(object, ours, false, condition)
+}
+
+// SharedIngress is Ingress for one of ours whose class another controller serves too.
+// Options.Shared decides whether its status is written.
+func (w *Writer) SharedIngress(object *networkingv1.Ingress, condition engine.Condition) {
+	w.setIngress(object, true, true, condition)
+}
+
+func (w *Writer) setIngress(object *networkingv1.Ingress, ours, shared bool, condition engine.Condition) {
 	at := ingressKey{object.Namespace, object.Name}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -151,7 +164,7 @@ func (w *Writer) Ingress(object *networkingv1.Ingress, ours bool, condition engi
 		}
 		known = &statusRecord{uid: object.UID}
 	}
-	known.ours, known.left = ours, false
+	known.ours, known.shared, known.left = ours, shared, false
 	known.observeObject(object)
 	known.observe(condition, time.Now())
 	if known.idle() {

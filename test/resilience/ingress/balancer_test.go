@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -86,6 +87,33 @@ func (b *balancer) admit(r *replica) {
 			}
 		}
 	})
+}
+
+// lead sends new connections to these replicas and no others. Connections that it has
+// passed on stay where they are, as with a load balancer whose targets change.
+func (b *balancer) lead(to ...*replica) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.members = slices.Clone(to)
+}
+
+// add adds a replica, which stays until drop.
+func (b *balancer) add(r *replica) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.members = append(b.members, r)
+}
+
+// drop takes a replica out, and reports whether it was there.
+func (b *balancer) drop(r *replica) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	at := slices.Index(b.members, r)
+	if at < 0 {
+		return false
+	}
+	b.members = slices.Delete(slices.Clone(b.members), at, at+1)
+	return true
 }
 
 // current are the replicas that get connections now.

@@ -7,6 +7,8 @@
 //     restarted. None of them may notice.
 //   - gateways: the same by Gateway API, with requests of five protocols: endpoints,
 //     routes of all kinds, listeners and certificates change.
+//   - nginx switch: ingress-nginx is replaced by the edge and comes back, and one of them
+//     writes status.
 //   - leader: of two replicas one writes status, also when the one that did is
 //     killed.
 //   - readiness: an edge that does not know the whole cluster takes no traffic,
@@ -52,6 +54,7 @@ func TestIngress(t *testing.T) {
 	s := &suite{binary: binary.Path(t)}
 	t.Run("continuity", s.testContinuity)
 	t.Run("gateways", s.testGateways)
+	t.Run("nginx switch", s.testNGINXSwitch)
 	t.Run("leader", s.testLeader)
 	t.Run("readiness", s.testReadiness)
 	t.Run("hostile", s.testHostile)
