@@ -241,6 +241,10 @@ resilience: deps ## Attack the edge and kill the agent for long: slow clients, a
 churn: deps build-devcluster ## Change routes, listeners, certificates and endpoints of Gateways for CHURN, 10m without it, under requests of five protocols
 	CHURN=$(or $(CHURN),10m) go test -count=1 $(HANG_GUARD) -v -run 'TestIngress/gateways' ./test/resilience/ingress
 
+.PHONY: shadow
+shadow: deps ## Compare 100,000 requests of nginx and the edge with the same configuration: slipway migrate shadow must report none (about 2 minutes)
+	SHADOW_REQUESTS=100000 go test -count=1 $(HANG_GUARD) -v -run TestIdentical ./test/shadow
+
 .PHONY: tenancy-mutations
 tenancy-mutations: deps build-devcluster ## Remove guards between tenants from the program, one by one: an attempt of test/tenancy must succeed without each (about 5 minutes)
 	TENANCY=mutations go test -count=1 $(HANG_GUARD) -v -run TestMutations ./test/tenancy
