@@ -24,6 +24,7 @@ func Encode(w io.Writer, t *Table) error {
 func (t *Table) forWriting() *Table {
 	written := t.withoutHoles()
 	slices.Sort(written.EntryPoints)
+	slices.SortFunc(written.Listeners, func(a, b *Listener) int { return a.ID.Compare(b.ID) })
 	slices.SortFunc(written.Rules, func(a, b *Rule) int { return a.ID.Compare(b.ID) })
 	slices.SortFunc(written.TCPRoutes, func(a, b *TCPRoute) int { return a.ID.Compare(b.ID) })
 	slices.SortFunc(written.Backends, func(a, b *Backend) int { return a.ID.Compare(b.ID) })

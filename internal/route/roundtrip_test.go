@@ -89,6 +89,7 @@ func TestEncodeIgnoresOrder(t *testing.T) {
 		}
 		text := encoded(t, table)
 		random.Shuffle(len(table.Rules), func(i, j int) { table.Rules[i], table.Rules[j] = table.Rules[j], table.Rules[i] })
+		slices.Reverse(table.Listeners)
 		slices.Reverse(table.Backends)
 		slices.Reverse(table.TCPRoutes)
 		slices.Reverse(table.Certificates)

@@ -102,9 +102,12 @@ func (x *exchange) proxy() (keepAlive bool, local *filter.LocalResponse) {
 // attempt is the phases pick, send, receive and respond.
 func (x *exchange) proxyWithRetries() (keepAlive bool, local *filter.LocalResponse) {
 	a := &x.attempt
-	fresh := false
+	fresh, rerouted := false, false
 	err := a.pick()
 	for {
+		if errors.Is(err, upstream.ErrNoBackend) && !rerouted && x.reroute() {
+			rerouted, err = true, a.pick()
+		}
 		if err != nil {
 			x.record.Reason = err.Error()
 			return false, unavailable(err)

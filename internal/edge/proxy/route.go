@@ -1,6 +1,8 @@
 package proxy
 
 import (
+	"reflect"
+
 	"slipway.dev/slipway/internal/edge/filter"
 	"slipway.dev/slipway/internal/edge/normalize"
 	"slipway.dev/slipway/internal/edge/prefetch"
@@ -51,6 +53,33 @@ func (x *exchange) route() *filter.LocalResponse {
 	prefetch.ForReading(x.rule.only)
 	x.rule.counters.prefetch()
 	return nil
+}
+
+// reroute finds the rule of the request again after its backend left the table, and
+// reports whether another one serves it now. A body may take seconds to arrive, and by then
+// the rule can have another backend.
+//
+// The filters of the first rule have run, and see the response. So the new rule must treat
+// requests as that one did, and only gives the request its backends.
+func (x *exchange) reroute() bool {
+	found := x.conn.proxy.program.Load().Lookup(&x.request)
+	next, bound := found.Binding.(*binding)
+	if !bound || next.rule == x.rule.rule || next.refused != nil || !next.replaces(x.rule) {
+		return false
+	}
+	rerouted := *next
+	rerouted.chain = x.rule.chain // it has the state of the filters that ran
+	x.rule, x.record.Rule = &rerouted, found.Rule
+	x.record.unrecorded, x.counters = &x.rule.unrecorded, x.rule.counters
+	x.attempt.target = target{}
+	return true
+}
+
+// replaces reports whether a rule forwards requests that the filters of another one have
+// admitted and changed. Headers of a backend are among the filters.
+func (b *binding) replaces(other *binding) bool {
+	return b.backends != nil && b.backends.headers == nil && other.backends.headers == nil &&
+		reflect.DeepEqual(b.rule.Policies, other.rule.Policies) && reflect.DeepEqual(b.rule.Rewrite, other.rule.Rewrite)
 }
 
 // Value implements the Header of a program's request: it gives the conditions of rules
