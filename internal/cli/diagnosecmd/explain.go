@@ -20,7 +20,7 @@ import (
 // running edge.
 func Explain() *cobra.Command {
 	given := &offline.Flags{}
-	var method, entryPoint string
+	var method, entryPoint, from string
 	var headers []string
 	output := "text"
 	command := &cobra.Command{
@@ -47,6 +47,9 @@ No request is sent. To query a running edge, use slipway edge explain.`,
 			if entryPoint != "" {
 				values.Set("entryPoint", entryPoint)
 			}
+			if from != "" {
+				values.Set("client", from)
+			}
 			// The parameters are those of the edge's admin API, which evaluates
 			// them with the same code.
 			explanation, err := judge.Explain(values)
@@ -64,6 +67,7 @@ No request is sent. To query a running edge, use slipway edge explain.`,
 	}
 	given.Add(command)
 	command.Flags().StringVar(&method, "method", "GET", "method of the request")
+	command.Flags().StringVar(&from, "client", "", "address of the client, for rules that depend on it")
 	command.Flags().StringArrayVar(&headers, "header", nil, "header of the request, as 'Name: value'; may be repeated")
 	command.Flags().StringVar(&entryPoint, "entry-point", "", "entry point of the request, or listener such as infra/public:80; when empty, the first that matches the URL")
 	command.Flags().StringVar(&output, "output", output, "output format: text or json")

@@ -23,6 +23,8 @@ spec:
     tlss: {a: b}
   - match: Host(shop.example)
     services: [{name: cart, port: 80}]
+  - match: Host(` + "`office.example`" + `) && ClientIP(` + "`192.0.2.0/24`" + `)
+    services: [{name: cart, port: 80}]
 ---
 apiVersion: traefik.io/v1alpha1
 kind: IngressRoute
@@ -70,6 +72,8 @@ func TestTraefik(t *testing.T) {
 		{"--method DELETE http://shop.example/cart/1", []string{"No rule matches it: 404", "it is not for requests of which the method is DELETE"}},
 		{"http://shop.example/?debug=1", []string{"IngressRoute shop/cart[1][0] serves it", "responds with 503 itself", "tlss"}},
 		{"http://theirs.example/", []string{"No rule matches it: 404"}},
+		{"http://office.example/", []string{"No rule matches it: 404", "the client is in [192.0.2.0/24]"}},
+		{"--client 192.0.2.9 http://office.example/", []string{"from 192.0.2.9", "IngressRoute shop/cart[3][0] serves it"}},
 	} {
 		got := clitest.Run(t, "explain -f "+dir+" "+test.line)
 		for _, want := range test.want {

@@ -130,7 +130,7 @@ func (c *adminClient) checkOutput() error {
 // nothing is sent to a backend.
 func explainCommand() *cobra.Command {
 	client := &adminClient{}
-	var method, entryPoint string
+	var method, entryPoint, from string
 	var headers []string
 	command := &cobra.Command{
 		Use:   "explain URL",
@@ -151,6 +151,9 @@ apply. No request is sent to a backend.`,
 			if entryPoint != "" {
 				values.Set("entryPoint", entryPoint)
 			}
+			if from != "" {
+				values.Set("client", from)
+			}
 			var explanation admin.Explanation
 			if err := client.get(command.Context(), "explain", values, &explanation); err != nil {
 				return err
@@ -164,6 +167,7 @@ apply. No request is sent to a backend.`,
 	}
 	client.flags(command)
 	command.Flags().StringVar(&method, "method", "GET", "method of the request")
+	command.Flags().StringVar(&from, "client", "", "address of the client, for rules that depend on it")
 	command.Flags().StringArrayVar(&headers, "header", nil, "header of the request, as 'Name: value'; may be repeated")
 	command.Flags().StringVar(&entryPoint, "entry-point", "", "entry point of the request, or a listener such as infra/public:80; when empty, the first that matches the URL")
 	return command

@@ -92,7 +92,7 @@ func New(build Build) *Handler {
 		{"backends", []string{"q", "limit", "offset"}, listBackends},
 		{"certificates", []string{"q", "limit", "offset"}, listCertificates},
 		{"entrypoints", nil, listEntryPoints},
-		{"explain", []string{"url", "method", "entryPoint", "header", "text"}, getExplanation},
+		{"explain", []string{"url", "method", "entryPoint", "header", "client", "text"}, getExplanation},
 		{"traffic", []string{trafficreport.HaveParam}, h.getTraffic},
 	} {
 		h.mux.HandleFunc("GET "+Prefix+page.path, func(w http.ResponseWriter, r *http.Request) {

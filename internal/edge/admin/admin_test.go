@@ -221,6 +221,27 @@ func TestExplainListener(t *testing.T) {
 	}
 }
 
+// TestExplainClient: rules for clients are matched against the given address.
+func TestExplainClient(t *testing.T) {
+	table := shopTable(t)
+	table.Rules = append(table.Rules, &route.Rule{
+		ID: route.ID{Namespace: "shop", Name: "office"}, Host: "office.example.com",
+		Match: route.Match{
+			Path:    route.PathMatch{Type: route.PathPrefix, Value: "/"},
+			Further: []route.Condition{{Clients: []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}}},
+		},
+		Response: &route.Response{Status: 201, Reason: route.ReasonConfigured},
+	})
+	s := serve(t)
+	s.Attach(newParts(t, table))
+	for client, status := range map[string]int{"": 404, "198.51.100.1": 404, "192.0.2.7": 201, "::ffff:192.0.2.7": 201} {
+		e := decode[admin.Explanation](t, s, "explain?text=1&"+url.Values{"url": {"http://office.example.com/"}, "client": {client}}.Encode())
+		if e.Status != status || status == 201 && !strings.Contains(e.Text, "plain, from 192.0.2.7") {
+			t.Errorf("from %q: %d\n%s", client, e.Status, e.Text)
+		}
+	}
+}
+
 // TestExplainGuarded: the right key leads to the rule that asks for it, whose
 // policies are shown without their secrets.
 func TestExplainGuarded(t *testing.T) {
@@ -291,6 +312,7 @@ func TestMistakes(t *testing.T) {
 		"explain?url=shop.example.com":              "start it with http:// or https://",
 		"explain?url=http://a&entryPoint=x":         "choose one of web, websecure",
 		"explain?url=http://a&header=nocolon":       "write it as Name: value",
+		"explain?url=http://a&client=10.0.0.0/8":    "write an address such as 192.0.2.1",
 		"entrypoints?x=1":                           "there are none",
 		"version?x=1":                               "there are none",
 		"backends?limit=99999999999999999999999999": "from 0 to 1000",

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"slices"
 	"strconv"
@@ -58,6 +59,8 @@ type ReadRequest struct {
 	Query    string `json:"query,omitempty"`
 	// Rewritten reports that the path was given in another spelling.
 	Rewritten bool `json:"rewritten,omitempty"`
+	// Client is the address of the client, if it was given.
+	Client netip.Addr `json:"client,omitzero"`
 }
 
 // RefusedRequest is why a request is refused by the parser.
@@ -104,10 +107,12 @@ type explainRequest struct {
 	method, authority, target string
 	tls                       bool
 	headers                   [][2]string
+	// client is the address that rules for clients are matched against; zero if unknown.
+	client netip.Addr
 }
 
 // Explain explains a request. The values are the parameters of the page explain: url,
-// method, entryPoint (or a listener such as infra/public:80), header.
+// method, entryPoint (or a listener such as infra/public:80), header, client.
 func Explain(source Source, values url.Values) (*Explanation, error) {
 	explanation, err := getExplanation(source, &query{values: values})
 	if err != nil {
@@ -170,6 +175,13 @@ func parseExplainRequest(q *query) (explainRequest, error) {
 	a.authority, a.target = rest[:end], rest[end:]
 	if !strings.HasPrefix(a.target, "/") {
 		a.target = "/" + a.target
+	}
+	if given := q.get("client"); given != "" {
+		client, err := netip.ParseAddr(given)
+		if err != nil {
+			return explainRequest{}, badRequestf("client is %q: write an address such as 192.0.2.1", given)
+		}
+		a.client = client.Unmap().WithZone("")
 	}
 	// header may be repeated, as headers may.
 	for _, line := range q.values["header"] {
@@ -254,9 +266,9 @@ func choosePoint(points []EntryPoint, name string, tls bool) (EntryPoint, error)
 // the edge's own parser, and looks it up in the live Program.
 func explain(source Source, at place, a explainRequest) *Explanation {
 	out := &Explanation{
-		Request: ReadRequest{TLS: a.tls, Method: a.method}, Steps: []ExplainedStep{},
+		Request: ReadRequest{TLS: a.tls, Method: a.method, Client: a.client}, Steps: []ExplainedStep{},
 	}
-	request := program.Request{TLS: a.tls, Method: a.method}
+	request := program.Request{TLS: a.tls, Method: a.method, Client: a.client}
 	if at.listener != (route.ListenerID{}) {
 		out.Request.Listener, request.Listener = at.Name, unique.Make(at.listener)
 	} else {

@@ -40,7 +40,11 @@ func (e *Explanation) Prose() string {
 	if e.Request.Listener != "" {
 		at = "listener " + e.Request.Listener
 	}
-	line("%s %s%s%s at %s, %s", e.Request.Method, e.Request.Host, e.Request.Path, query, at, encrypted)
+	from := ""
+	if e.Request.Client.IsValid() {
+		from = ", from " + e.Request.Client.String()
+	}
+	line("%s %s%s%s at %s, %s%s", e.Request.Method, e.Request.Host, e.Request.Path, query, at, encrypted, from)
 	if e.Request.Rewritten {
 		line("The path was given in another spelling; this is the one that is matched and forwarded.")
 	}
