@@ -82,7 +82,7 @@ type FileProvider struct {
 // KubernetesGateway derives routes from the objects of Gateway API in a cluster.
 type KubernetesGateway struct {
 	Addresses               []string `yaml:"addresses" description:"Addresses of this machine for Gateways, each an address or a network such as 192.0.2.16/28: a list in a file, commas between them elsewhere. Every Gateway gets one of its own, and the edge listens there on the ports of its listeners. A Gateway without an address is not served."`
-	AddressesPerNamespace   int      `yaml:"addressesPerNamespace" description:"Most addresses that the Gateways of one namespace get; 0 for no limit. Set it if tenants may create Gateways, so that none of them uses up the addresses."`
+	AddressesPerNamespace   int      `yaml:"addressesPerNamespace" description:"Maximum number of addresses of the Gateways of a namespace, so that no namespace can use all of them up; 0 for no maximum. A Gateway above it is not programmed, with the reason AddressNotAssigned."`
 	Services                bool     `yaml:"services" description:"Writes a headless Service for each Gateway, slipway-NAME in its namespace, with the labels and annotations of spec.infrastructure. It leads to the address of the Gateway, and is deleted with it. The role needs get, create and patch on Services and EndpointSlices."`
 	ServiceType             string   `yaml:"serviceType" description:"In a cluster without addresses: writes a Service of this type for each Gateway, ClusterIP, NodePort or LoadBalancer, slipway-NAME in its namespace. It gives the Gateway its address, and leads to a port of the edge's Pods from targetPorts for each port of the Gateway. When empty, Gateways have addresses of this machine."`
 	TargetPorts             string   `yaml:"targetPorts" description:"Ports of the Pods for serviceType, from the first to the last: every port of every Gateway has one of its own."`
@@ -93,7 +93,7 @@ type KubernetesGateway struct {
 // SetDefaults sets every option of the provider to its default. The decoder
 // calls it by this name when an option enables the provider.
 func (g *KubernetesGateway) SetDefaults() {
-	*g = KubernetesGateway{TargetPorts: "20000-20999", TargetPortsPerNamespace: 100}
+	*g = KubernetesGateway{AddressesPerNamespace: 8, TargetPorts: "20000-20999", TargetPortsPerNamespace: 100}
 }
 
 // KubernetesIngressNGINX derives routes from the Ingresses of ingress-nginx.

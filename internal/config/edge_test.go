@@ -275,7 +275,7 @@ func TestOptionList(t *testing.T) {
 		"providers.file.watch":                  `bool "true"`,
 		"providers.kubernetesGateway":           `switch "false"`,
 		"providers.kubernetesGateway.addresses": `list ""`,
-		"providers.kubernetesGateway.addressesPerNamespace":         `number "0"`,
+		"providers.kubernetesGateway.addressesPerNamespace":         `number "8"`,
 		"providers.kubernetesGateway.services":                      `bool "false"`,
 		"providers.kubernetesIngressNGINX":                          `switch "false"`,
 		"providers.kubernetesIngressNGINX.annotationClass":          `string "nginx"`,

@@ -173,6 +173,7 @@ func (p *ingressProvider) controllerOptions(metrics *observe.Metrics) ingress.Op
 		Metrics:          ingress.NewMetrics(metrics.For("ingress"), p.watcher.Behind),
 		Log:              p.log,
 	}
+	given.Resolve.Gateways.Served = servedAddresses(p.options)
 	// A nil *acme.Manager in the interface would not compare equal to nil.
 	if p.fetcher != nil {
 		given.Certificates = p.fetcher

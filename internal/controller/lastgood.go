@@ -1,8 +1,12 @@
 package controller
 
 import (
+	"net/netip"
 	"slices"
 
+	"slipway.dev/slipway/internal/config"
+	"slipway.dev/slipway/internal/edge/lastgood"
+	"slipway.dev/slipway/internal/ingress/snapshot"
 	"slipway.dev/slipway/internal/route"
 )
 
@@ -40,6 +44,23 @@ func partOf(all *route.Table, cluster bool) *route.Table {
 // table may be shared.
 func only[V any](values []*V, of func(*V) bool) []*V {
 	return slices.DeleteFunc(slices.Clone(values), func(v *V) bool { return !of(v) })
+}
+
+// servedAddresses returns the addresses of the pool that the Gateways of the last good
+// table had; nil without one.
+func servedAddresses(options *config.Edge) map[snapshot.Ref]netip.Addr {
+	if g := options.Providers.KubernetesGateway; g == nil || len(g.Addresses) == 0 || options.LastGood.Dir == "" {
+		return nil
+	}
+	table, err := lastgood.Load(options.LastGood.Dir)
+	if err != nil {
+		return nil // the first start, or a file that is reported when its routes are needed
+	}
+	served := map[snapshot.Ref]netip.Addr{}
+	for _, listener := range table.Listeners {
+		served[snapshot.Ref{Kind: snapshot.Gateway, Namespace: listener.ID.Namespace, Name: listener.ID.Name}] = listener.Address.Addr()
+	}
+	return served
 }
 
 // change returns the change from nothing to the table.

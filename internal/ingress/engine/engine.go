@@ -101,7 +101,7 @@ func New(facts *snapshot.Snapshot, options resolve.Options) *Engine {
 		tls:      newTLSRegistry(),
 		refusals: newRefusalIndex(),
 		requests: map[snapshot.Ref]*sharedRequest{},
-		gateways: newGatewayState(options.Gateways),
+		gateways: newGatewayState(options.Gateways, facts.Exists),
 	}
 }
 

@@ -21,7 +21,7 @@ func kindOfRule(ref snapshot.Ref) string { return snapshot.RuleKind(ref.Kind) }
 type gatewayState struct {
 	units map[snapshot.Ref]*gatewayUnit
 	// pool assigns addresses, or targets ports of the edge's Pods.
-	pool    gateway.Pool
+	pool    *gateway.Pool
 	targets gateway.Targets
 	// starved are the Gateways that got none, and freed is set when others gave some up.
 	starved map[*gatewayUnit]struct{}
@@ -43,9 +43,9 @@ type gatewayState struct {
 	stale map[snapshot.Ref]struct{}
 }
 
-func newGatewayState(options resolve.GatewayOptions) gatewayState {
+func newGatewayState(options resolve.GatewayOptions, exists func(snapshot.Ref) bool) gatewayState {
 	return gatewayState{
-		units: map[snapshot.Ref]*gatewayUnit{}, pool: gateway.Pool{Prefixes: options.Addresses, PerNamespace: options.AddressesPerNamespace},
+		units: map[snapshot.Ref]*gatewayUnit{}, pool: gateway.NewPool(options, exists),
 		targets: gateway.Targets{Options: options}, starved: map[*gatewayUnit]struct{}{},
 		attached: map[snapshot.Ref]map[*routeUnit][]string{}, counts: map[snapshot.Ref]map[string]int32{}, grpcRoutes: map[snapshot.Ref]int{}, conflicted: map[snapshot.Ref]int{},
 		requesters: map[string]map[*gatewayUnit]struct{}{}, unopened: map[route.ListenerID]string{}, stale: map[snapshot.Ref]struct{}{},
@@ -148,7 +148,7 @@ func (e *Engine) resolveGateway(u *gatewayUnit) {
 	}
 	e.tls.replaceBackend(u.tls, certificates)
 	u.tls = certificates
-	e.gateways.stale[u.ref] = struct{}{}
+	e.markGateway(u.ref)
 	if !e.snapshot.Exists(u.ref) {
 		e.forgetAll(u, u.reads)
 		delete(e.gateways.units, u.ref)
@@ -193,6 +193,8 @@ func (e *Engine) setAttached(u *routeUnit, at snapshot.Ref, names []string) {
 		e.countAttached(at, units[u], -1)
 		e.countAttached(at, names, 1)
 	}
+	e.markCounts(at, units[u])
+	e.markCounts(at, names)
 	if units[u] = names; names == nil {
 		delete(units, u)
 	}
@@ -200,7 +202,6 @@ func (e *Engine) setAttached(u *routeUnit, at snapshot.Ref, names []string) {
 		delete(e.gateways.attached, at)
 		delete(e.gateways.counts, at)
 	}
-	e.gateways.stale[at] = struct{}{}
 }
 
 // countAttached counts a route that came to listeners of a Gateway, or left them. The
@@ -225,7 +226,7 @@ func (e *Engine) countGRPC(u *routeUnit, at snapshot.Ref, change int) {
 // change.
 func (e *Engine) NoteListeners(change *route.Change, problems []route.Problem) {
 	mark := func(id route.ListenerID) {
-		e.gateways.stale[snapshot.Ref{Kind: snapshot.Gateway, Namespace: id.Namespace, Name: id.Name}] = struct{}{}
+		e.markGateway(snapshot.Ref{Kind: snapshot.Gateway, Namespace: id.Namespace, Name: id.Name})
 	}
 	for _, listener := range slices.Concat(change.Listeners.Added, change.Listeners.Changed) {
 		delete(e.gateways.unopened, listener.ID)
@@ -261,9 +262,6 @@ type GatewayStatus struct {
 // changed since the last call, with the new status. Call it after NoteListeners,
 // NoteRules and ChangedConditions.
 func (e *Engine) ChangedGatewayStatuses() iter.Seq2[snapshot.Ref, GatewayStatus] {
-	for _, ref := range slices.Collect(maps.Keys(e.gateways.stale)) {
-		e.markSets(ref)
-	}
 	stale := slices.SortedFunc(maps.Keys(e.gateways.stale), snapshot.Ref.Compare)
 	clear(e.gateways.stale)
 	return func(yield func(snapshot.Ref, GatewayStatus) bool) {
@@ -275,13 +273,25 @@ func (e *Engine) ChangedGatewayStatuses() iter.Seq2[snapshot.Ref, GatewayStatus]
 	}
 }
 
-// markSets marks the status of the ListenerSets of a Gateway: the Gateway decides it.
-func (e *Engine) markSets(ref snapshot.Ref) {
-	if ref.Kind != snapshot.Gateway {
-		return
-	}
+// markGateway marks the status of a Gateway, and those of its ListenerSets: the Gateway
+// decides them.
+func (e *Engine) markGateway(ref snapshot.Ref) {
+	e.gateways.stale[ref] = struct{}{}
 	for _, set := range e.snapshot.View().ListenerSets(ref.Namespace, ref.Name) {
 		e.gateways.stale[snapshot.Ref{Kind: snapshot.ListenerSet, Namespace: set.Namespace, Name: set.Name}] = struct{}{}
+	}
+}
+
+// markCounts marks the statuses that have the number of routes of these listeners of a
+// Gateway: its own, or those of ListenerSets. A Gateway can have hundreds of sets, and a
+// new route is at one of them.
+func (e *Engine) markCounts(at snapshot.Ref, names []string) {
+	for _, name := range names {
+		if set, ofSet := gateway.SetOfListener(name); ofSet {
+			e.gateways.stale[set] = struct{}{}
+		} else {
+			e.gateways.stale[at] = struct{}{}
+		}
 	}
 }
 
@@ -350,7 +360,7 @@ func (e *Engine) updateRefused(u *routeUnit) {
 		if u.counts(ref) {
 			e.countAttached(ref, names, -1)
 		}
-		e.gateways.stale[ref] = struct{}{}
+		e.markCounts(ref, names)
 	}
 	u.refused = refused
 	for ref, names := range u.route.Attached {

@@ -83,7 +83,7 @@ func (e *Engine) recomputeGatewayRequests(u *gatewayUnit) {
 	e.replaceGranted(&u.granted, granted)
 	if !maps.Equal(u.ungranted, ungranted) {
 		u.ungranted = ungranted
-		e.gateways.stale[u.ref] = struct{}{}
+		e.markGateway(u.ref)
 	}
 	// Listeners of the Gateway may serve other challenges than before.
 	e.state.challenges = true

@@ -196,7 +196,8 @@ func (e *Engine) setConflict(u *routeUnit, at, winner snapshot.Ref) {
 		e.countAttached(at, names, -1)
 	}
 	e.state.dirtyRules[u] = struct{}{}
-	e.gateways.stale[u.ref], e.gateways.stale[at] = struct{}{}, struct{}{}
+	e.gateways.stale[u.ref] = struct{}{}
+	e.markCounts(at, names)
 }
 
 // refuseParents changes the status of the parents at which the route conflicts.

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"slices"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
@@ -38,6 +39,18 @@ func listenerName(set *gatewayv1.ListenerSet, name gatewayv1.SectionName) string
 		return string(name)
 	}
 	return set.Namespace + "/" + set.Name + "/" + string(name)
+}
+
+// SetOfListener returns the ListenerSet of a listener with the name that routes have it by
+// (Route.Attached), and false for a listener of the Gateway itself.
+func SetOfListener(name string) (set snapshot.Ref, ofSet bool) {
+	namespace, rest, ofSet := strings.Cut(name, "/")
+	if !ofSet {
+		return snapshot.Ref{}, false
+	}
+	set.Kind, set.Namespace = snapshot.ListenerSet, namespace
+	set.Name, _, _ = strings.Cut(rest, "/")
+	return set, true
 }
 
 // of reports whether the listener is of a ListenerSet; nil is the Gateway itself. The

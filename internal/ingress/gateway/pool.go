@@ -2,10 +2,12 @@ package gateway
 
 import (
 	"fmt"
+	"maps"
 	"net/netip"
 
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
+	"slipway.dev/slipway/internal/ingress/resolve"
 	"slipway.dev/slipway/internal/ingress/snapshot"
 )
 
@@ -13,23 +15,46 @@ import (
 const maxPool = 1 << 16
 
 // Pool assigns addresses of this machine to Gateways. It is for one replica: in a
-// cluster the addresses are those of Services. The address of a Gateway is kept in
-// its status, so that it stays over a restart.
+// cluster the addresses are those of Services. The address of a Gateway stays over a
+// restart: by the record of the edge, or else by the status of the Gateway.
 type Pool struct {
-	// Prefixes are the addresses to assign.
-	Prefixes []netip.Prefix
-	// PerNamespace bounds the addresses of the Gateways of a namespace; 0 for no bound.
-	PerNamespace int
+	prefixes     []netip.Prefix
+	perNamespace int
 
 	byGateway map[snapshot.Ref]netip.Addr
 	owners    map[netip.Addr]snapshot.Ref
 	// counts are the addresses of each namespace.
 	counts map[string]int
 	freed  bool
+	// served are the addresses that the edge recorded before a restart, and recorded the
+	// Gateways that they are kept for. A record wins over statuses and ages: a tenant that
+	// may write the status of its Gateway could name the address of another one there.
+	served   map[snapshot.Ref]netip.Addr
+	recorded map[netip.Addr]snapshot.Ref
+	exists   func(snapshot.Ref) bool
 }
 
-// Release frees the address of a Gateway.
+// NewPool returns a pool. exists reports whether a Gateway exists: a record of one that was
+// deleted during a restart does not count.
+func NewPool(options resolve.GatewayOptions, exists func(snapshot.Ref) bool) *Pool {
+	p := &Pool{
+		prefixes: options.Addresses, perNamespace: options.AddressesPerNamespace, exists: exists,
+		byGateway: map[snapshot.Ref]netip.Addr{}, owners: map[netip.Addr]snapshot.Ref{}, counts: map[string]int{},
+		served: maps.Clone(options.Served), recorded: map[netip.Addr]snapshot.Ref{},
+	}
+	for ref, address := range p.served {
+		p.recorded[address] = ref
+	}
+	return p
+}
+
+// Release frees the address of a Gateway, and the one that was recorded for it.
 func (p *Pool) Release(ref snapshot.Ref) {
+	if address, kept := p.served[ref]; kept {
+		delete(p.served, ref)
+		delete(p.recorded, address)
+		p.freed = true
+	}
 	address, assigned := p.byGateway[ref]
 	if !assigned {
 		return
@@ -49,7 +74,7 @@ func (p *Pool) Freed() bool {
 }
 
 // Assign returns the address of a Gateway: the one that it asks for, the one that it
-// has, or the first that is free.
+// has or had before a restart, or the first that is free.
 func (p *Pool) Assign(gateway *gatewayv1.Gateway) Assignment {
 	ref := snapshot.Ref{Kind: snapshot.Gateway, Namespace: gateway.Namespace, Name: gateway.Name}
 	requested, assignment := requestedAddress(gateway)
@@ -65,11 +90,14 @@ func (p *Pool) Assign(gateway *gatewayv1.Gateway) Assignment {
 			"the address %s is not in providers.kubernetesGateway.addresses, or another Gateway has it", requested)}
 	case assigned && (!requested.IsValid() || requested == has):
 		return Assignment{Address: has}
-	case !assigned && p.PerNamespace > 0 && p.counts[ref.Namespace] >= p.PerNamespace:
+	case !assigned && p.perNamespace > 0 && p.counts[ref.Namespace] >= p.perNamespace:
 		return Assignment{Reason: gatewayv1.GatewayReasonAddressNotAssigned, Message: fmt.Sprintf(
-			"the Gateways of the namespace %s have %d addresses, which is the limit of providers.kubernetesGateway.addressesPerNamespace", ref.Namespace, p.PerNamespace)}
+			"the Gateways of the namespace %s have %d addresses, which is the limit of providers.kubernetesGateway.addressesPerNamespace", ref.Namespace, p.perNamespace)}
 	case requested.IsValid():
 		return p.take(ref, requested)
+	}
+	if before, kept := p.served[ref]; kept && p.usable(ref, before) {
+		return p.take(ref, before)
 	}
 	for _, address := range gateway.Status.Addresses {
 		if before, err := netip.ParseAddr(address.Value); err == nil && p.usable(ref, before) {
@@ -77,7 +105,7 @@ func (p *Pool) Assign(gateway *gatewayv1.Gateway) Assignment {
 		}
 	}
 	tried := 0
-	for _, prefix := range p.Prefixes {
+	for _, prefix := range p.prefixes {
 		for address := prefix.Masked().Addr(); prefix.Contains(address) && tried < maxPool; address = address.Next() {
 			tried++
 			if p.usable(ref, address) {
@@ -119,7 +147,10 @@ func (p *Pool) usable(ref snapshot.Ref, address netip.Addr) bool {
 	if taken && owner != ref {
 		return false
 	}
-	for _, prefix := range p.Prefixes {
+	if kept, recorded := p.recorded[address]; recorded && kept != ref && p.exists(kept) {
+		return false
+	}
+	for _, prefix := range p.prefixes {
 		if prefix.Contains(address) {
 			return true
 		}
@@ -130,9 +161,6 @@ func (p *Pool) usable(ref snapshot.Ref, address netip.Addr) bool {
 // take assigns an address.
 func (p *Pool) take(ref snapshot.Ref, address netip.Addr) Assignment {
 	p.Release(ref)
-	if p.owners == nil {
-		p.byGateway, p.owners, p.counts = map[snapshot.Ref]netip.Addr{}, map[netip.Addr]snapshot.Ref{}, map[string]int{}
-	}
 	p.byGateway[ref], p.owners[address] = address, ref
 	p.counts[ref.Namespace]++
 	return Assignment{Address: address}

@@ -36,6 +36,12 @@ type pooled struct {
 
 func newPooled(t *testing.T, objects string) *pooled {
 	t.Helper()
+	return restarted(t, objects, nil)
+}
+
+// restarted is newPooled with the addresses that were recorded before.
+func restarted(t *testing.T, objects string, served map[snapshot.Ref]netip.Addr) *pooled {
+	t.Helper()
 	p := &pooled{cluster: cluster{snapshot: snapshot.New()}}
 	p.put(&gatewayv1.GatewayClass{
 		ObjectMeta: metav1.ObjectMeta{Name: "slipway", Generation: 1},
@@ -43,7 +49,7 @@ func newPooled(t *testing.T, objects string) *pooled {
 	})
 	p.addYAML(t, []byte(objects))
 	p.engine = engine.New(p.snapshot, resolve.Options{Gateways: resolve.GatewayOptions{
-		Addresses: []netip.Prefix{netip.MustParsePrefix("192.0.2.16/30")}, AddressesPerNamespace: 2,
+		Addresses: []netip.Prefix{netip.MustParsePrefix("192.0.2.16/30")}, AddressesPerNamespace: 2, Served: served,
 	}})
 	p.engine.Update(p.changed)
 	return p
@@ -105,4 +111,35 @@ func TestAddressChanged(t *testing.T) {
 		p.engine.Update(p.snapshot.Put(next))
 		p.expect(t, "shop", strings.TrimPrefix(address, "192.0.2."))
 	}
+}
+
+// TestRecordedAddresses: after a restart a Gateway has the address that the edge recorded
+// for it. One that has another one in its status does not get that, however old it is,
+// and neither does one that asks for it.
+func TestRecordedAddresses(t *testing.T) {
+	const forged = `apiVersion: gateway.networking.k8s.io/v1
+kind: Gateway
+metadata: {name: g0, namespace: evil}
+spec: {gatewayClassName: slipway, listeners: [{name: http, port: 80, protocol: HTTP}]}
+status: {addresses: [{value: 192.0.2.18}]}
+---
+apiVersion: gateway.networking.k8s.io/v1
+kind: Gateway
+metadata: {name: g1, namespace: evil}
+spec: {gatewayClassName: slipway, addresses: [{value: 192.0.2.18}], listeners: [{name: http, port: 80, protocol: HTTP}]}
+status: {addresses: [{value: 192.0.2.18}]}
+---
+`
+	at := func(namespace, name string) snapshot.Ref {
+		return snapshot.Ref{Kind: snapshot.Gateway, Namespace: namespace, Name: name}
+	}
+	served := map[snapshot.Ref]netip.Addr{
+		at("bank", "g0"): netip.MustParseAddr("192.0.2.18"), at("bank", "gone"): netip.MustParseAddr("192.0.2.16"),
+	}
+	p := restarted(t, forged+gatewaysWith("bank", "", ""), served)
+	p.expect(t, "bank", "18", "17")
+	p.expect(t, "evil", "16", "AddressNotUsable")
+	// The record counts as long as the Gateway has the address.
+	p.remove("bank", "g0")
+	p.expect(t, "evil", "16", "18")
 }

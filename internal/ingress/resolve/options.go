@@ -4,6 +4,7 @@ import (
 	"net/netip"
 
 	"slipway.dev/slipway/internal/ingress/nginx"
+	"slipway.dev/slipway/internal/ingress/snapshot"
 	"slipway.dev/slipway/internal/ingress/traefik/rule"
 )
 
@@ -13,6 +14,8 @@ type GatewayOptions struct {
 	Addresses []netip.Prefix
 	// AddressesPerNamespace bounds those of the Gateways of a namespace; 0 for no bound.
 	AddressesPerNamespace int
+	// Served are the addresses that Gateways had when the edge stopped, as it recorded them.
+	Served map[snapshot.Ref]netip.Addr
 	// ServiceType is the type of the Services of Gateways; empty if they have addresses of
 	// this machine. The Services lead to target ports, from the first to the last one, of
 	// the endpoints of EdgeService, a namespace/name.

@@ -40,7 +40,7 @@ func startEdge(s *settings, c *ground.Cluster, dir string) (*edge, error) {
 		"--admin.address=" + adminAddress, "--health.address=" + healthAddress}
 	if s.gateway {
 		point = spareAddress
-		words = append(words, "--providers.kubernetesGateway.addresses=127.0.0.1,127.1.0.0/16")
+		words = append(words, "--providers.kubernetesGateway.addresses=127.0.0.1,127.1.0.0/16", "--providers.kubernetesGateway.addressesPerNamespace=0")
 	}
 	if s.nginx {
 		words = append(words, "--providers.kubernetesIngressNGINX=true")

@@ -97,7 +97,7 @@ func startEdge(t *testing.T, cluster *kubetest.Cluster, log string) {
 	edge := programs.Slipway(t, "the edge", binary.Path(t), []string{"KUBECONFIG=" + cluster.Kubeconfig},
 		"edge", "--log.format=json", "--admin.address=127.0.0.1:0", "--health.address=127.0.0.1:0",
 		"--entryPoints.web.address=127.0.0.1:0", "--providers.kubernetesIngress=true",
-		"--providers.kubernetesGateway.addresses=10.244.254.0/24", "--providers.kubernetesGateway.services")
+		"--providers.kubernetesGateway.addresses=10.244.254.0/24", "--providers.kubernetesGateway.addressesPerNamespace=0", "--providers.kubernetesGateway.services")
 	t.Cleanup(func() { must.Do(t, os.WriteFile(log, []byte(edge.Log.String()), 0o644)) })
 	edge.Address(t, "health")
 }
