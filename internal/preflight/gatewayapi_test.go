@@ -51,6 +51,9 @@ func TestGatewayAPI(t *testing.T) {
 	check(preflight.Skipped, "the runtime does not use Gateway API")
 	s.options.Settings.HTTPRoute.Enabled = true
 	check(preflight.Failed, "the cluster does not have its definitions")
+	if fix := s.run(preflight.GatewayAPI)[0].Findings[0].Fix; !strings.Contains(fix, "slipway crds upgrade --only gateway") {
+		t.Errorf("the fix is %q", fix)
+	}
 	s.options.Settings.HTTPRoute.Enabled = false
 	s.options.Objects = []preflight.Object{object("GatewayClass", "slipway")}
 	check(preflight.Failed, "the cluster does not have its definitions")
@@ -96,6 +99,9 @@ func TestGatewayAPI(t *testing.T) {
 	clean(t, s.run(preflight.GatewayAPI))
 	s.conditions("gateways", s.controller, "slipway", unassigned)
 	check(preflight.Warned, "all addresses are taken")
+	if fix := s.run(preflight.GatewayAPI)[0].Findings[0].Fix; !strings.Contains(fix, "edge.gatewayAPI.serviceType") {
+		t.Errorf("the fix is %q", fix)
+	}
 	unassigned.Reason = "AddressNotUsable"
 	s.conditions("gateways", s.controller, "slipway", unassigned)
 	check(preflight.Warned, "all addresses are taken")

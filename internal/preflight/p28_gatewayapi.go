@@ -19,7 +19,7 @@ const (
 	// bundleVersion is the annotation of the definitions with their release.
 	bundleVersion = "gateway.networking.k8s.io/bundle-version"
 
-	definitionsFix = "apply standard-install.yaml of a release of Gateway API, v1.6 or newer: https://gateway-api.sigs.k8s.io/guides/"
+	definitionsFix = "run slipway crds upgrade --only gateway, or apply standard-install.yaml of a release of Gateway API, v1.6 or newer: https://gateway-api.sigs.k8s.io/guides/"
 )
 
 // servedRoutes are the resources that the edge serves besides the required ones.
@@ -183,7 +183,7 @@ func (in *CheckContext) checkGatewayAddresses(ctx context.Context, classes []str
 		}
 		if programmed.reason == "AddressNotAssigned" || programmed.reason == "AddressNotUsable" {
 			out.warn(named("Gateway", gateway.GetNamespace(), gateway.GetName()), programmed.message,
-				"add addresses to edge.gatewayAPI.addresses that the machine of the edge has, or change spec.addresses of the Gateway")
+				"set edge.gatewayAPI.serviceType, so that each Gateway gets a Service, or add addresses to edge.gatewayAPI.addresses that the machine of the edge has, or change spec.addresses of the Gateway")
 		}
 	}
 }

@@ -8,6 +8,7 @@
 package diagnosecmd
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -29,6 +30,7 @@ import (
 	"slipway.dev/slipway/internal/cli/kubeflags"
 	"slipway.dev/slipway/internal/cli/printer"
 	"slipway.dev/slipway/internal/kube"
+	"slipway.dev/slipway/internal/preflight"
 	"slipway.dev/slipway/internal/wire/platformv1"
 )
 
@@ -339,4 +341,24 @@ func (e *diagnosis) kubernetes(ctx context.Context, local kube.UserChoice) {
 	}
 	e.parts["kubernetes"] = map[string]any{"server": cluster.Config.Host, "version": version}
 	e.add("kubernetes", checkOK, "%s is %s", cluster.Config.Host, version)
+	e.gatewayAPI(ctx, cluster)
+}
+
+// gatewayAPI runs the check of preflight for Gateway API: its definitions, the GatewayClasses
+// of Slipway and the addresses of their Gateways. A cluster without such a class skips it.
+func (e *diagnosis) gatewayAPI(ctx context.Context, cluster *kube.Cluster) {
+	const name = "gateway api"
+	states := map[preflight.State]string{
+		preflight.Passed: checkOK, preflight.Warned: checkWarning, preflight.Failed: checkFailed, preflight.Skipped: checkSkipped,
+	}
+	options := preflight.Options{Stage: preflight.After, Only: []preflight.Code{preflight.GatewayAPI}}
+	for _, result := range preflight.Run(ctx, preflight.World{Cluster: cluster}, options) {
+		e.parts["gatewayAPI"] = result
+		for _, found := range result.Findings {
+			e.add(name, states[result.State], "%s", found.Finding)
+		}
+		if len(result.Findings) == 0 {
+			e.add(name, states[result.State], "%s", cmp.Or(result.Message, result.Looked))
+		}
+	}
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"slipway.dev/slipway/internal/cli/clitest"
+	"slipway.dev/slipway/internal/kube/kubetest"
 	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/wire/platformv1"
 )
@@ -70,6 +71,21 @@ func TestDoctor(t *testing.T) {
 	w.Environ = []string{"SLIPWAY_URL=http://127.0.0.1:1/canary-env-key", "SLIPWAY_API_KEY=canary-env-key"}
 	if got := w.Run(t, "doctor"); got.Code != 1 || strings.Contains(got.Stdout+got.Stderr, "canary") || !strings.Contains(got.Stdout, "[redacted]") {
 		t.Errorf("without contexts: %+v", got)
+	}
+}
+
+// TestDoctorGatewayAPI: a cluster without Gateway API skips its check, and a GatewayClass
+// that no edge serves fails it.
+func TestDoctorGatewayAPI(t *testing.T) {
+	cluster := kubetest.Start(t, kubetest.WithoutNode()) // before the environment is cleaned
+	clitest.Clean(t, "KUBECONFIG="+cluster.Kubeconfig)
+	if got := clitest.Run(t, "doctor"); got.Code != 0 || !strings.Contains(clitest.TrimLines(got.Stdout), "gateway api skipped the runtime does not use Gateway API") {
+		t.Errorf("without Gateway API: %+v", got)
+	}
+	clitest.Run(t, "crds upgrade --only gateway")
+	cluster.Apply(t, "", "apiVersion: gateway.networking.k8s.io/v1\nkind: GatewayClass\nmetadata: {name: slipway}\nspec: {controllerName: slipway.dev/gateway-controller}\n")
+	if got := clitest.Run(t, "doctor"); got.Code != 1 || !strings.Contains(clitest.TrimLines(got.Stdout), "gateway api failed GatewayClass slipway: no edge has accepted it") {
+		t.Errorf("without an edge: %+v", got)
 	}
 }
 
