@@ -161,17 +161,19 @@ after the adoption is refused without --force.`,
 // installs the crds folder of a chart once and never upgrades it. There is no
 // confirmation: definitions of other owners stay unchanged.
 func crdsUpgradeCommand() *cobra.Command {
-	given := &crdsFlags{}
+	given, class := &crdsFlags{}, ""
 	command := &cobra.Command{
 		Use:   "upgrade",
 		Short: "Upgrade the definitions of the release to this version",
 		Long: `Applies the definitions of the chart that are missing or belong to the release, which a Helm upgrade does not do. Definitions of other owners are not changed.
-With --only gateway it applies those of Gateway API, which are never replaced by an older version.`,
+With --only gateway it applies those of Gateway API, which are never replaced by an older version. --gateway-class creates a GatewayClass
+that is missing, too, for the release: a chart cannot have an object of a kind that the cluster does not define yet.`,
 		Example: `  slipway crds upgrade --release slipway-runtime --namespace slipway
   slipway crds upgrade --only gateway`,
 		Args: cobra.NoArgs,
 	}
 	given.add(command, false)
+	command.Flags().StringVar(&class, "gateway-class", "", "GatewayClass of Slipway to create for the release if it is missing")
 	command.RunE = given.run(func(ctx context.Context, command *cobra.Command, options crds.Options) error {
 		// The list is never nil, so that JSON has an empty list and not null.
 		changed := []string{}
@@ -179,6 +181,9 @@ With --only gateway it applies those of Gateway API, which are never replaced by
 			changed = append(changed, name)
 			printer.Note(command, "%s is that of this version.", name)
 		})
+		if err == nil && class != "" {
+			err = crds.EnsureGatewayClass(ctx, options, class)
+		}
 		// On an error the notes above have already named what was upgraded;
 		// JSON output is for complete runs only.
 		if err == nil && given.output.Form != printer.FormTable {

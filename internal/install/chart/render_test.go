@@ -77,6 +77,7 @@ func runtimeSets() []flagSet {
 			"edge.traefikObjects=false", "edge.status.enabled=false", "agent.deliverWithAllRights=false")},
 		{name: "Gateway API", set: joined("edge.gatewayAPI.enabled=true", "edge.gatewayAPI.addresses[0]=192.0.2.16/28",
 			"edge.config.providers.kubernetesGateway.services=true")},
+		{name: "Gateway API with definitions", set: joined("edge.gatewayAPI.enabled=true", "edge.gatewayAPI.definitions=true", "edge.gatewayAPI.className=public")},
 		{name: "Gateway API by Services", set: joined("edge.gatewayAPI.enabled=true", "edge.gatewayAPI.serviceType=LoadBalancer", "edge.networkPolicy.enabled=true")},
 		{name: "ingress with everything", set: joined(), yaml: `
 global:

@@ -11,6 +11,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	"sigs.k8s.io/yaml"
 
+	"slipway.dev/slipway/api/gatewayapi"
 	"slipway.dev/slipway/internal/install/chart"
 	"slipway.dev/slipway/internal/must"
 )
@@ -186,7 +187,16 @@ func TestHookRights(t *testing.T) {
 	want["home: get /secrets prod-tls"] = true
 	want["cluster: get networking.k8s.io/ingressclasses slipway"] = true
 	sameRights(t, given(t, render(t, runtimeChart, setNamed(t, runtimeSets(), "ingress with everything")), "slipway-validate"), want)
-	made := render(t, runtimeChart, setNamed(t, runtimeSets(), "skip validation R40"))
+	made := render(t, runtimeChart, setNamed(t, runtimeSets(), "Gateway API with definitions"))
+	want = rights{}
+	for _, verb := range []string{"get", "create", "patch"} {
+		want["cluster: "+verb+" gateway.networking.k8s.io/gatewayclasses public"] = true
+		for _, d := range must.Get(gatewayapi.Definitions())(t) {
+			want["cluster: "+verb+" apiextensions.k8s.io/customresourcedefinitions "+d.Name] = true
+		}
+	}
+	sameRights(t, given(t, made, "slipway-definitions"), want)
+	made = render(t, runtimeChart, setNamed(t, runtimeSets(), "skip validation R40"))
 	if len(made.Hooks) > 0 {
 		t.Errorf("R40: there are %d hooks", len(made.Hooks))
 	}
