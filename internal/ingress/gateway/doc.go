@@ -20,5 +20,6 @@
 //
 // References to other namespaces need a ReferenceGrant there, and no option
 // replaces it. See decision 0044 in docs/decisions, decision 0052 for the
-// certificates that listeners request, and decision 0057 for Services of Gateways.
+// certificates that listeners request, decision 0057 for Services of Gateways, and
+// decision 0064 for addresses over a restart.
 package gateway
