@@ -31,7 +31,7 @@ func Command() *cobra.Command {
 		Use:   "migrate",
 		Short: "Report and take over what another program delivers",
 	}
-	command.AddCommand(argocdCommand(), gatewayCommand(), shadowCommand())
+	command.AddCommand(argocdCommand(), gatewayCommand(), reportCommand(), shadowCommand())
 	return command
 }
 

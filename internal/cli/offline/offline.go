@@ -1,5 +1,6 @@
 // Package offline has the flags of the commands that build the routes of manifests
-// or of a cluster as an edge does, without one: lint, explain, migrate gateway.
+// or of a cluster as an edge does, without one: lint, explain, migrate gateway,
+// migrate report.
 package offline
 
 import (
@@ -24,15 +25,20 @@ type Flags struct {
 
 // Add adds the flags to a command.
 func (f *Flags) Add(command *cobra.Command) {
-	command.Flags().StringSliceVarP(&f.Files, "filename", "f", nil, "file or directory with manifests, - for the input; may be repeated")
+	f.AddInput(command)
 	command.Flags().StringVarP(&f.namespace, "namespace", "n", "default", "namespace of objects without one")
+}
+
+// AddInput adds the flags of the manifests and of the options of the edge.
+func (f *Flags) AddInput(command *cobra.Command) {
+	command.Flags().StringSliceVarP(&f.Files, "filename", "f", nil, "file or directory with manifests, - for the input; may be repeated")
 	command.Flags().StringVar(&f.configFile, "config-file", "", "configuration file of slipway edge, for its ingress classes and permissions")
 }
 
 // Load reads the manifests or the cluster and builds the routes. A caller that
 // gets no error closes the result; after an error it is closed here.
 func (f *Flags) Load(command *cobra.Command) (*controller.Offline, error) {
-	options, err := f.options()
+	options, err := f.Options()
 	if err != nil {
 		return nil, err
 	}
@@ -44,10 +50,10 @@ func (f *Flags) Load(command *cobra.Command) (*controller.Offline, error) {
 	return judge, nil
 }
 
-// options loads the options of the edge, from the file and the environment,
+// Options loads the options of the edge, from the file and the environment,
 // with its Ingress provider enabled. No directory is searched for a file: the
 // result should depend on the command line and not on the machine.
-func (f *Flags) options() (*config.Edge, error) {
+func (f *Flags) Options() (*config.Edge, error) {
 	sources := config.Sources{Environ: os.Environ()}
 	if f.configFile != "" {
 		sources.Args = []string{"--configFile=" + f.configFile}

@@ -21,6 +21,7 @@
 package engine
 
 import (
+	"iter"
 	"maps"
 	"slices"
 
@@ -211,6 +212,10 @@ func (e *Engine) Ours(ref snapshot.Ref) bool {
 	unit := e.routes[ref]
 	return unit != nil && unit.ours
 }
+
+// Reads yields all objects that routes and backends were made of, also those that do not
+// exist.
+func (e *Engine) Reads() iter.Seq[snapshot.Ref] { return maps.Keys(e.readers) }
 
 // Serves reports whether a Gateway, ListenerSet or route is served by us: a Gateway of our
 // class, and others with such a Gateway.

@@ -1,7 +1,8 @@
 // Annotationref generates the files that follow from the declarations of
-// annotations and of the API kinds: docs/reference/annotations.md, the tables of
-// docs/migration-nginx.md and one CustomResourceDefinition per kind. `make
-// generate` runs it.
+// annotations, of differences to other controllers and of the API kinds:
+// docs/reference/annotations.md, the tables of docs/migration-nginx.md and
+// docs/migration-traefik.md, and one CustomResourceDefinition per kind. `make generate`
+// runs it.
 //
 // The output depends on the declarations alone, and a test fails if a file in
 // the repository differs from it.
@@ -14,6 +15,7 @@ import (
 
 	"slipway.dev/slipway/api/v1alpha1"
 	"slipway.dev/slipway/internal/ingress/annotation"
+	"slipway.dev/slipway/internal/ingress/difference"
 	"slipway.dev/slipway/internal/ingress/nginx"
 	"slipway.dev/slipway/internal/tools/generator"
 )
@@ -23,8 +25,11 @@ func main() { generator.Main("annotationref", generate) }
 // crdFolder is where Helm installs CRDs from, one file per kind.
 const crdFolder = "charts/gitops-runtime/crds/"
 
-// migrationPage has the tables of ingress-nginx between its own text.
-const migrationPage = "docs/migration-nginx.md"
+// The pages with tables between their own text.
+const (
+	nginxPage   = "docs/migration-nginx.md"
+	traefikPage = "docs/migration-traefik.md"
+)
 
 // generate returns the files by their path in the repository.
 func generate(root string) (map[string][]byte, error) {
@@ -33,11 +38,20 @@ func generate(root string) (map[string][]byte, error) {
 		return nil, err
 	}
 	files := map[string][]byte{"docs/reference/annotations.md": page.Bytes()}
-	migration, err := os.ReadFile(filepath.Join(root, migrationPage))
+	migration, err := os.ReadFile(filepath.Join(root, nginxPage))
 	if err != nil {
 		return nil, err
 	}
-	if files[migrationPage], err = nginx.WriteTables(migration); err != nil {
+	if migration, err = nginx.WriteTables(migration); err != nil {
+		return nil, err
+	}
+	if files[nginxPage], err = difference.WriteTable(migration, difference.NGINX); err != nil {
+		return nil, err
+	}
+	if migration, err = os.ReadFile(filepath.Join(root, traefikPage)); err != nil {
+		return nil, err
+	}
+	if files[traefikPage], err = difference.WriteTable(migration, difference.Traefik); err != nil {
 		return nil, err
 	}
 	for _, kind := range v1alpha1.Kinds() {
