@@ -6,14 +6,15 @@
 # only ends a package that hangs, with a dump of its goroutines.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-export GOFLAGS="${GOFLAGS:-} -gcflags=all=-dwarf=false" # as the program is built: see the Makefile
+# As the program is built: see the Makefile.
+export GOFLAGS="${GOFLAGS:-} -gcflags=all=-dwarf=false -tags=$(sed -n 's/^GO_TAGS *:= *//p' Makefile)"
 flags=(-vet=off -ldflags='-s -w' -timeout 80m)
 
 # Where goroutines meet and no cluster is needed: to compile Kubernetes' client once more
 # for the race detector takes minutes. make race runs everything with it.
 raced=$(go list ./internal/{agent/report,edge,gitserver,ingress/engine,observe}/... \
 	./internal/{access/{router,token,tunnel},gitops/{source,webhook},platform/{fleet,gateway,hub,server}}/... |
-	grep -v -e /edge/lastgood$ -e /edge/normalize$ -e /edge/program$)
+	grep -v -e /edge/waf$ -e /edge/lastgood$ -e /edge/normalize$ -e /edge/program$)
 # The browser leaves room for what mostly waits, and for no more.
 console=$(go list ./test/{console,acme,runtime,traffic})
 others=$(go list ./{api,charts,cmd,internal,test}/... | grep -vxF "$raced"$'\n'"$console")

@@ -39,3 +39,10 @@ type ForwardCertificate struct {
 	InfoHeader string   `json:"infoHeader,omitempty" description:"Header with the fields of info."`
 	Info       []string `json:"info,omitempty" maxItems:"6" enum:"subject,issuer,serial,notBefore,notAfter,names" description:"Fields of the certificate."`
 }
+
+// WAF inspects requests and responses with the rules of a web application firewall.
+type WAF struct {
+	Mode             string `json:"mode,omitempty" default:"detect" enum:"detect,deny" description:"Whether requests that match rules are only logged and counted (detect), or get 403 (deny)."`
+	WithoutCoreRules bool   `json:"withoutCoreRules,omitempty" description:"Leaves out the OWASP Core Rule Set, so that directives have all the rules."`
+	Directives       string `json:"directives,omitempty" description:"Directives of ModSecurity that are added: rules, exceptions and limits, of a closed set. They come before the Core Rule Set, and exceptions apply to it."`
+}

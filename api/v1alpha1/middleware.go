@@ -36,6 +36,7 @@ type Filter struct {
 	BasicAuth          *BasicAuth          `json:"basicAuth,omitempty" short:"secret" example:"users" description:"Requires a user name and password (HTTP basic authentication)."`
 	ForwardAuth        *ForwardAuth        `json:"forwardAuth,omitempty" example:"{service: {name: auth, port: 8080}, path: /check, responseHeaders: [X-User]}" description:"Sends a sub-request to a Service to authorize each request. A response other than 2xx is returned to the client."`
 	ForwardCertificate *ForwardCertificate `json:"forwardCertificate,omitempty" short:"pemHeader" example:"X-Client-Certificate" description:"Forwards the client certificate to the backend in headers. Headers of the client with these names are removed."`
+	WAF                *WAF                `json:"waf,omitempty" short:"mode" example:"deny" description:"Inspects requests and responses with the OWASP Core Rule Set and with rules of ModSecurity (a web application firewall)."`
 	ErrorPages         *ErrorPages         `json:"errorPages,omitempty" example:"{statuses: [404, 500-599], service: {name: pages, port: 80}, path: '/{status}.html'}" description:"Serves error pages from a Service."`
 	Compression        *Compression        `json:"compression,omitempty" example:"true" description:"Compresses responses for clients that support it."`
 	ResponseHeaders    *ResponseHeaders    `json:"responseHeaders,omitempty" example:"{set: {X-Frame-Options: DENY}, remove: [Server]}" description:"Changes the response headers that the client gets: first remove, then set, then add."`

@@ -268,11 +268,25 @@ func (c *sourceCheck) structs(f goFile) {
 		if !ok {
 			return true
 		}
-		if body, ok := spec.Type.(*ast.StructType); ok && body.Fields.NumFields() > c.rules.StructFields {
+		if body, ok := spec.Type.(*ast.StructType); ok && body.Fields.NumFields() > c.rules.StructFields && !c.isUnion(f, spec.Name.Name, body) {
 			c.reportLine(f.name, f.line(spec.Pos()), "%s has %d fields, the most is %d; split it into parts with a name", spec.Name.Name, body.Fields.NumFields(), c.rules.StructFields)
 		}
 		return true
 	})
+}
+
+// isUnion reports whether a type is listed as a union, and is one.
+func (c *sourceCheck) isUnion(f goFile, name string, body *ast.StructType) bool {
+	if !slices.Contains(c.rules.Unions, Union{f.name, name}) {
+		return false
+	}
+	for _, field := range body.Fields.List {
+		_, pointer := field.Type.(*ast.StarExpr)
+		if !pointer && (len(field.Names) != 1 || field.Names[0].Name != "ID") {
+			return false
+		}
+	}
+	return true
 }
 
 // funcName returns Name, or Type.Name for a method.

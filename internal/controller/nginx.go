@@ -95,7 +95,7 @@ var nginxProtections = map[string]string{
 	"limit-rps": "rate-limit", "limit-rpm": "rate-limit", "limit-connections": "in-flight", "global-rate-limit": "rate-limit",
 	"force-ssl-redirect": "redirect-scheme", "ssl-redirect": "redirect-scheme",
 	"proxy-body-size":    "body-limit",
-	"enable-modsecurity": "", "modsecurity-snippet": "", "configuration-snippet": "", "server-snippet": "", "auth-snippet": "",
+	"enable-modsecurity": "waf", "modsecurity-snippet": "waf", "configuration-snippet": "", "server-snippet": "", "auth-snippet": "",
 }
 
 // ignoredProtections returns a warning for each such annotation of the Ingresses

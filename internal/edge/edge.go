@@ -32,6 +32,7 @@ import (
 	"slipway.dev/slipway/internal/edge/proxy"
 	"slipway.dev/slipway/internal/edge/tlsstore"
 	"slipway.dev/slipway/internal/edge/upstream"
+	"slipway.dev/slipway/internal/edge/waf"
 	"slipway.dev/slipway/internal/route"
 	"slipway.dev/slipway/internal/secret"
 )
@@ -124,10 +125,12 @@ func New(ctx context.Context, options Options) (*Server, error) {
 		return nil, err
 	}
 	s.lifetime, s.end = context.WithCancel(context.WithoutCancel(ctx))
+	firewall := waf.New(waf.Options{Log: options.Log, Observe: options.Metrics.observeInspection})
 	s.proxy = proxy.New(proxy.Config{
 		Pool:        pool,
 		Upstreams:   s.upstreams,
 		Counters:    s.counters,
+		WAF:         firewall.Compile,
 		Hop:         hop,
 		Admit:       s.admit,
 		Trace:       options.Trace,

@@ -12,6 +12,7 @@ import (
 	"slipway.dev/slipway/internal/edge/h3"
 	"slipway.dev/slipway/internal/edge/listener"
 	"slipway.dev/slipway/internal/edge/proxy"
+	"slipway.dev/slipway/internal/edge/waf"
 )
 
 // durationBuckets are for a proxy: most responses take milliseconds.
@@ -34,6 +35,9 @@ type Metrics struct {
 	handshakeFailures *prometheus.CounterVec
 	pressure          prometheus.Gauge
 	tcp               *prometheus.CounterVec
+	inspected         *prometheus.CounterVec
+	matched           *prometheus.CounterVec
+	uninspected       prometheus.Counter
 	// registerer registers the counters of the parts of a Server.
 	registerer prometheus.Registerer
 	points     map[string]*pointMetrics
@@ -69,6 +73,10 @@ func NewMetrics(registerer prometheus.Registerer, entryPoints []EntryPoint) *Met
 		mismatched:        counter("connections_protocol_mismatch_total", "Connections that were closed because their entry point does not serve their protocol: TLS on a plain one, or neither TLS nor HTTP.", "entry_point"),
 		handshakeFailures: counter("tls_handshakes_failed_total", "TLS handshakes that failed or timed out.", "entry_point"),
 		tcp:               counter("tcp_connections_total", "Connections of TCP routes that ended: forwarded to an endpoint (passed), or closed without one (closed).", "entry_point", "result"),
+		inspected:         counter("waf_requests_total", "Requests that the web application firewall inspected: passed, matched (with rules that did not end them), or denied.", "result"),
+		matched:           counter("waf_matches_total", "Matches of firewall rules, by class: the first three digits of a rule of the Core Rule Set, or custom.", "class"),
+		uninspected: metrics.NewCounter(prometheus.CounterOpts{
+			Name: "waf_bodies_skipped_total", Help: "Bodies of requests that were too large to be inspected, and passed."}),
 		pressure: metrics.NewGauge(prometheus.GaugeOpts{
 			Name: "memory_pressure", Help: "Memory pressure: 0 normal, 1 connections are not kept open, 2 requests are refused."}),
 		points: map[string]*pointMetrics{}, registerer: registerer,
@@ -166,5 +174,24 @@ func (m *Metrics) relayHook(entryPoint string) func(evicted bool) {
 			return
 		}
 		dropped.Inc()
+	}
+}
+
+// observeInspection counts a request that the firewall inspected.
+func (m *Metrics) observeInspection(outcome *waf.Outcome) {
+	matched := outcome.Matched()
+	result := "passed"
+	switch {
+	case outcome.Denied:
+		result = "denied"
+	case len(matched) > 0:
+		result = "matched"
+	}
+	m.inspected.WithLabelValues(result).Inc()
+	if outcome.Skipped {
+		m.uninspected.Inc()
+	}
+	for _, rule := range matched {
+		m.matched.WithLabelValues(waf.Class(rule.Rule().ID())).Inc()
 	}
 }

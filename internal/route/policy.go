@@ -31,6 +31,7 @@ type Policy struct {
 	ErrorPages         *ErrorPages         `json:"errorPages,omitempty"`
 	Mirror             *Mirror             `json:"mirror,omitempty"`
 	ForwardCertificate *ForwardCertificate `json:"forwardCertificate,omitempty"`
+	WAF                *WAF                `json:"waf,omitempty"`
 	Chain              *Chain              `json:"chain,omitempty"`
 }
 
@@ -87,6 +88,7 @@ func (p *Policy) actions() (name string, found Action, count int) {
 	set("errorPages", p.ErrorPages != nil, p.ErrorPages)
 	set("mirror", p.Mirror != nil, p.Mirror)
 	set("forwardCertificate", p.ForwardCertificate != nil, p.ForwardCertificate)
+	set("waf", p.WAF != nil, p.WAF)
 	set("chain", p.Chain != nil, p.Chain)
 	return name, found, count
 }

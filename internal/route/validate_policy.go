@@ -15,6 +15,9 @@ func checkPolicies(r *report, policies []Policy) {
 		r.add("policies", refusal.TooMany, "there are more than %d, those in chains included; use fewer", MaxPolicies)
 		return
 	}
+	if countWAF(policies, MaxChainDepth) > 1 {
+		r.add("policies", refusal.Conflict, "a rule has one waf, those in chains included; put the directives into one")
+	}
 	checkPolicyList(r, policies, MaxChainDepth)
 }
 

@@ -17,6 +17,7 @@ import (
 
 // owned are policies that need more than counters: another backend, or encoders.
 var owned = map[string]string{
+	"waf":         `{"waf": {"directives": "SecRuleEngine On"}}`,
 	"forwardAuth": `{"forwardAuth": {"backend": {"name": "auth", "port": 80}, "path": "/"}}`,
 	"compression": `{"compression": {}}`,
 	"errorPages":  `{"errorPages": {"statuses": [{"from": 500, "to": 599}], "backend": {"name": "pages", "port": 80}, "path": "/"}}`,
@@ -35,8 +36,14 @@ func everything() filter.Deps {
 	return filter.Deps{
 		Counters: filter.NewCounters(start), Encoders: filter.NewEncoders(),
 		Backend: func(route.BackendID) filter.SubrequestClient { return nobody{} },
+		WAF:     func(*route.WAF) (filter.Filter, error) { return inspector{}, nil },
 	}
 }
+
+// inspector is a firewall without rules.
+type inspector struct{}
+
+func (inspector) Request(*filter.Exchange) *filter.LocalResponse { return nil }
 
 // pass lets everything through, so that it would show if only the policy that
 // is damaged were left out.

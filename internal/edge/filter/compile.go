@@ -24,6 +24,9 @@ type Deps struct {
 	Backend func(route.BackendID) SubrequestClient
 	// Encoders compress responses.
 	Encoders *Encoders
+	// WAF compiles the rules of a web application firewall. It is a dependency because
+	// the rules are an engine of their own.
+	WAF func(*route.WAF) (Filter, error)
 }
 
 // Compile compiles policies that need neither sub-requests nor encoders. See
@@ -185,6 +188,11 @@ func (c *compiler) buildGuard(action route.Action, id route.PolicyID) (Filter, e
 		return newCircuitBreaker(a, id, c)
 	case *route.ForwardAuth:
 		return newForwardAuth(a, c)
+	case *route.WAF:
+		if c.deps.WAF == nil {
+			return nil, invalid("", "the edge was built without a web application firewall")
+		}
+		return c.deps.WAF(a)
 	default:
 		return c.buildOwned(action)
 	}

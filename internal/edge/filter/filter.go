@@ -106,6 +106,8 @@ type Exchange struct {
 	// because it is the nearest to the backend.
 	Pages   []*ErrorPages
 	Mirrors []*Mirror
+	// Inspection inspects the response; nil for a rule without a firewall.
+	Inspection Inspection
 
 	// Marks belong to the filters: each may keep one value between Request,
 	// Response and Done, in the place that it was compiled with.
@@ -113,9 +115,7 @@ type Exchange struct {
 
 	// rewritten has what is a filter's, and not the client's.
 	rewritten rewrittenParts
-	// local is the response of a filter that depends on the request.
-	local  LocalResponse
-	memory exchangeMemory
+	memory    exchangeMemory
 }
 
 // rewrittenParts are the parts of a request that filters replace: whether the path is
@@ -142,6 +142,19 @@ type BodyBufferer interface {
 // valid until the exchange is over.
 type BufferedBody interface {
 	Size() int64
+	// Each calls yield for each piece of the body, until it fails.
+	Each(yield func([]byte) error) error
+}
+
+// Inspection is a request with its response in a web application firewall. A filter
+// puts it on the Exchange during Request, and ends it in Done.
+type Inspection interface {
+	// ResponseHead inspects the head of the backend's response. It returns the local
+	// response that replaces it, or how many bytes of the body it inspects before the
+	// client gets any; 0 passes the body on as it comes.
+	ResponseHead(head *h1.ResponseHead) (local *LocalResponse, bytes int64)
+	// ResponseBody inspects the start of the body, nil for a response without one.
+	ResponseBody(start BufferedBody) *LocalResponse
 }
 
 // exchangeMemory is what an Exchange keeps from one request to the next, so that
@@ -153,12 +166,14 @@ type exchangeMemory struct {
 	// work is where a filter puts a text together, kept what has to last until
 	// the exchange is over.
 	work, kept []byte
-	// edits are those of a local response.
+	// edits are those of local, the response of a filter that depends on the request.
 	edits []h1.Edit
+	local LocalResponse
 }
 
 func (m *exchangeMemory) reset() {
 	m.path, m.spare, m.work, m.kept, m.edits = m.path[:0], m.spare[:0], m.work[:0], m.kept[:0], m.edits[:0]
+	m.local = LocalResponse{}
 }
 
 // Begin resets the Exchange for a request, and keeps the memory. The struct is

@@ -19,8 +19,8 @@ func (x *Exchange) keep(b []byte) string {
 // respond returns a local response that is made for this request, without headers.
 func (x *Exchange) respond(status int, reason string) *LocalResponse {
 	x.memory.edits = x.memory.edits[:0]
-	x.local = LocalResponse{Status: status, Reason: reason}
-	return &x.local
+	x.memory.local = LocalResponse{Status: status, Reason: reason}
+	return &x.memory.local
 }
 
 // respondRetryAfter returns a local response with Retry-After: whole seconds, and

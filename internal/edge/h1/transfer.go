@@ -25,7 +25,13 @@ type Transfer struct {
 	// Most bounds the data passed on; 0 is no bound. A body that has more ends
 	// with [ErrBodyTooLarge].
 	Most int64
+	// PauseAfter ends Run with [ErrPaused] once so much data was passed on, unless that
+	// is all; 0 does not. Another Transfer with the same Body goes on from there.
+	PauseAfter int64
 }
+
+// ErrPaused is returned for a body with more data than Transfer.PauseAfter.
+var ErrPaused = errors.New("the transfer is paused")
 
 // ErrBodyTooLarge is returned for a body larger than Transfer.Most.
 var ErrBodyTooLarge = errors.New("the body is larger than allowed")
@@ -48,6 +54,12 @@ func (t *Transfer) Run() error {
 		}
 		if t.Body.Done() {
 			return t.finish()
+		}
+		if t.PauseAfter > 0 && t.Body.Payload() >= t.PauseAfter {
+			if err := t.To.Flush(); err != nil {
+				return err
+			}
+			return ErrPaused
 		}
 		if used > 0 {
 			continue

@@ -47,6 +47,7 @@ type attempt struct {
 
 	plan     h1.ResponsePlan
 	buffered *bufferedBody   // the response's body, when it is in memory
+	held     *bufferedBody   // its start, when that was inspected and the rest follows
 	encoder  *filter.Encoder // compresses the response
 }
 
@@ -274,7 +275,8 @@ func (a *attempt) releaseUpstream() {
 func (a *attempt) release() {
 	a.releaseUpstream()
 	a.buffered.release()
-	a.buffered = nil
+	a.held.release()
+	a.buffered, a.held = nil, nil
 	if a.encoder != nil {
 		a.encoder.Release()
 		a.encoder = nil

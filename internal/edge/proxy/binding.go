@@ -113,7 +113,7 @@ func (p *Proxy) bind(rule *route.Rule) (any, error) {
 // compile compiles the policies of a rule, and what follows them: its redirect, or the
 // rewrite of host and path.
 func (p *Proxy) compile(rule *route.Rule) (filter.Chain, error) {
-	deps := filter.Deps{Counters: p.cfg.Counters, Backend: p.subrequestClient, Encoders: p.encoders}
+	deps := filter.Deps{Counters: p.cfg.Counters, Backend: p.subrequestClient, Encoders: p.encoders, WAF: p.cfg.WAF}
 	chain, err := deps.Compile(rule.Policies)
 	switch r := rule.Response; {
 	case err != nil:

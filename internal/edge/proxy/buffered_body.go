@@ -99,8 +99,8 @@ func (h *bufferedBody) Write(data []byte) (n int, err error) {
 	return n, nil
 }
 
-// each calls yield for each piece, until it fails.
-func (h *bufferedBody) each(yield func([]byte) error) error {
+// Each calls yield for each piece, until it fails.
+func (h *bufferedBody) Each(yield func([]byte) error) error {
 	for i, piece := range h.pieces {
 		if i == len(h.pieces)-1 {
 			piece = piece[:h.last]

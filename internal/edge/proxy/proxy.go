@@ -53,6 +53,9 @@ type Config struct {
 	Upstreams *upstream.Set
 	// Counters hold the state of filters that count.
 	Counters *filter.Counters
+	// WAF compiles the rules of a web application firewall; nil refuses policies that
+	// have some.
+	WAF func(*route.WAF) (filter.Filter, error)
 	// MaxBufferedBytes bounds the memory of all bodies that policies buffer. A
 	// request whose body does not fit gets 503. Default 128 MiB.
 	MaxBufferedBytes int64

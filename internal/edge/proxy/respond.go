@@ -23,13 +23,11 @@ func (a *attempt) handleResponse(outcome upstream.Outcome) attemptResult {
 		a.switchProtocols()
 		return attemptResult{outcome: outcome}
 	}
-	if x.filters.BufferResponse > 0 {
-		if local := a.bufferResponse(); local != nil {
-			a.upstream.Close()
-			a.upload.stop(x.conn)
-			x.record.Response = nil
-			return attemptResult{local: local, outcome: outcome}
-		}
+	if local := a.holdResponse(); local != nil {
+		a.upstream.Close()
+		a.upload.stop(x.conn)
+		x.record.Response = nil
+		return attemptResult{local: local, outcome: outcome}
 	}
 	if len(x.filters.Pages) > 0 {
 		x.page = x.fetchPage(response.Status)
@@ -42,6 +40,27 @@ func (a *attempt) handleResponse(outcome upstream.Outcome) attemptResult {
 	keepAlive, clean := a.copyResponse()
 	a.reusable = clean && response.Reusable
 	return attemptResult{keepAlive: keepAlive, outcome: outcome}
+}
+
+// holdResponse reads the body of a response that must be complete, or inspected, before
+// the client gets any of it. It returns the local response that takes its place.
+func (a *attempt) holdResponse() *filter.LocalResponse {
+	inspected := int64(0)
+	if inspection := a.x.filters.Inspection; inspection != nil {
+		var local *filter.LocalResponse
+		if local, inspected = inspection.ResponseHead(&a.x.conn.buffers.response); local != nil {
+			return local
+		}
+	}
+	if a.x.filters.BufferResponse > 0 {
+		if local := a.bufferResponse(); local != nil {
+			return local
+		}
+	}
+	if inspected > 0 {
+		return a.inspectBody(inspected)
+	}
+	return nil
 }
 
 // copyResponse sends the endpoint's response to the client. keepAlive reports
@@ -74,6 +93,8 @@ func (a *attempt) copyResponse() (keepAlive, clean bool) {
 	switch {
 	case transformed:
 		clean, err = a.copyTransformed()
+	case a.held != nil:
+		clean, err = true, a.copyHeld()
 	case response.Framing == h1.NoBody:
 		c.buffers.responseHead = a.plan.AppendTo(c.buffers.responseHead[:0], response)
 		_, err = c.writer.Write(c.buffers.responseHead)

@@ -114,7 +114,7 @@ func (a *attempt) sendBuffered() error {
 		if err := writer.Queue(head); err != nil {
 			return err
 		}
-		if err := body.each(writer.Queue); err != nil {
+		if err := body.Each(writer.Queue); err != nil {
 			return err
 		}
 		return writer.Flush()

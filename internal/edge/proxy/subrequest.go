@@ -188,7 +188,7 @@ func (r *subrequest) write(conn *upstream.Conn) error {
 		return err
 	}
 	if r.body != nil {
-		if err := r.body.each(conn.Writer.Queue); err != nil {
+		if err := r.body.Each(conn.Writer.Queue); err != nil {
 			return err
 		}
 	}

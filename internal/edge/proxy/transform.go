@@ -45,11 +45,21 @@ func (a *attempt) bufferResponse() *filter.LocalResponse {
 
 // readResponseBody reads the decoded body of the response into a writer.
 func (a *attempt) readResponseBody(to io.Writer) error {
+	a.beginBody()
+	return a.transferTo(to, 0).Run()
+}
+
+// beginBody starts to decode the body of the response.
+func (a *attempt) beginBody() {
 	c := a.x.conn
-	response, body := &c.buffers.response, &c.buffers.responseBody
-	body.Reset(response.Framing, response.Length, true, c.limits)
+	c.buffers.responseBody.Reset(c.buffers.response.Framing, c.buffers.response.Length, true, c.limits)
+}
+
+// transferTo reads the decoded body of the response, from where it is, into a writer.
+func (a *attempt) transferTo(to io.Writer, pauseAfter int64) *h1.Transfer {
+	c := a.x.conn
 	sink := c.buffers.responseSink.to(to, c.proxy.cfg.Pool)
-	return (&h1.Transfer{From: a.upstream.Reader, To: sink, Body: body}).Run()
+	return &h1.Transfer{From: a.upstream.Reader, To: sink, Body: &c.buffers.responseBody, PauseAfter: pauseAfter}
 }
 
 // transformedFraming is how the body of a response ends that is not passed as it
@@ -83,7 +93,7 @@ func (a *attempt) copyTransformed() (clean bool, err error) {
 	}
 	x.record.Sent, x.record.Origin = a.buffered.size, a.buffered.size
 	chunked := a.plan.Framing == h1.Chunked
-	err = a.buffered.each(func(piece []byte) error {
+	err = a.buffered.Each(func(piece []byte) error {
 		if chunked {
 			return c.writer.QueueChunk(piece)
 		}
@@ -104,7 +114,7 @@ func (a *attempt) copyTransformed() (clean bool, err error) {
 func (a *attempt) copyEncoded() error {
 	x, c := a.x, a.x.conn
 	out := &encodedBody{attempt: a, chunked: a.plan.Framing == h1.Chunked}
-	if a.buffered == nil && len(a.upstream.Reader.Unread()) == 0 {
+	if a.buffered == nil && a.held == nil && len(a.upstream.Reader.Unread()) == 0 {
 		// The body may take its time, so the head goes ahead.
 		if _, err := c.writer.Write(c.buffers.responseHead); err != nil {
 			return err
@@ -112,13 +122,19 @@ func (a *attempt) copyEncoded() error {
 	} else if err := c.writer.Queue(c.buffers.responseHead); err != nil {
 		return err
 	}
+	write := func(piece []byte) error {
+		_, err := out.Write(piece)
+		return err
+	}
 	var err error
 	if a.buffered != nil {
-		err = a.buffered.each(func(piece []byte) error {
-			_, err := out.Write(piece)
-			return err
-		})
+		err = a.buffered.Each(write)
 		x.record.Origin = a.buffered.size
+	} else if a.held != nil {
+		if err = a.held.Each(write); err == nil {
+			err = a.readRest(out)
+		}
+		x.record.Origin = c.buffers.responseBody.Payload()
 	} else {
 		err = a.readResponseBody(out)
 		x.record.Origin = c.buffers.responseBody.Payload()
@@ -180,7 +196,7 @@ func (e *encodedBody) end() error {
 // can be used again if all of it has arrived: the rest is not waited for.
 func (a *attempt) dropResponse() {
 	sent := a.upload.finished(0)
-	if sent && a.buffered == nil && a.arrived() {
+	if sent && a.buffered == nil && a.held == nil && a.arrived() {
 		sent = a.readResponseBody(io.Discard) == nil
 	} else {
 		sent = sent && a.buffered != nil

@@ -17,7 +17,7 @@ import (
 func filterOrder() (before, after []string) {
 	return []string{
 			"redirectScheme", "redirectRegexp", "ipFilter", "cors", "rateLimit", "inFlight", "bodyLimit",
-			"basicAuth", "forwardAuth", "forwardCertificate",
+			"basicAuth", "forwardAuth", "forwardCertificate", "waf",
 		}, []string{
 			"errorPages", "compression", "responseHeaders", "requestHeaders",
 			"stripPrefix", "stripPrefixRegexp", "replacePath", "replacePathRegexp", "addPrefix",

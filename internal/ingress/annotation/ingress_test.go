@@ -123,7 +123,7 @@ func TestWholeOrder(t *testing.T) {
 			order += filters[i].Name() + " "
 		}
 	}
-	const want = "redirectScheme redirectRegexp ipFilter cors rateLimit inFlight bodyLimit basicAuth forwardAuth forwardCertificate  " +
+	const want = "redirectScheme redirectRegexp ipFilter cors rateLimit inFlight bodyLimit basicAuth forwardAuth forwardCertificate waf  " +
 		"errorPages compression responseHeaders requestHeaders stripPrefix stripPrefixRegexp replacePath replacePathRegexp addPrefix " +
 		"buffering retry circuitBreaker mirror "
 	if order != want {
@@ -136,7 +136,7 @@ func TestOrderIsComplete(t *testing.T) {
 	before, after := filterOrder()
 	order := append(before, after...)
 	known := slices.Sorted(maps.Keys(filterFields()))
-	if len(known) != 23 || !slices.Equal(slices.Sorted(slices.Values(order)), known) {
+	if len(known) != 24 || !slices.Equal(slices.Sorted(slices.Values(order)), known) {
 		t.Errorf("the order has %v\nand the filters are %v", order, known)
 	}
 }

@@ -141,10 +141,6 @@ var accessAnnotations = []Setting{
 	{Name: "auth-keepalive-share-vars", Support: NoEffect, Note: "There are no variables of nginx."},
 	{Name: "auth-keepalive-timeout", Support: NoEffect, Note: "Connections to Services are kept."},
 	{Name: "enable-global-auth", Support: NoEffect, Note: "There is no global authentication; `global-auth-url` in the ConfigMap is refused."},
-	{Name: "enable-modsecurity", Support: Refused, Closes: true, Off: []string{"false"}, Note: "the edge has no web application firewall; put one before or behind it"},
-	{Name: "enable-owasp-core-rules", Support: Refused, Closes: true, Off: []string{"false"}, Note: "the edge has no web application firewall; put one before or behind it"},
-	{Name: "modsecurity-snippet", Support: Refused, Closes: true, Note: "the edge has no web application firewall; put one before or behind it"},
-	{Name: "modsecurity-transaction-id", Support: Refused, Note: "the edge has no web application firewall; put one before or behind it"},
 }
 
 func readBurst(s *Settings, text string) error {

@@ -52,12 +52,12 @@ var pathAnnotations = []Setting{
 	{
 		Name: "proxy-read-timeout", Support: Done,
 		Note: "Seconds between two reads from the backend; the default is 60.", Examples: []string{"1", "3600"},
-		read: setSeconds(func(s *Settings) *route.Duration { return &s.readTimeout }),
+		read: setSeconds(func(s *Settings) *route.Duration { return &s.stream.read }),
 	},
 	{
 		Name: "proxy-send-timeout", Support: Done,
 		Note: "Seconds between two writes to the backend; the default is 60. The longer of it and proxy-read-timeout bounds both ways.", Examples: []string{"1", "3600"},
-		read: setSeconds(func(s *Settings) *route.Duration { return &s.sendTimeout }),
+		read: setSeconds(func(s *Settings) *route.Duration { return &s.stream.send }),
 	},
 	{
 		Name: "proxy-next-upstream", Support: Done,

@@ -71,6 +71,9 @@ func (s *Settings) After(id route.PolicyID) []Step {
 		}
 		p.add(name, route.Policy{IPFilter: &route.IPFilter{Allow: s.Allow, Deny: s.Deny}})
 	}
+	if firewall := s.WAF.policy(); firewall != nil {
+		p.add("enable-modsecurity", route.Policy{WAF: firewall})
+	}
 	if s.Auth.Type != "" {
 		// nginx passes the password on to the backend.
 		p.steps = append(p.steps, Step{Annotation: "auth-secret", Filter: &v1alpha1.Filter{BasicAuth: &v1alpha1.BasicAuth{

@@ -34,14 +34,15 @@ type Settings struct {
 	// BodyBytes is the largest body of a request; 0 is no limit.
 	BodyBytes int64
 	Timeouts  route.Timeouts
-	// readTimeout and sendTimeout become the idle timeout, which is one for both ways.
-	readTimeout, sendTimeout route.Duration
-	Retry                    Retry
-	Allow, Deny              []netip.Prefix
-	Limits                   Limits
-	CORS                     CORS
-	Auth                     Auth
-	ClientAuth               ClientAuth
+	// stream has the timeouts of reads and writes.
+	stream      streamTimeouts
+	Retry       Retry
+	Allow, Deny []netip.Prefix
+	Limits      Limits
+	CORS        CORS
+	Auth        Auth
+	ClientAuth  ClientAuth
+	WAF         WAF
 	// Host is sent to the backend in place of the client's.
 	Host        string
 	Backend     Backend
@@ -49,6 +50,9 @@ type Settings struct {
 	Errors      Errors
 	NoAccessLog bool
 }
+
+// streamTimeouts become the idle timeout, which is one for both ways.
+type streamTimeouts struct{ read, send route.Duration }
 
 // TLSRedirect redirects plain requests.
 type TLSRedirect struct {
@@ -107,14 +111,14 @@ type ClientAuth struct {
 func Defaults() *Settings {
 	seconds := func(n int) route.Duration { return route.Duration(time.Duration(n) * time.Second) }
 	return &Settings{
-		TLS:         TLSRedirect{Redirect: true, Status: 308, HSTS: true, Subdomains: true, HSTSSeconds: 31536000},
-		Permanent:   RedirectTo{Status: 301},
-		Temporal:    RedirectTo{Status: 302},
-		BodyBytes:   1 << 20,
-		Timeouts:    route.Timeouts{Connect: seconds(5)},
-		readTimeout: seconds(60), sendTimeout: seconds(60),
-		Retry:  Retry{On: []route.RetryCondition{route.RetryConnect, route.RetryReset, route.RetryTimeout}, Tries: 3},
-		Limits: Limits{Burst: 5, RequestStatus: 503, ConnectionStatus: 503},
+		TLS:       TLSRedirect{Redirect: true, Status: 308, HSTS: true, Subdomains: true, HSTSSeconds: 31536000},
+		Permanent: RedirectTo{Status: 301},
+		Temporal:  RedirectTo{Status: 302},
+		BodyBytes: 1 << 20,
+		Timeouts:  route.Timeouts{Connect: seconds(5)},
+		stream:    streamTimeouts{read: seconds(60), send: seconds(60)},
+		Retry:     Retry{On: []route.RetryCondition{route.RetryConnect, route.RetryReset, route.RetryTimeout}, Tries: 3},
+		Limits:    Limits{Burst: 5, RequestStatus: 503, ConnectionStatus: 503},
 		CORS: CORS{
 			Credentials: true, Origins: []string{"*"},
 			Methods: []string{"GET", "PUT", "POST", "DELETE", "PATCH", "OPTIONS"},
@@ -173,8 +177,8 @@ func Parse(annotations map[string]string, base *Settings) (settings *Settings, f
 
 // finish derives what depends on several annotations.
 func (s *Settings) finish() *refusal.Refusal {
-	s.Timeouts.Header = s.readTimeout
-	s.Timeouts.Idle = max(s.readTimeout, s.sendTimeout)
+	s.Timeouts.Header = s.stream.read
+	s.Timeouts.Idle = max(s.stream.read, s.stream.send)
 	switch {
 	case s.Auth.Type != "" && s.Auth.Secret == "":
 		return refusal.New(fieldOf(Prefix+"auth-type"), refusal.Required, "there is no auth-secret with the users: add it")

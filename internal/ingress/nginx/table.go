@@ -56,10 +56,10 @@ type declaredTables struct {
 // tables builds the indexes once, at the first use: most edges need none.
 var tables = sync.OnceValue(func() *declaredTables {
 	t := &declaredTables{}
-	for _, part := range [][]Setting{pathAnnotations, redirectAnnotations, accessAnnotations, backendAnnotations, canaryAnnotations, otherAnnotations} {
+	for _, part := range [][]Setting{pathAnnotations, redirectAnnotations, accessAnnotations, wafAnnotations, backendAnnotations, canaryAnnotations, otherAnnotations} {
 		t.annotations = append(t.annotations, part...)
 	}
-	t.keys = append(t.keys, defaultKeys...)
+	t.keys = append(append(t.keys, defaultKeys...), wafKeys...)
 	t.keys = append(t.keys, quietKeys()...)
 	t.keys = append(t.keys, refusedKeys...)
 	t.byAnnotation, t.annotationNames = indexed(t.annotations)

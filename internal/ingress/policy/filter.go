@@ -186,6 +186,8 @@ func trafficPolicy(f *v1alpha1.Filter) (made route.Policy) {
 		}
 	case f.InFlight != nil:
 		made.InFlight = &route.InFlight{Max: f.InFlight.Max, Key: hashKey(f.InFlight.Key)}
+	case f.WAF != nil:
+		made.WAF = &route.WAF{Directives: directives(f.WAF)}
 	case f.BodyLimit != nil:
 		made.BodyLimit = &route.BodyLimit{MaxBytes: int64(f.BodyLimit.MaxBytes)}
 	case f.Buffering != nil:
@@ -209,6 +211,22 @@ func trafficPolicy(f *v1alpha1.Filter) (made route.Policy) {
 		}
 	}
 	return made
+}
+
+// directives returns the directives of a firewall: the recommended settings, the mode, those
+// that were written, and the Core Rule Set.
+func directives(f *v1alpha1.WAF) string {
+	parts := []string{"Include @recommended"}
+	if f.Mode == "deny" {
+		parts = append(parts, "SecRuleEngine On")
+	}
+	if f.Directives != "" {
+		parts = append(parts, f.Directives)
+	}
+	if !f.WithoutCoreRules {
+		parts = append(parts, "Include @owasp_crs")
+	}
+	return strings.Join(parts, "\n")
 }
 
 // headers builds a change of headers. Names that differ only in case are one header,

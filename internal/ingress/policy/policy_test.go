@@ -25,6 +25,7 @@ var full = map[string]string{
 	"basicAuth":          `{secret: users, realm: Shop, userHeader: X-User, keepAuthorization: true}`,
 	"forwardAuth":        `{service: {name: auth, port: 8080}, path: /check, query: 'a=b', host: auth.local, method: POST, requestHeaders: [Cookie], responseHeaders: [X-User], signinURL: 'https://login.example', maxBodyBytes: 1Ki, maxResponseBytes: 64Ki, timeout: 2s}`,
 	"forwardCertificate": `{pemHeader: X-Cert, infoHeader: X-Info, info: [subject, names]}`,
+	"waf":                `{mode: deny, withoutCoreRules: true, directives: 'SecRule ARGS "@streq x" "id:1,deny"'}`,
 	"errorPages":         `{statuses: [404, 500-599], service: {name: pages, port: http}, path: '/{status}.html'}`,
 	"compression":        `{encodings: [zstd, br, gzip], minBytes: 512, contentTypes: [text/html], excludeContentTypes: [text/css]}`,
 	"responseHeaders":    `{set: {X-A: b, X-C: d}, add: [{name: X-E, value: f}], remove: [Server]}`,
@@ -44,7 +45,7 @@ var full = map[string]string{
 // ofOthers are the fields of policies that a Middleware of ours does not have: only routes
 // of Gateway API, annotations of ingress-nginx and Middlewares of Traefik set them.
 var ofOthers = map[string]bool{
-	"retry.Statuses": true, "mirror.Of": true,
+	"waf.IDHeader": true, "retry.Statuses": true, "mirror.Of": true,
 	"redirectScheme.TrimSlash": true, "rateLimit.Status": true, "inFlight.Status": true, "errorPages.Headers": true,
 	"ipFilter.Client": true, "rateLimit.Client": true, "inFlight.Client": true,
 	"forwardCertificate.Bare": true, "forwardCertificate.Subject": true, "forwardCertificate.Issuer": true,
