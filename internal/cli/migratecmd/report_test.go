@@ -263,11 +263,46 @@ metadata: {name: reader}
 roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: reader}
 subjects: [{kind: ServiceAccount, name: reader, namespace: `+w.TestNamespace+`}]
 `)
+	w.Define(t, traefikDefinition("Middleware", "middlewares")+"---\n"+traefikDefinition("IngressRoute", "ingressroutes"))
+	w.Apply(t, w.TestNamespace, `apiVersion: traefik.io/v1alpha1
+kind: Middleware
+metadata: {name: to-https}
+spec: {redirectScheme: {scheme: https}}
+---
+apiVersion: traefik.io/v1alpha1
+kind: IngressRoute
+metadata: {name: redirected}
+spec:
+  routes: [{match: "Host(`+"`redirected.example`"+`)", kind: Rule, middlewares: [{name: to-https}], services: [{name: web, port: 80}]}]
+---
+apiVersion: v1
+kind: Secret
+metadata: {name: there}
+---
+apiVersion: networking.k8s.io/v1
+kind: Ingress
+metadata: {name: secrets}
+spec:
+  ingressClassName: nginx
+  tls: [{hosts: [there.example], secretName: there}, {hosts: [gone.example], secretName: gone}]
+  rules: [{host: there.example, http: {paths: [{path: /, pathType: Prefix, backend: {service: {name: web, port: {number: 80}}}}]}}]
+`)
 	all := reportOf(t, "-n "+w.TestNamespace+" --kubeconfig "+w.UserKubeconfig)
-	if len(all.Unread) != 0 || all.Counts.Objects != 2 || all.Counts.Requests == 0 {
+	if len(all.Unread) != 0 || all.Counts.Objects != 4 || all.Counts.Requests == 0 {
 		t.Fatalf("%+v", all)
 	}
 	for _, object := range all.Objects {
+		switch words := fmt.Sprint(object.Findings); {
+		case strings.HasSuffix(object.Object, "/secrets"):
+			// Only names of Secrets are read: one without data is not reported.
+			if !strings.Contains(words, "/gone") || strings.Contains(words, "/there") || object.Effect != "same" {
+				t.Errorf("%+v", object)
+			}
+		case strings.HasSuffix(object.Object, "/redirected"):
+			if len(object.Differences) != 1 || object.Differences[0].ID != "redirect-status" {
+				t.Errorf("%+v", object)
+			}
+		}
 		if len(object.Findings) == 0 || !strings.Contains(object.Findings[0].Message, "Service") {
 			t.Errorf("the missing Service is no finding of %+v", object)
 		}
@@ -278,7 +313,7 @@ subjects: [{kind: ServiceAccount, name: reader, namespace: `+w.TestNamespace+`}]
 	for _, kind := range some.Unread {
 		unread[kind.Kind] = true
 	}
-	if some.Counts.Objects != 2 || !unread["Service"] || !unread["Secret"] || !unread["IngressClass"] || unread["Ingress"] {
+	if some.Counts.Objects != 3 || !unread["Service"] || !unread["Secret"] || !unread["IngressClass"] || !unread["IngressRoute.traefik.io"] || unread["Ingress"] {
 		t.Errorf("%+v", some)
 	}
 	for _, object := range some.Objects {
@@ -289,6 +324,19 @@ subjects: [{kind: ServiceAccount, name: reader, namespace: `+w.TestNamespace+`}]
 	if got := clitest.Run(t, "migrate report --kubeconfig "+limited); got.Code != 1 || !strings.Contains(got.Stderr, "may be listed") {
 		t.Errorf("without any permission: %+v", got)
 	}
+}
+
+// traefikDefinition returns the definition of a kind of Traefik that admits every spec.
+func traefikDefinition(kind, plural string) string {
+	return fmt.Sprintf(`apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: %[2]s.traefik.io}
+spec:
+  group: traefik.io
+  scope: Namespaced
+  names: {kind: %[1]s, plural: %[2]s}
+  versions: [{name: v1alpha1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}]
+`, kind, plural)
 }
 
 // accountFile writes a kubeconfig of the service account reader.

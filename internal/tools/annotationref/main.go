@@ -1,8 +1,8 @@
 // Annotationref generates the files that follow from the declarations of
 // annotations, of differences to other controllers and of the API kinds:
-// docs/reference/annotations.md, the tables of docs/migration-nginx.md and
-// docs/migration-traefik.md, and one CustomResourceDefinition per kind. `make generate`
-// runs it.
+// docs/reference/annotations.md, the tables of docs/migration-nginx.md,
+// docs/migration-traefik.md and docs/ingress.md, and one CustomResourceDefinition per
+// kind. `make generate` runs it.
 //
 // The output depends on the declarations alone, and a test fails if a file in
 // the repository differs from it.
@@ -25,11 +25,13 @@ func main() { generator.Main("annotationref", generate) }
 // crdFolder is where Helm installs CRDs from, one file per kind.
 const crdFolder = "charts/gitops-runtime/crds/"
 
-// The pages with tables between their own text.
-const (
-	nginxPage   = "docs/migration-nginx.md"
-	traefikPage = "docs/migration-traefik.md"
-)
+// nginxPage has the tables of annotations and keys between its own text.
+const nginxPage = "docs/migration-nginx.md"
+
+// differencePages are the pages with a table of differences.
+var differencePages = map[string]difference.Source{
+	nginxPage: difference.NGINX, "docs/migration-traefik.md": difference.Traefik, "docs/ingress.md": difference.Plain,
+}
 
 // generate returns the files by their path in the repository.
 func generate(root string) (map[string][]byte, error) {
@@ -38,22 +40,20 @@ func generate(root string) (map[string][]byte, error) {
 		return nil, err
 	}
 	files := map[string][]byte{"docs/reference/annotations.md": page.Bytes()}
-	migration, err := os.ReadFile(filepath.Join(root, nginxPage))
+	for name, source := range differencePages {
+		text, err := os.ReadFile(filepath.Join(root, name))
+		if err != nil {
+			return nil, err
+		}
+		if files[name], err = difference.WriteTable(text, source); err != nil {
+			return nil, err
+		}
+	}
+	migration, err := nginx.WriteTables(files[nginxPage])
 	if err != nil {
 		return nil, err
 	}
-	if migration, err = nginx.WriteTables(migration); err != nil {
-		return nil, err
-	}
-	if files[nginxPage], err = difference.WriteTable(migration, difference.NGINX); err != nil {
-		return nil, err
-	}
-	if migration, err = os.ReadFile(filepath.Join(root, traefikPage)); err != nil {
-		return nil, err
-	}
-	if files[traefikPage], err = difference.WriteTable(migration, difference.Traefik); err != nil {
-		return nil, err
-	}
+	files[nginxPage] = migration
 	for _, kind := range v1alpha1.Kinds() {
 		crd, err := kind.CRD()
 		if err != nil {

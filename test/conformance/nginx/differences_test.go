@@ -78,7 +78,7 @@ var differences = map[string]differing{
 // notShown are the declared differences that this nginx cannot show.
 var notShown = map[string]string{
 	"sticky-path":         "nginx without a licence has no sticky cookies",
-	"client-certificates": "handshakes are not compared here",
+	"client-certificates": "TestClientCertificates shows it, with handshakes",
 }
 
 // TestDeclaredDifferences: the request of each declared difference gets the two responses
@@ -165,21 +165,9 @@ func (d *differing) server(g *ground, id string) string {
 
 // exampleOf returns the request that the declaration has for an Ingress, from the rules
 // that the engine makes of it.
-func exampleOf(t *testing.T, ingress *networkingv1.Ingress, secret *snapshot.SecretBody) *difference.Example {
+func exampleOf(t *testing.T, ingress *networkingv1.Ingress, secrets ...*snapshot.SecretBody) *difference.Example {
 	t.Helper()
-	facts := snapshot.New()
-	class := &networkingv1.IngressClass{ObjectMeta: metav1.ObjectMeta{Name: "nginx"}}
-	class.Spec.Controller = "k8s.io/ingress-nginx"
-	facts.Put(class)
-	for _, name := range services {
-		putService(facts, name)
-	}
-	facts.Put(secret)
-	facts.Put(ingress)
-	built := engine.New(facts, resolve.Options{
-		StrictPrefix: true, HostSharing: resolve.HostSharingDeny, EntryPoints: map[string]bool{"web": false},
-		NGINX: &resolve.NGINXOptions{Class: "nginx", Controller: "k8s.io/ingress-nginx"},
-	})
+	built := engine.New(factsOf(ingress, secrets...), optionsOf(map[string]bool{"web": false, "websecure": true}))
 	subject := &difference.Subject{Source: difference.NGINX, Annotations: ingress.Annotations, Plain: true, Rules: built.All().Change.Rules.Added}
 	subject.NGINX, _, _ = nginx.Parse(ingress.Annotations, nil)
 	for _, found := range difference.Find(subject) {
@@ -189,6 +177,30 @@ func exampleOf(t *testing.T, ingress *networkingv1.Ingress, secret *snapshot.Sec
 	}
 	t.Fatalf("the Ingress does not have the difference %s", ingress.Name)
 	return nil
+}
+
+// factsOf returns a cluster with an Ingress.
+func factsOf(ingress *networkingv1.Ingress, secrets ...*snapshot.SecretBody) *snapshot.Snapshot {
+	facts := snapshot.New()
+	class := &networkingv1.IngressClass{ObjectMeta: metav1.ObjectMeta{Name: "nginx"}}
+	class.Spec.Controller = "k8s.io/ingress-nginx"
+	facts.Put(class)
+	for _, name := range services {
+		putService(facts, name)
+	}
+	for _, secret := range secrets {
+		facts.Put(secret)
+	}
+	facts.Put(ingress)
+	return facts
+}
+
+// optionsOf returns the options of an edge with entry points.
+func optionsOf(points map[string]bool) resolve.Options {
+	return resolve.Options{
+		StrictPrefix: true, HostSharing: resolve.HostSharingDeny, EntryPoints: points,
+		NGINX: &resolve.NGINXOptions{Class: "nginx", Controller: "k8s.io/ingress-nginx"},
+	}
 }
 
 // raw sends the request of an example as it is.
