@@ -189,6 +189,23 @@ func TestGatewayAddressesPerNamespace(t *testing.T) {
 	}
 }
 
+// TestValidateDatagrams: an entry point for UDP has a port of its own, and no options of HTTP.
+func TestValidateDatagrams(t *testing.T) {
+	edge := defaults()
+	closed, encrypted := entryPoint("names/udp"), entryPoint(":443/udp")
+	closed.UDP.Timeout = 0
+	encrypted.HTTP.TLS = true
+	edge.EntryPoints = map[string]config.EntryPoint{
+		"web": entryPoint(":53/tcp"), "dns": entryPoint(":53/udp"), "closed": closed, "encrypted": encrypted,
+	}
+	want := `entryPoints.closed.address is "names/udp": write it as :port or ip:port, an IPv6 address in brackets` + "\n" +
+		`entryPoints.closed.udp.timeout is 0s: it has to be above 0, or a client could hold a socket for ever` + "\n" +
+		`entryPoints.encrypted.address is ":443/udp", which takes datagrams: remove http and http3 of the entry point, or /udp`
+	if err := edge.Validate(); err == nil || err.Error() != want {
+		t.Errorf("got %v\nwant %s", err, want)
+	}
+}
+
 func entryPoint(address string) config.EntryPoint {
 	var point config.EntryPoint
 	point.SetDefaults()
@@ -218,6 +235,7 @@ func entryPointOptions() map[string]string {
 		p + ".http.upgradeProtocols":                            `list ""`,
 		p + ".http.allowUnderscores":                            `bool "false"`,
 		p + ".http2.maxConcurrentStreams":                       `number "100"`,
+		p + ".udp.timeout":                                      `duration "1m0s"`,
 		p + ".http3":                                            `switch "false"`,
 		p + ".http3.advertisedPort":                             `number "0"`,
 		p + ".transport.maxConnections":                         `number "10000"`,
@@ -289,6 +307,7 @@ func TestOptionList(t *testing.T) {
 		"providers.kubernetesCRD.ingressClass":                      `string ""`,
 		"providers.kubernetesCRD.labelSelector":                     `string ""`,
 		"providers.kubernetesCRD.tcpEntryPoints":                    `list ""`,
+		"providers.kubernetesCRD.tlsStoreNamespace":                 `string ""`,
 		"providers.kubernetesCRD.defaultRuleSyntax":                 `string "v3"`,
 		"providers.kubernetesGateway.serviceType":                   `string ""`,
 		"providers.kubernetesGateway.targetPorts":                   `string "20000-20999"`,

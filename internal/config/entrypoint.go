@@ -12,14 +12,28 @@ import (
 // EntryPoint is an address that accepts traffic, with the limits and timeouts
 // of its connections.
 type EntryPoint struct {
-	Address          string           `yaml:"address" description:"Address that this entry point listens on, as :port or ip:port. Its name consists of lower-case letters, digits and dashes; upper case is converted to lower case, so that a file and the environment name the same entry point. When no entry point is set, there is one: web on :8080, a port that needs no privilege."`
+	Address          string           `yaml:"address" description:"Address that this entry point listens on, as :port or ip:port. With /udp behind it, such as :53/udp, it takes datagrams for IngressRouteUDPs, and the options for connections have no effect. Its name consists of lower-case letters, digits and dashes; upper case is converted to lower case, so that a file and the environment name the same entry point. When no entry point is set, there is one: web on :8080, a port that needs no privilege."`
 	ReusePort        bool             `yaml:"reusePort" description:"Allow other processes to listen on the same port, so that one can replace another without downtime."`
 	ProxyProtocol    ProxyProtocol    `yaml:"proxyProtocol"`
 	ForwardedHeaders ForwardedHeaders `yaml:"forwardedHeaders"`
 	HTTP             EntryPointHTTP   `yaml:"http"`
 	HTTP2            EntryPointHTTP2  `yaml:"http2"`
 	HTTP3            *EntryPointHTTP3 `yaml:"http3,omitempty" label:"allowEmpty" description:"Serves HTTP/3 on the same port over UDP, and advertises it to clients. It requires http.tls."`
+	UDP              EntryPointUDP    `yaml:"udp"`
 	Transport        Transport        `yaml:"transport"`
+}
+
+// EntryPointUDP has the options of an entry point for datagrams.
+type EntryPointUDP struct {
+	Timeout Duration `yaml:"timeout" description:"How long a client keeps its backend without a datagram in either direction, on an entry point with /udp."`
+}
+
+// Listen returns the address without its network, and whether that is UDP.
+func (p *EntryPoint) Listen() (address string, udp bool) {
+	if address, udp = strings.CutSuffix(p.Address, "/udp"); udp {
+		return address, true
+	}
+	return strings.TrimSuffix(p.Address, "/tcp"), false
 }
 
 // ProxyProtocol lists the peers whose PROXY headers are accepted. Headers of
@@ -120,6 +134,7 @@ func (p *EntryPoint) SetDefaults() {
 			MaxHeaders:     100,
 		},
 		HTTP2: EntryPointHTTP2{MaxConcurrentStreams: 100},
+		UDP:   EntryPointUDP{Timeout: Duration(time.Minute)},
 		Transport: Transport{
 			MaxConnections: 10_000,
 			MaxHold:        Duration(time.Minute),
@@ -174,13 +189,32 @@ func (c *checker) entryPoints(e *Edge) {
 			continue
 		}
 		point := e.EntryPoints[name]
-		c.address(at+".address", point.Address)
+		c.entryPointAddress(at, &point)
 		c.networks(at+".proxyProtocol.trustedIPs", point.ProxyProtocol.TrustedIPs)
 		c.networks(at+".forwardedHeaders.trustedIPs", point.ForwardedHeaders.TrustedIPs)
 		c.upgrades(at+".http.upgradeProtocols", point.HTTP.UpgradeProtocols)
 		c.entryPointHTTP(at, &point)
 		c.redirection(e, name)
 		c.entryPointTransport(at+".transport", &point.Transport)
+	}
+}
+
+// entryPointAddress checks the address of an entry point. Those of UDP have ports of their
+// own, and none of the options that decide how requests are served.
+func (c *checker) entryPointAddress(at string, point *EntryPoint) {
+	address, udp := point.Listen()
+	if !udp {
+		c.address(at+".address", address)
+		return
+	}
+	if _, err := parseListen(address); err != nil {
+		c.add(at+".address", "is %s: %v", quoted(point.Address), err)
+	}
+	if point.UDP.Timeout <= 0 {
+		c.add(at+".udp.timeout", "is %s: it has to be above 0, or a client could hold a socket for ever", point.UDP.Timeout)
+	}
+	if point.HTTP.TLS || point.HTTP3 != nil || point.HTTP.Redirections.EntryPoint.To != "" {
+		c.add(at+".address", "is %s, which takes datagrams: remove http and http3 of the entry point, or /udp", quoted(point.Address))
 	}
 }
 
@@ -241,8 +275,10 @@ func (c *checker) redirection(e *Edge, name string) {
 		}
 		return
 	}
-	switch _, known := e.EntryPoints[redirect.To]; {
-	case !known:
+	target, known := e.EntryPoints[redirect.To]
+	_, udp := target.Listen()
+	switch {
+	case !known || udp:
 		c.add(option+".to", "is %s, which is no entry point: name one, or write :port", quoted(redirect.To))
 	case redirect.To == name:
 		c.add(option+".to", "is the entry point itself: clients would go round in circles")

@@ -100,8 +100,8 @@ func Run(ctx context.Context, options *config.Edge, parts Parts) error {
 		server.Close()
 		return err
 	}
-	for i, address := range server.Addresses() {
-		parts.log.Info("entry point takes traffic", "entryPoint", points[i].Name, observe.KeyAddress, address.String())
+	for _, point := range server.EntryPoints() {
+		parts.log.Info("entry point takes traffic", "entryPoint", point.Name, observe.KeyAddress, point.Address)
 	}
 	routes.Met()
 	beside.Go(func() { observer.reopen(ctx) })

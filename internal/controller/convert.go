@@ -57,7 +57,9 @@ type Difference struct {
 func (o *Offline) Convert(ctx context.Context, options convert.Options) (*Conversion, error) {
 	options.EntryPoints = map[string]bool{}
 	for name, point := range o.Options.EntryPoints {
-		options.EntryPoints[name] = point.HTTP.TLS
+		if _, udp := point.Listen(); !udp {
+			options.EntryPoints[name] = point.HTTP.TLS
+		}
 	}
 	o.addProbeEndpoints()
 	before, err := o.rebuild(ctx)

@@ -57,7 +57,9 @@ func entryPoints(options *config.Edge) ([]edge.EntryPoint, error) {
 // safe defaults of edge.DefaultEntryPoint.
 func entryPoint(options *config.Edge, name string) (edge.EntryPoint, error) {
 	given := options.EntryPoints[name]
-	point := edge.DefaultEntryPoint(name, given.Address)
+	address, udp := given.Listen()
+	point := edge.DefaultEntryPoint(name, address)
+	point.UDP, point.FlowTimeout = udp, time.Duration(given.UDP.Timeout)
 	point.ReusePort = given.ReusePort
 	point.TLS = given.HTTP.TLS
 	if given.HTTP3 != nil {
@@ -141,7 +143,8 @@ func redirect(options *config.Edge, given config.RedirectEntryPoint) (*edge.Redi
 	}
 	address := given.To
 	if !strings.HasPrefix(address, ":") {
-		address = options.EntryPoints[given.To].Address
+		target := options.EntryPoints[given.To]
+		address, _ = target.Listen()
 	}
 	// The host part is dropped: clients keep the host that they requested.
 	_, text, err := net.SplitHostPort(address)

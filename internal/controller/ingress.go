@@ -193,9 +193,15 @@ func resolveOptions(options *config.Edge, home string) resolve.Options {
 		resolvers[name] = resolve.CertificateResolver{Wildcards: dns.Provider != "", Namespaces: dns.Namespaces}
 	}
 	encrypted := map[string]bool{}
-	for name := range options.EntryPoints {
+	var datagrams []string
+	for name, point := range options.EntryPoints {
+		if _, udp := point.Listen(); udp {
+			datagrams = append(datagrams, name)
+			continue
+		}
 		encrypted[name] = takesEncrypted(options, name)
 	}
+	slices.Sort(datagrams)
 	var gateways resolve.GatewayOptions
 	if g := options.Providers.KubernetesGateway; g != nil {
 		gateways = gatewayOptions(g, k.IngressEndpoint.PublishedService)
@@ -204,7 +210,7 @@ func resolveOptions(options *config.Edge, home string) resolve.Options {
 	if crd := options.Providers.KubernetesCRD; crd != nil {
 		traefik = &resolve.TraefikOptions{
 			CrossNamespace: crd.AllowCrossNamespace, IngressClass: crd.IngressClass, Syntax: rule.Syntax(crd.DefaultRuleSyntax),
-			TCPEntryPoints: crd.TCPEntryPoints,
+			TCPEntryPoints: crd.TCPEntryPoints, UDPEntryPoints: datagrams, StoreNamespace: cmp.Or(crd.TLSStoreNamespace, home),
 		}
 	}
 	return resolve.Options{

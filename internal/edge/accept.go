@@ -51,13 +51,18 @@ type point struct {
 func (s *Server) open(options EntryPoint) error {
 	p, err := s.newPoint(options, s.certificates)
 	if err != nil {
-		return fmt.Errorf("entry point %s: %w: choose another address with --entryPoints.%s.address", options.Name, err, options.Name)
+		return openError(options.Name, err)
 	}
 	s.points = append(s.points, p)
 	if p.HTTP3 {
 		return p.openHTTP3()
 	}
 	return nil
+}
+
+// openError says which entry point cannot be opened, and what to do.
+func openError(name string, err error) error {
+	return fmt.Errorf("entry point %s: %w: choose another address with --entryPoints.%s.address", name, err, name)
 }
 
 // newPoint opens the TCP listener of an entry point, or of a listener of the table:

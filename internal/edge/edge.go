@@ -94,6 +94,7 @@ type Server struct {
 	// running is set; once draining is set none is opened.
 	listeners         map[route.ListenerID]*openListener
 	relays            map[route.ListenerID]*openRelay // those for UDP
+	datagrams         []datagramPoint                 // the entry points for UDP; New sets them
 	running, draining bool
 	// unopened are the listeners of the current change that could not be opened.
 	unopened []route.Problem
@@ -141,7 +142,11 @@ func New(ctx context.Context, options Options) (*Server, error) {
 	s.monitor = overload.NewMonitor(options.MemoryLimit, s.setPressure)
 	s.streams = &bridge.Handler{Serve: s.serveStream, Pool: pool, Limits: h1.DefaultLimits()}
 	for i := range options.EntryPoints {
-		if err := s.open(options.EntryPoints[i]); err != nil {
+		open := s.open
+		if options.EntryPoints[i].UDP {
+			open = s.openDatagrams
+		}
+		if err := open(options.EntryPoints[i]); err != nil {
 			s.Close()
 			return nil, err
 		}
@@ -206,7 +211,8 @@ func (s *Server) setPressure(level overload.Level) {
 	s.proxy.SetPressure(level)
 }
 
-// Addresses are the addresses of the entry points, in the order of the options.
+// Addresses are the addresses of the entry points for connections, in the order of the
+// options.
 func (s *Server) Addresses() []net.Addr {
 	addresses := make([]net.Addr, len(s.points))
 	for i, p := range s.points {

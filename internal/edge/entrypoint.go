@@ -15,6 +15,10 @@ import (
 type EntryPoint struct {
 	Name    string
 	Address string
+	// UDP takes datagrams in place of connections, for TCP routes that name the entry
+	// point. FlowTimeout ends the flow of a client without datagrams; 0 means the default.
+	UDP         bool
+	FlowTimeout time.Duration
 	// ReusePort lets other processes listen on the same port.
 	ReusePort bool
 	// TLS accepts encrypted connections only.

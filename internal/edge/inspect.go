@@ -35,13 +35,17 @@ func (s *Server) Certificates() []tlsstore.CertificateInfo {
 	return s.certificates.Index().Certificates()
 }
 
-// EntryPoints returns the entry points, in the order of the options.
+// EntryPoints returns the entry points in the order of the options, those for datagrams last.
 func (s *Server) EntryPoints() []admin.EntryPoint {
 	points := make([]admin.EntryPoint, len(s.points))
 	for i, p := range s.points {
 		points[i] = admin.EntryPoint{
 			Name: p.Name, Address: p.listener.Addr().String(), TLS: p.TLS, HTTP3: p.HTTP3, Limits: p.Limits,
 		}
+	}
+	for i := range s.datagrams {
+		p := &s.datagrams[i]
+		points = append(points, admin.EntryPoint{Name: p.Name, Address: p.relay.Address().String(), UDP: true})
 	}
 	return points
 }

@@ -187,6 +187,9 @@ func (s *Server) runListeners() {
 	for _, open := range s.relays {
 		s.serving.Go(open.relay.Serve)
 	}
+	for i := range s.datagrams {
+		s.serving.Go(s.datagrams[i].relay.Serve)
+	}
 }
 
 // drainListeners returns the open listeners; no further one is opened.

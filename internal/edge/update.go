@@ -177,6 +177,9 @@ func (s *Server) complete(table *route.Table) *route.Table {
 			complete.Rules = append(slices.Clip(complete.Rules), p.redirectRule())
 		}
 	}
+	for i := range s.datagrams {
+		complete.EntryPoints = append(complete.EntryPoints, s.datagrams[i].Name)
+	}
 	slices.Sort(complete.EntryPoints)
 	return &complete
 }

@@ -84,6 +84,9 @@ type BackendRef struct {
 	// Weight is the share, in relation to the other weights of the list. A
 	// weight of 0 gets nothing, unless all are 0: then all are equal.
 	Weight uint32 `json:"weight,omitempty"`
+	// Fallback gets the requests of the other backends while the one whose turn it is has
+	// no healthy endpoint, and no others. A list has at most one; its weight has no effect.
+	Fallback bool `json:"fallback,omitempty"`
 	// RequestHeaders and ResponseHeaders are changed in the requests of this share
 	// only, nearer to the backend than the policies of the rule. With them a backend
 	// can be listed more than once.

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// TCPRoute passes connections of an entry point or a listener on to a backend. Of a
-// listener for UDP it passes the datagrams on: those of one client are a connection,
+// TCPRoute passes connections of an entry point or a listener on to a backend. Of one
+// for UDP it passes the datagrams on: those of one client are a connection,
 // until there are none for a while.
 //
 // Of several, the order decides as for rules: priority, exact server name,

@@ -346,6 +346,7 @@ func checkBackendRefs(r *report, refs []BackendRef) {
 		r.add("backends", refusal.TooMany, "there are %d; at most %d are possible", len(refs), MaxBackendRefs)
 		return
 	}
+	checkFallback(r, refs)
 	for i := range refs {
 		refs[i].check(r, i)
 		for j := range i {
@@ -356,6 +357,25 @@ func checkBackendRefs(r *report, refs []BackendRef) {
 				break
 			}
 		}
+	}
+}
+
+// checkFallback allows one fallback, which is a backend, beside others that exist: the share of
+// an error is an error.
+func checkFallback(r *report, refs []BackendRef) {
+	fallbacks, usable := 0, 0
+	for i := range refs {
+		switch {
+		case refs[i].Fallback && refs[i].Status != 0:
+			r.addItem("backends", i, refusal.Conflict, "a fallback is a backend; remove the status")
+		case refs[i].Fallback:
+			fallbacks++
+		case refs[i].Status == 0:
+			usable++
+		}
+	}
+	if fallbacks > 1 || fallbacks == 1 && usable == 0 {
+		r.add("backends", refusal.Conflict, "a list has one fallback at most, beside another backend")
 	}
 }
 

@@ -54,7 +54,7 @@ func TestIngressRouteTCP(t *testing.T) {
 	// datagrams, and one with a Middleware that is missing closes connections.
 	s.expect(t, request(t, "GET", "http://web.example.com/x"), s.client(edgeprocess.PlainPort, nil), 404, "")
 	for object, want := range map[string]string{
-		"everything": "providers.kubernetesCRD.tcpEntryPoints", "datagrams": "UDPRoute of Gateway API", "guarded": "there is no MiddlewareTCP.traefik.io",
+		"everything": "providers.kubernetesCRD.tcpEntryPoints", "datagrams": "takes no datagrams", "guarded": "there is no MiddlewareTCP.traefik.io",
 	} {
 		programs.Eventually(t, func(ctx context.Context) error {
 			events, err := s.Client.EventsV1().Events(s.namespace).List(ctx, metav1.ListOptions{})

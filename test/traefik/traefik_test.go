@@ -81,7 +81,7 @@ spec:
 `
 	var all strings.Builder
 	for _, group := range []string{"traefik.io", "traefik.containo.us"} {
-		for _, kind := range []string{"IngressRoute", "IngressRouteTCP", "IngressRouteUDP", "MiddlewareTCP", "Middleware", "TraefikService", "TLSOption", "ServersTransport"} {
+		for _, kind := range []string{"IngressRoute", "IngressRouteTCP", "IngressRouteUDP", "MiddlewareTCP", "Middleware", "TraefikService", "TLSOption", "ServersTransport", "ServersTransportTCP", "TLSStore"} {
 			fmt.Fprintf(&all, definition, strings.ToLower(kind), kind, group)
 		}
 	}

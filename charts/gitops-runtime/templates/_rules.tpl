@@ -59,7 +59,7 @@ whether it is a whole cluster. */}}
   verbs: [list, watch]
 {{- if (index . 0).Values.edge.traefikObjects }}
 - apiGroups: [traefik.io, traefik.containo.us]
-  resources: [ingressroutes, ingressroutetcps, ingressrouteudps, traefikservices, middlewares, middlewaretcps, tlsoptions, serverstransports]
+  resources: [ingressroutes, ingressroutetcps, ingressrouteudps, traefikservices, middlewares, middlewaretcps, tlsoptions, serverstransports, serverstransporttcps, tlsstores]
   verbs: [list, watch]
 {{- end }}
 {{- if and (index . 1) (index . 0).Values.edge.gatewayAPI.enabled }}

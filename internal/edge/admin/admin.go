@@ -49,6 +49,8 @@ type EntryPoint struct {
 	Address string `json:"address"`
 	TLS     bool   `json:"tls"`
 	HTTP3   bool   `json:"http3"`
+	// UDP is set for one that takes datagrams, and no requests.
+	UDP bool `json:"udp,omitempty"`
 	// Limits are those of the entry point's parser, so that explain reads a request
 	// as the entry point does.
 	Limits h1.Limits `json:"-"`

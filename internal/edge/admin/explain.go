@@ -240,6 +240,7 @@ func (a *explainRequest) port() string {
 // choosePoint returns the entry point with the name, or without one the first whose
 // encryption matches the URL, or the first.
 func choosePoint(points []EntryPoint, name string, tls bool) (EntryPoint, error) {
+	points = slices.DeleteFunc(slices.Clone(points), func(point EntryPoint) bool { return point.UDP })
 	// https prefers an encrypted entry point, because redirects depend on it.
 	if name == "" {
 		for _, point := range points {

@@ -23,6 +23,10 @@ type UDPFlow struct {
 // errNoRoute is why a datagram is dropped that no route takes.
 var errNoRoute = errors.New("the listener has no route")
 
+// errPolicies is why the datagrams of a route are dropped whose policies are for connections:
+// they must not be passed on without them.
+var errPolicies = errors.New("the route has policies, which datagrams do not pass")
+
 // ConnectUDP opens a socket to an endpoint of the route that lookup finds. It does not
 // block: connecting a socket of UDP sends nothing.
 func (p *Proxy) ConnectUDP(client netip.AddrPort, entryPoint string, lookup func() program.TCPResult) (*UDPFlow, error) {
@@ -31,8 +35,11 @@ func (p *Proxy) ConnectUDP(client netip.AddrPort, entryPoint string, lookup func
 		return nil, errNoRoute
 	}
 	b := found.Binding.(*tcpBinding)
-	if b.refused != nil {
+	switch {
+	case b.refused != nil:
 		return nil, b.refused
+	case !b.chain.Empty():
+		return nil, errPolicies
 	}
 	handle := b.backends.next()
 	if handle == nil {

@@ -15,18 +15,25 @@ type weightedBackends struct {
 	// headers are the edits for each handle; nil where no backend has any.
 	headers []*filter.BackendHeaders
 	// ends are the running sums of the weights, one for each handle.
-	ends  []uint64
-	step  uint64
-	count atomic.Uint64
+	ends []uint64
+	// fallback is the index of the handle that stands in for others, which has no share;
+	// -1 for none.
+	fallback int
+	step     uint64
+	count    atomic.Uint64
 }
 
 // newWeightedBackends skips backends of weight 0, unless all have none: then they
 // share evenly.
 func newWeightedBackends(refs []route.BackendRef, handle func(route.BackendID) *upstream.Handle) *weightedBackends {
-	t := &weightedBackends{}
+	t := &weightedBackends{fallback: -1}
 	var total uint64
-	for _, ref := range withShare(refs) {
-		total += uint64(max(ref.Weight, 1))
+	for i, ref := range withShare(refs) {
+		if ref.Fallback {
+			t.fallback = i
+		} else {
+			total += uint64(max(ref.Weight, 1))
+		}
 		t.handles = append(t.handles, handle(ref.Backend))
 		t.ends = append(t.ends, total)
 	}
@@ -35,10 +42,10 @@ func newWeightedBackends(refs []route.BackendRef, handle func(route.BackendID) *
 }
 
 // withShare returns the backends that get requests: those with a weight, or all if
-// none has one.
+// none has one, and the fallback.
 func withShare(refs []route.BackendRef) []route.BackendRef {
-	weighted := slices.DeleteFunc(slices.Clone(refs), func(ref route.BackendRef) bool { return ref.Weight == 0 })
-	if len(weighted) == 0 {
+	weighted := slices.DeleteFunc(slices.Clone(refs), func(ref route.BackendRef) bool { return ref.Weight == 0 && !ref.Fallback })
+	if !slices.ContainsFunc(weighted, func(ref route.BackendRef) bool { return !ref.Fallback }) {
 		return refs
 	}
 	return weighted
@@ -84,12 +91,22 @@ func gcd(a, b uint64) uint64 {
 // next returns the backend of the next connection.
 func (t *weightedBackends) next() *upstream.Handle { return t.handles[t.nextIndex()] }
 
-// nextIndex returns the index of the next request's handle. One atomic counter is
-// all the state, so requests on many processors need no lock.
+// nextIndex returns the index of the next request's handle: the one whose turn it is, or the
+// fallback while that has no healthy endpoint.
 func (t *weightedBackends) nextIndex() int {
 	if len(t.handles) == 1 {
 		return 0
 	}
+	at := t.turn()
+	if t.fallback >= 0 && t.handles[at] != nil && !t.handles[at].Healthy() && t.handles[t.fallback].Healthy() {
+		return t.fallback
+	}
+	return at
+}
+
+// turn returns the index of the handle whose turn it is. One atomic counter is all the
+// state, so requests on many processors need no lock.
+func (t *weightedBackends) turn() int {
 	total := t.ends[len(t.ends)-1]
 	at := t.count.Add(1) % total * t.step % total
 	for i, end := range t.ends {

@@ -50,6 +50,12 @@ func (h *Handle) ID() *route.BackendID { return &h.id }
 // For the rest of the request, see [Lease.Transport].
 func (h *Handle) Transport() *Transport { return &h.endpoints.Load().transport }
 
+// Healthy reports whether the backend has an endpoint that is healthy.
+func (h *Handle) Healthy() bool {
+	r := h.endpoints.Load()
+	return r.refusal == nil && !r.noneHealthy()
+}
+
 // PickFast is Pick for a backend that needs no choice: it has one endpoint,
 // which is healthy, has no limits, and gets requests unchanged. It reports
 // false for any other, and the caller uses Pick.

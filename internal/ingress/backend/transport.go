@@ -160,8 +160,11 @@ func (b *builder) declared() (reference.Transport, *refusal.Refusal) {
 		return reference.Transport{}, fault.At(b.field(inTransport))
 	}
 	read := policy.Transport
-	if name.Kind == snapshot.TraefikServersTransport {
+	switch name.Kind {
+	case snapshot.TraefikServersTransport:
 		read = traefik.ServersTransport
+	case snapshot.TraefikServersTransportTCP:
+		read = traefik.ServersTransportTCP
 	}
 	declared, faults := read(object, source.In(object.Namespace))
 	if len(faults) == 0 {
@@ -177,7 +180,7 @@ func (b *builder) declared() (reference.Transport, *refusal.Refusal) {
 // findTransport returns the transport of a reference. One in Traefik's form is
 // ambiguous, and resolves only if exactly one candidate exists.
 func findTransport(name *annotation.Name, source reference.Source) (*snapshot.Resource, *refusal.Refusal) {
-	if name.Kind != snapshot.TraefikServersTransport {
+	if !snapshot.IsTraefik(name.Kind) {
 		return source.Resource(name.Kind, name.Name)
 	}
 	candidates, fault := traefik.Candidates(name.Name, source.Namespace)
@@ -207,7 +210,7 @@ func findTransport(name *annotation.Name, source reference.Source) (*snapshot.Re
 	case fault != nil:
 		return nil, fault
 	}
-	return nil, refusal.New("", refusal.Invalid, "%q is no name of a ServersTransport", shorten(name.Name))
+	return nil, refusal.New("", refusal.Invalid, "%q is no name of a transport", shorten(name.Name))
 }
 
 // transportFault returns a fault of the annotation that names the transport.

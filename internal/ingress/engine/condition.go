@@ -52,7 +52,7 @@ func (e *Engine) ChangedConditions() iter.Seq2[snapshot.Ref, Condition] {
 	return func(yield func(snapshot.Ref, Condition) bool) {
 		for i, ref := range doubted {
 			u := e.routes[ref]
-			if u == nil || snapshot.IsTraefikRoute(ref.Kind) { // these have no status
+			if u == nil || snapshot.IsTraefikUnit(ref.Kind) { // these have no status
 				continue
 			}
 			if ref.Kind != snapshot.Ingress {

@@ -133,7 +133,7 @@ func (e *Engine) Update(changed []snapshot.Ref) Result {
 	e.requestsChanged, e.tokensChanged = false, false
 	for _, ref := range changed {
 		switch {
-		case (ref.Kind == snapshot.Ingress || snapshot.IsGatewayRoute(ref.Kind) || snapshot.IsTraefikRoute(ref.Kind)) && e.routes[ref] == nil:
+		case (ref.Kind == snapshot.Ingress || snapshot.IsGatewayRoute(ref.Kind) || snapshot.IsTraefikUnit(ref.Kind)) && e.routes[ref] == nil:
 			unit := &routeUnit{ref: ref}
 			e.routes[ref] = unit
 			e.state.routes[unit] = struct{}{}
@@ -184,7 +184,7 @@ func (e *Engine) Update(changed []snapshot.Ref) Result {
 // All runs an update pass for everything in the Snapshot.
 func (e *Engine) All() Result {
 	var refs []snapshot.Ref
-	for _, kind := range slices.Concat(snapshot.GatewayKinds(), snapshot.TraefikRoutes(), []snapshot.Kind{snapshot.Ingress}) {
+	for _, kind := range slices.Concat(snapshot.GatewayKinds(), snapshot.TraefikUnits(), []snapshot.Kind{snapshot.Ingress}) {
 		for namespace, name := range e.snapshot.Names(kind) {
 			refs = append(refs, snapshot.Ref{Kind: kind, Namespace: namespace, Name: name})
 		}

@@ -43,7 +43,7 @@ func traefikTown(t *testing.T, sharing resolve.HostSharing, cross bool) *town {
 func (w *town) object(kind snapshot.Kind, namespace, name string, second int64, spec string) *snapshot.Resource {
 	w.t.Helper()
 	made := &snapshot.Resource{Kind: kind, Namespace: namespace, Name: name, Annotations: map[string]string{}}
-	if snapshot.IsTraefikRoute(kind) {
+	if snapshot.IsTraefikUnit(kind) {
 		made.Created = time.Unix(second, 0)
 	}
 	must.Do(w.t, json.Unmarshal(must.Get(yaml.YAMLToJSON([]byte(spec)))(w.t), &made.Spec))

@@ -19,6 +19,8 @@ type tlsRegistry struct {
 	authorities  map[route.AuthorityID]*sharedAuthority
 	// ofHost has the choice of recomputeHost for each host.
 	ofHost map[string]hostTLS
+	// stored has the certificates of the TLSStore, for hosts without others.
+	stored map[string][]*route.Certificate
 
 	// The entries to compare with the published ones at the end of the pass.
 	dirtyCertificates map[route.CertificateID]struct{}
@@ -38,6 +40,7 @@ type sharedCertificate struct {
 	source    *route.Certificate
 	hosts     map[string]struct{}
 	backends  int
+	fallback  bool // for clients whose host has none
 	published *route.Certificate
 	// validityChangesAt is the next time at which it becomes valid or expires, and
 	// validityChanged is set once that has happened and is not published yet.
@@ -63,7 +66,7 @@ type sharedAuthority struct {
 func newTLSRegistry() tlsRegistry {
 	return tlsRegistry{
 		certificates: map[route.CertificateID]*sharedCertificate{}, options: map[route.TLSOptionsID]*sharedOptions{},
-		authorities: map[route.AuthorityID]*sharedAuthority{}, ofHost: map[string]hostTLS{},
+		authorities: map[route.AuthorityID]*sharedAuthority{}, ofHost: map[string]hostTLS{}, stored: map[string][]*route.Certificate{},
 		dirtyCertificates: map[route.CertificateID]struct{}{}, dirtyOptions: map[route.TLSOptionsID]struct{}{},
 		dirtyAuthorities: map[route.AuthorityID]struct{}{},
 	}
@@ -107,8 +110,10 @@ func (t *tlsRegistry) replaceBackend(before, after *backendTLS) {
 	}
 }
 
-// setHost replaces the certificates and TLS options of a host.
+// setHost replaces the certificates and TLS options of a host. Without one of its own it has
+// those of the store.
 func (t *tlsRegistry) setHost(host string, certificates []*route.Certificate, options *reference.TLSConditions) {
+	certificates = t.certificatesOf(host, certificates)
 	// The entries stay in the registry even without a host; appendDeltas
 	// removes those that are unused at the end of the pass.
 	before := t.ofHost[host]
@@ -182,9 +187,9 @@ func (t *tlsRegistry) appendDeltas(change *route.Change) {
 	for id := range t.dirtyCertificates {
 		shared := t.certificates[id]
 		var next *route.Certificate
-		if len(shared.hosts) > 0 || shared.backends > 0 {
+		if len(shared.hosts) > 0 || shared.backends > 0 || shared.fallback {
 			value := *shared.source
-			value.Hosts = slices.Sorted(maps.Keys(shared.hosts))
+			value.Hosts, value.Default = slices.Sorted(maps.Keys(shared.hosts)), shared.fallback
 			next = &value
 		} else {
 			delete(t.certificates, id)

@@ -221,6 +221,7 @@ func (e *Engine) resolveRoute(u *routeUnit) {
 	}
 	u.ours = ours
 	e.replaceClaims(u, born, &outcome)
+	e.replaceStore(u.outcome.Store, outcome.Store)
 	e.refusals.set(u, outcome.Refusals)
 	if u.outcome.NGINX != nil && outcome.NGINX == nil {
 		e.refusals.set(locationSource{u}, nil)
@@ -242,9 +243,10 @@ var routeResolvers = map[snapshot.Kind]func(*snapshot.View, string, string, reso
 	snapshot.TLSRoute: gateway.TLSRoute, snapshot.TCPRoute: gateway.TCPRoute, snapshot.UDPRoute: gateway.UDPRoute,
 }
 
-// traefikResolvers resolve the routes of Traefik.
+// traefikResolvers resolve the objects of Traefik that are units.
 var traefikResolvers = map[snapshot.Kind]func(*snapshot.View, snapshot.Ref, resolve.Options, resolve.RouteBackends) *resolve.ResolvedIngress{
 	snapshot.IngressRoute: resolve.IngressRoute, snapshot.IngressRouteTCP: resolve.IngressRouteTCP, snapshot.IngressRouteUDP: resolve.IngressRouteUDP,
+	snapshot.TraefikTLSStore: resolve.TLSStore,
 }
 
 // outcomeOf translates the object of a unit. This is all that differs between an
@@ -256,7 +258,7 @@ func (e *Engine) outcomeOf(u *routeUnit, view *snapshot.View, backends *backendR
 		return resolved.Outcome, resolved.Created, resolved.Ours
 	}
 	var resolved *resolve.ResolvedIngress
-	if snapshot.IsTraefikRoute(u.ref.Kind) {
+	if snapshot.IsTraefikUnit(u.ref.Kind) {
 		current, old := snapshot.CurrentTraefikKind(u.ref.Kind)
 		if !old {
 			current = u.ref.Kind

@@ -299,7 +299,7 @@ func (s *Set) takeCustom(from source, document []byte, kind metav1.TypeMeta) {
 	object.Namespace = cmp.Or(object.Namespace, from.namespace)
 	s.place(from, known, &object)
 	resource := &snapshot.Resource{Kind: known, Namespace: object.Namespace, Name: object.Name, Spec: object.Spec}
-	if snapshot.IsTraefikRoute(known) {
+	if snapshot.IsTraefikUnit(known) {
 		resource.Created, resource.Annotations = object.CreationTimestamp.Time, object.Annotations
 	}
 	s.Snapshot.Put(resource)

@@ -110,6 +110,11 @@ func (s Source) Resource(kind snapshot.Kind, name string) (*snapshot.Resource, *
 // Backend returns the identity of a port of a Service. A port that is referred to
 // by name and by number has one identity, so that both share pools and health.
 func (s Source) Backend(name string, port networkingv1.ServiceBackendPort) (route.BackendID, *refusal.Refusal) {
+	return s.BackendOf(corev1.ProtocolTCP, name, port)
+}
+
+// BackendOf is Backend for a port of a protocol: TCP and UDP have ports of their own.
+func (s Source) BackendOf(protocol corev1.Protocol, name string, port networkingv1.ServiceBackendPort) (route.BackendID, *refusal.Refusal) {
 	namespace, own, fault := s.Locate(name)
 	if fault != nil {
 		return route.BackendID{}, fault
@@ -118,7 +123,7 @@ func (s Source) Backend(name string, port networkingv1.ServiceBackendPort) (rout
 	if service == nil {
 		return route.BackendID{}, refusal.New("", refusal.NotFound, "there is no Service %s/%s", namespace, own)
 	}
-	found := servicePort(service, port)
+	found := servicePort(service, protocol, port)
 	if found == nil {
 		return route.BackendID{}, refusal.New("", refusal.NotFound,
 			"the Service %s/%s has no port %s: it has %s", namespace, own, portText(port), portList(service))
@@ -127,11 +132,11 @@ func (s Source) Backend(name string, port networkingv1.ServiceBackendPort) (rout
 }
 
 // servicePort returns the port of a number or name. A number can occur twice, for
-// TCP and UDP; only TCP carries requests.
-func servicePort(service *corev1.Service, wanted networkingv1.ServiceBackendPort) *corev1.ServicePort {
+// TCP and UDP.
+func servicePort(service *corev1.Service, protocol corev1.Protocol, wanted networkingv1.ServiceBackendPort) *corev1.ServicePort {
 	for i := range service.Spec.Ports {
 		port := &service.Spec.Ports[i]
-		if port.Protocol != "" && port.Protocol != corev1.ProtocolTCP {
+		if cmp.Or(port.Protocol, corev1.ProtocolTCP) != protocol {
 			continue
 		}
 		if wanted.Name != "" && port.Name == wanted.Name || wanted.Name == "" && wanted.Number > 0 && port.Port == wanted.Number {

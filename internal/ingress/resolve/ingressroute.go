@@ -280,7 +280,7 @@ func (r *routeResolver) routePolicies(written *traefik.Route) ([]route.Policy, *
 func (r *routeResolver) checkRoute(written *traefik.Route, match *RouteMatch) *refusal.Refusal {
 	probe := route.Rule{ID: route.ID{Name: "probe"}, Policies: match.Policies, Sticky: match.Sticky}
 	for i := range match.Shares {
-		probe.Backends = append(probe.Backends, route.BackendRef{Backend: route.BackendID{Name: fmt.Sprint("share-", i)}, Weight: match.Shares[i].Weight})
+		probe.Backends = append(probe.Backends, route.BackendRef{Backend: route.BackendID{Name: fmt.Sprint("share-", i)}, Weight: match.Shares[i].Weight, Fallback: match.Shares[i].Fallback})
 	}
 	if len(probe.Backends) == 0 {
 		probe.Backends = []route.BackendRef{{Backend: route.BackendID{Name: "probe"}}}

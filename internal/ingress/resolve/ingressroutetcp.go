@@ -55,15 +55,6 @@ func IngressRouteTCP(view *snapshot.View, at snapshot.Ref, options Options, back
 	return r.resolved
 }
 
-// IngressRouteUDP refuses an IngressRouteUDP: entry points take connections only.
-func IngressRouteUDP(view *snapshot.View, at snapshot.Ref, options Options, backends RouteBackends) *ResolvedIngress {
-	r, _ := newRouteResolver(view, at, options, backends)
-	if r.resolved.Ours {
-		r.refuseHere("spec", refusal.Unsupported, "entry points take no datagrams: use a UDPRoute of Gateway API, with a listener of its Gateway")
-	}
-	return r.resolved
-}
-
 // readStreamPoints sets the entry points: those that are named, or all.
 func (r *routeResolver) readStreamPoints(written []string) {
 	r.resolved.EntryPoints = written
@@ -92,7 +83,9 @@ func (r *routeResolver) readStream(index int, written *traefik.Route, mode route
 			stream.Priority = int32(len(written.Rule))
 		}
 	}
-	stream.Policies, stream.Shares, stream.Closed = r.readStreamTarget(written, mode)
+	stream.Policies, stream.Shares, stream.Closed = r.readStreamTarget(written, func(use *traefik.ServiceUse) Target {
+		return r.streamTarget(use, mode)
+	})
 	for i, name := range names {
 		host, accepted := r.acceptHost(field, name, true)
 		if !accepted || !r.acceptStream(field, host, mode) || len(r.resolved.Streams) == MaxRules {
@@ -127,8 +120,8 @@ func (r *routeResolver) acceptStream(field, name string, mode route.TLSMode) boo
 	return true
 }
 
-// readStreamTarget resolves Middlewares and services of a route of connections.
-func (r *routeResolver) readStreamTarget(written *traefik.Route, mode route.TLSMode) (policies []route.Policy, shares []Share, closed *refusal.Refusal) {
+// readStreamTarget resolves Middlewares and services of a route of connections or datagrams.
+func (r *routeResolver) readStreamTarget(written *traefik.Route, resolve func(*traefik.ServiceUse) Target) (policies []route.Policy, shares []Share, closed *refusal.Refusal) {
 	for i := range written.Faults {
 		if fault := r.refuse(r.resolved.Ingress, &written.Faults[i]); closed == nil {
 			closed = fault
@@ -145,7 +138,7 @@ func (r *routeResolver) readStreamTarget(written *traefik.Route, mode route.TLSM
 		return nil, nil, r.refuseHere(written.Field+".services", refusal.Invalid, "there are %d services: name 1 to %d", len(written.Services), maxServices)
 	}
 	for i := range written.Services {
-		shares = append(shares, Share{Target: r.streamTarget(&written.Services[i], mode), Weight: written.Services[i].Weight})
+		shares = append(shares, Share{Target: resolve(&written.Services[i]), Weight: written.Services[i].Weight})
 	}
 	return policies, merge(shares), closed
 }
@@ -163,8 +156,12 @@ func (r *routeResolver) streamPolicies(name objectName) ([]route.Policy, *refusa
 	return policies, nil
 }
 
-// streamTarget resolves a Service for connections, whose bytes are passed on as they are.
+// streamTarget resolves a Service for connections. Their bytes are passed on as they are, or
+// encrypted if the use of the Service has TLS.
 func (r *routeResolver) streamTarget(use *traefik.ServiceUse, mode route.TLSMode) Target {
+	if use.Settings != nil {
+		return r.serviceTarget(use, r.source)
+	}
 	id, target := r.serviceID(use, r.source)
 	if id == (route.BackendID{}) {
 		return target

@@ -50,6 +50,10 @@ type TraefikOptions struct {
 	Syntax rule.Syntax
 	// TCPEntryPoints are those whose connections a route without a server name may take.
 	TCPEntryPoints []string
+	// UDPEntryPoints are those that take datagrams, sorted. EntryPoints has none of them.
+	UDPEntryPoints []string
+	// StoreNamespace is the namespace whose TLSStore counts.
+	StoreNamespace string
 }
 
 // Options are the options of the provider that affect how objects are resolved.

@@ -83,6 +83,9 @@ type ResolvedIngress struct {
 	Requests     []CertificateRequest
 	Handshakes   []HandshakeUse
 
+	// Store has the certificates of a TLSStore; nil for other objects.
+	Store *CertificateStore
+
 	// NGINX is what an Ingress of ingress-nginx contributes to its hosts, without the
 	// locations, which are those of the paths; nil for others.
 	NGINX *nginx.Outcome
@@ -136,6 +139,8 @@ type RouteMatch struct {
 type Share struct {
 	Target Target
 	Weight uint32
+	// Fallback gets the requests of the others while they have no healthy endpoint.
+	Fallback bool
 }
 
 // Target is the backend of a path, or why there is none. Closed takes precedence

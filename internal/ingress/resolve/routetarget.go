@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 
 	"slipway.dev/slipway/api/refusal"
@@ -115,7 +116,7 @@ func (w *groupWalk) shares(uses []traefik.ServiceUse, source reference.Source, d
 			if weight > math.MaxInt32 {
 				return nil, w.refuseHere(uses[i].Field, refusal.TooLarge, "the weights of nested services are too large: use smaller ones")
 			}
-			all = append(all, Share{Target: share.Target, Weight: uint32(weight)})
+			all = append(all, Share{Target: share.Target, Weight: uint32(weight), Fallback: share.Fallback})
 		}
 	}
 	return all, nil
@@ -138,6 +139,9 @@ func (w *groupWalk) share(use *traefik.ServiceUse, source reference.Source, dept
 		return nil, w.refuseObject(object, use.Field, faults)
 	}
 	source = source.In(object.Namespace)
+	if group.Failover {
+		return w.failover(use, &group, source)
+	}
 	if !w.alone && (group.Sticky != nil || len(group.Mirrors) > 0) {
 		return nil, w.refuseHere(use.Field, refusal.Unsupported, "the TraefikService %s/%s has a cookie or mirrors, and gets a share of the requests only: use it alone", object.Namespace, object.Name)
 	}
@@ -151,6 +155,24 @@ func (w *groupWalk) share(use *traefik.ServiceUse, source reference.Source, dept
 	}
 	w.alone = w.alone && len(group.Services) == 1
 	return w.shares(group.Services, source, depth+1)
+}
+
+// failover returns a Service and its fallback. A Service that is missing, or has no endpoint
+// that is healthy, is replaced by the fallback; one that is refused is not.
+func (w *groupWalk) failover(use *traefik.ServiceUse, group *traefik.ServiceGroup, source reference.Source) ([]Share, *refusal.Refusal) {
+	if !w.alone {
+		return nil, w.refuseHere(use.Field, refusal.Unsupported, "a TraefikService with failover gets a share of the requests only: use it alone")
+	}
+	first := Share{Target: w.serviceTarget(&group.Services[0], source), Weight: 1}
+	second := Share{Target: w.serviceTarget(&group.Services[1], source), Weight: 1}
+	switch {
+	case first.Target.Missing != nil:
+		return []Share{second}, nil
+	case first.Target.Closed != nil || second.Target.Closed != nil || second.Target.Missing != nil || first.Target.Backend == second.Target.Backend:
+		return []Share{first}, nil
+	}
+	second.Fallback = true
+	return []Share{first, second}, nil
 }
 
 // mirror adds the policy of a mirror. One whose Service is missing is left out, and the
@@ -218,6 +240,11 @@ func (r *routeResolver) serviceTarget(use *traefik.ServiceUse, source reference.
 // serviceID returns the identity of the port that a use names. It is zero if there is none,
 // and the target has the reason.
 func (r *routeResolver) serviceID(use *traefik.ServiceUse, source reference.Source) (route.BackendID, Target) {
+	return r.serviceIDOf(corev1.ProtocolTCP, use, source)
+}
+
+// serviceIDOf is serviceID for a port of a protocol.
+func (r *routeResolver) serviceIDOf(protocol corev1.Protocol, use *traefik.ServiceUse, source reference.Source) (route.BackendID, Target) {
 	port := networkingv1.ServiceBackendPort{Name: use.Port}
 	if number, err := strconv.ParseUint(use.Port, 10, 16); err == nil {
 		port = networkingv1.ServiceBackendPort{Number: int32(number)}
@@ -225,7 +252,7 @@ func (r *routeResolver) serviceID(use *traefik.ServiceUse, source reference.Sour
 	if use.Port == "" {
 		return route.BackendID{}, Target{Closed: r.refuseHere(use.Field+".port", refusal.Invalid, "the port of the Service is missing")}
 	}
-	id, fault := source.Backend(use.Name, port)
+	id, fault := source.BackendOf(protocol, use.Name, port)
 	if fault == nil {
 		return id, Target{}
 	}

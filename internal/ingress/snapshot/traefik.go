@@ -20,13 +20,16 @@ const (
 	IngressRouteUDP      Kind = "IngressRouteUDP" + traefikGroup
 	TraefikService       Kind = "TraefikService" + traefikGroup
 	TraefikMiddlewareTCP Kind = "MiddlewareTCP" + traefikGroup
+
+	TraefikServersTransportTCP Kind = "ServersTransportTCP" + traefikGroup
+	TraefikTLSStore            Kind = "TLSStore" + traefikGroup
 )
 
 // TraefikKinds returns the kinds of Traefik that are read, of both groups.
 func TraefikKinds() []Kind {
 	kinds := []Kind{
 		IngressRoute, IngressRouteTCP, IngressRouteUDP,
-		TraefikService, TraefikMiddleware, TraefikMiddlewareTCP, TraefikTLSOption, TraefikServersTransport,
+		TraefikService, TraefikMiddleware, TraefikMiddlewareTCP, TraefikTLSOption, TraefikServersTransport, TraefikServersTransportTCP, TraefikTLSStore,
 	}
 	for _, kind := range slices.Clone(kinds) {
 		kinds = append(kinds, kind.inOldGroup())
@@ -45,6 +48,17 @@ func TraefikRoutes() []Kind {
 // IsTraefikRoute reports whether a kind is one of TraefikRoutes.
 func IsTraefikRoute(kind Kind) bool {
 	return strings.HasPrefix(string(kind), "IngressRoute") && slices.Contains(TraefikRoutes(), kind)
+}
+
+// TraefikUnits returns the kinds of Traefik that have a place in the table by themselves, of
+// both groups: its routes, and the TLSStore.
+func TraefikUnits() []Kind {
+	return append(TraefikRoutes(), TraefikTLSStore, TraefikTLSStore.inOldGroup())
+}
+
+// IsTraefikUnit reports whether a kind is one of TraefikUnits.
+func IsTraefikUnit(kind Kind) bool {
+	return IsTraefikRoute(kind) || kind == TraefikTLSStore || kind == TraefikTLSStore.inOldGroup()
 }
 
 // IsTraefikStream reports whether a kind is a route of connections.

@@ -45,6 +45,13 @@ func TestServersTransport(t *testing.T) {
 	})
 }
 
+func TestServersTransportTCP(t *testing.T) {
+	eachCase(t, "transporttcp", snapshot.TraefikServersTransportTCP, func(object *snapshot.Resource, source reference.Source) (any, []refusal.Refusal) {
+		transport, faults := traefik.ServersTransportTCP(object, source)
+		return transport, faults
+	})
+}
+
 // eachCase runs a function over the cases of each archive: NAME.yaml is the
 // spec of the object shop/it, NAME.want what it stands for or its faults.
 // cluster.yaml, the first file, has the other objects. A name that starts with

@@ -16,7 +16,11 @@ import (
 
 // findings collects the faults of an object. All records of one object share
 // it, so that the bound applies to the object as a whole.
-type findings struct{ faults []refusal.Refusal }
+type findings struct {
+	faults []refusal.Refusal
+	// trace is called with each field that a converter knows; nil outside of fieldsOf.
+	trace func(path string, support Support, advice string)
+}
 
 // maxFaults bounds the faults of one object: the first ones are enough to repair it.
 const maxFaults = 16
@@ -61,7 +65,7 @@ func (r *record) fault(name string, reason refusal.Reason, format string, args .
 
 // take returns a field and marks it as known.
 func (r *record) take(name string) (any, bool) {
-	r.taken[name] = true
+	r.know(name, Read, "")
 	value, there := r.fields[name]
 	return value, there && value != nil
 }
@@ -69,7 +73,15 @@ func (r *record) take(name string) (any, bool) {
 // ignore takes fields that have no effect here, with any value.
 func (r *record) ignore(names ...string) {
 	for _, name := range names {
-		r.taken[name] = true
+		r.know(name, NoEffect, "")
+	}
+}
+
+// know marks a field as known.
+func (r *record) know(name string, support Support, advice string) {
+	r.taken[name] = true
+	if r.found.trace != nil {
+		r.found.trace(r.path+"."+name, support, advice)
 	}
 }
 
@@ -77,6 +89,7 @@ func (r *record) ignore(names ...string) {
 // value is zero: a manifest rendered from a chart often writes out every
 // default.
 func (r *record) refuse(name, instead string) {
+	r.know(name, Refused, instead)
 	if value, there := r.take(name); there && !isEmpty(value) {
 		r.fault(name, refusal.Unsupported, "is not supported: %s", instead)
 	}

@@ -99,6 +99,13 @@ func FuzzTLSOption(f *testing.F) {
 	})
 }
 
+func FuzzServersTransportTCP(f *testing.F) {
+	fuzzSpecs(f, "transporttcp", snapshot.TraefikServersTransportTCP, func(t *testing.T, object *snapshot.Resource, view *snapshot.View) {
+		_, faults := traefik.ServersTransportTCP(object, reference.Source{View: view, Namespace: "shop"})
+		checkFaults(t, faults)
+	})
+}
+
 func FuzzServersTransport(f *testing.F) {
 	fuzzSpecs(f, "transport", snapshot.TraefikServersTransport, func(t *testing.T, object *snapshot.Resource, view *snapshot.View) {
 		transport, faults := traefik.ServersTransport(object, reference.Source{View: view, Namespace: "shop"})
@@ -119,6 +126,42 @@ func FuzzServersTransport(f *testing.F) {
 		}
 		for _, problem := range table.Validate() {
 			t.Errorf("%s", problem)
+		}
+	})
+}
+
+// FuzzRoutes: the specs of routes, TraefikServices and TLSStores are decoded with faults that
+// can be shown, and the same each time.
+func FuzzRoutes(f *testing.F) {
+	for _, text := range []string{
+		`{"entryPoints":["dns"],"routes":[{"services":[{"name":"names","port":53,"weight":2}]}]}`,
+		`{"routes":[{"match":"HostSNI(` + "`*`" + `)","services":[{"name":"db","port":"sql","tls":true,"serversTransport":"own","nativeLB":true}]}]}`,
+		`{"failover":{"service":{"name":"a","port":80},"fallback":{"name":"b","kind":"TraefikService"},"errors":{"status":["500"]}}}`,
+		`{"weighted":{"services":[{"name":"a","port":80}]},"failover":{}}`,
+		`{"defaultCertificate":{"secretName":"one"},"certificates":[{"secretName":"two"},{}],"defaultGeneratedCert":{"resolver":"x"}}`,
+	} {
+		f.Add([]byte(text))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		var spec map[string]any
+		if json.Unmarshal(data, &spec) != nil {
+			return
+		}
+		object := &snapshot.Resource{Namespace: "shop", Name: "it", Spec: spec}
+		read := func() []any {
+			group, groupFaults := traefik.TraefikServices(object)
+			if len(groupFaults) == 0 && group.Failover && len(group.Services) != 2 {
+				t.Errorf("a failover has %d services", len(group.Services))
+			}
+			store, storeFaults := traefik.TLSStore(object)
+			udp, tcp := traefik.IngressRouteUDP(object), traefik.IngressRouteTCP(object)
+			for _, faults := range [][]refusal.Refusal{groupFaults, storeFaults, udp.Faults, tcp.Faults} {
+				checkFaults(t, faults)
+			}
+			return []any{group, groupFaults, store, storeFaults, udp, tcp}
+		}
+		if first, again := read(), read(); !reflect.DeepEqual(first, again) {
+			t.Errorf("the second reading gives %v, and not %v", again, first)
 		}
 	})
 }

@@ -179,9 +179,12 @@ func TraefikServices(object *snapshot.Resource) (ServiceGroup, []refusal.Refusal
 	var group ServiceGroup
 	_, weighted := r.take("weighted")
 	_, mirrored := r.take("mirroring")
+	_, failing := r.take("failover")
 	switch {
-	case weighted && mirrored:
-		found.add("spec", refusal.Invalid, "a TraefikService is weighted or mirroring: make one of each")
+	case weighted && mirrored || failing && (weighted || mirrored):
+		found.add("spec", refusal.Invalid, "a TraefikService is one of weighted, mirroring and failover: make one of each")
+	case failing:
+		group = failover(r.inner("failover"))
 	case weighted:
 		w := r.inner("weighted")
 		for _, used := range w.inners("services") {
@@ -192,11 +195,10 @@ func TraefikServices(object *snapshot.Resource) (ServiceGroup, []refusal.Refusal
 	case mirrored:
 		group = mirroring(r.inner("mirroring"))
 	}
-	r.refuse("failover", "requests go to another endpoint of the same Service when one fails: use one Service, or weights")
 	r.refuse("highestRandomWeight", "set strategy to hrw of one Service, or use weighted")
 	r.rest()
 	if len(found.faults) == 0 && len(group.Services) == 0 {
-		found.add("spec", refusal.Invalid, "it has no service: set weighted.services, or mirroring.name")
+		found.add("spec", refusal.Invalid, "it has no service: set weighted.services, mirroring.name or failover.service")
 	}
 	return group, found.faults
 }
@@ -227,9 +229,33 @@ func mirroring(r *record) ServiceGroup {
 	return group
 }
 
+// failover decodes a service with another one that gets its requests while it has no healthy
+// endpoint. The health of endpoints is known without healthCheck.
+func failover(r *record) ServiceGroup {
+	var group ServiceGroup
+	for _, name := range []string{"service", "fallback"} {
+		if _, set := r.take(name); !set {
+			r.fault(name, refusal.Required, "name a Service")
+			continue
+		}
+		use := serviceUse(r.inner(name))
+		if use.Group {
+			r.fault(name, refusal.Unsupported, "a TraefikService is not supported in failover: name a Service")
+		}
+		group.Services = append(group.Services, use)
+	}
+	r.ignore("healthCheck")
+	r.refuse("errors", "a response is not repeated elsewhere: use a Middleware with errors for a page, or with retry")
+	r.rest()
+	group.Failover = true
+	return group
+}
+
 // ServiceGroup is a TraefikService.
 type ServiceGroup struct {
 	Services []ServiceUse
+	// Failover makes the second of two Services the fallback of the first.
+	Failover bool
 	// Sticky keeps clients at the Service that they got first.
 	Sticky  *route.StickyCookie
 	Mirrors []Mirror

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"slipway.dev/slipway/api/refusal"
+	"slipway.dev/slipway/internal/ingress/annotation"
 	"slipway.dev/slipway/internal/ingress/snapshot"
 	"slipway.dev/slipway/internal/route"
 )
@@ -56,8 +57,8 @@ func tcpRoute(r *record, field string) Route {
 	return decoded
 }
 
-// tcpService decodes one service of a route of connections.
-func tcpService(r *record) ServiceUse {
+// streamService decodes the fields that services of connections and of datagrams share.
+func streamService(r *record) ServiceUse {
 	use := ServiceUse{Field: r.path, Name: r.text("name"), Port: r.textOrNumber("port"), Weight: weight(r)}
 	if namespace := r.text("namespace"); namespace != "" {
 		use.Name = namespace + "/" + use.Name
@@ -65,14 +66,28 @@ func tcpService(r *record) ServiceUse {
 	if strings.Contains(use.Name, "@") {
 		r.fault("name", refusal.Unsupported, "%q names a provider: write the name of a Service of the cluster", brief(use.Name))
 	}
+	return use
+}
+
+// tcpService decodes one service of a route of connections. Only one with settings has a
+// backend of its own.
+func tcpService(r *record) ServiceUse {
+	use := streamService(r)
 	// Both directions of a connection end on their own.
 	r.ignore("terminationDelay")
-	r.refuse("proxyProtocol", "the PROXY protocol is not spoken to backends; remove it")
-	r.refuse("tls", "connections are not encrypted again; use tls.passthrough of the object")
-	r.refuse("serversTransport", "a ServersTransportTCP has no effect here; remove it")
-	r.refuse("nativeLB", "set the annotation slipway.dev/native-lb of the Service")
-	r.refuse("nodePortLB", "set the annotation slipway.dev/node-port-lb of the Service")
+	r.refuse("proxyProtocol", noProxyProtocol)
+	settings := annotation.Service{Scheme: annotation.SchemeHTTP, NativeLB: flagIfSet(r, "nativeLB"), NodePortLB: flagIfSet(r, "nodePortLB")}
+	encrypted, transport := r.flag("tls"), r.text("serversTransport")
+	if encrypted {
+		settings.Scheme = annotation.SchemeHTTPS // bytes in TLS; there is no HTTP in them
+	}
+	if transport != "" {
+		settings.Transport = &annotation.Name{Kind: snapshot.TraefikServersTransportTCP, Name: transport, Field: r.at("serversTransport")}
+	}
 	r.rest()
+	if encrypted || transport != "" || settings.NativeLB != nil || settings.NodePortLB != nil {
+		use.Settings = &settings
+	}
 	return use
 }
 

@@ -109,7 +109,10 @@ func (s *step) read(kind string, spec *record) []route.Policy {
 // converter returns the function for a kind that becomes one policy, nil for other
 // kinds. The function returns nil if the Middleware has no effect, such as a retry
 // with one attempt.
-func (s *step) converter(kind string) func(*record) *route.Policy {
+func (s *step) converter(kind string) func(*record) *route.Policy { return s.converters()[kind] }
+
+// converters returns the functions by kind.
+func (s *step) converters() map[string]func(*record) *route.Policy {
 	return map[string]func(*record) *route.Policy{
 		"addPrefix":         addPrefix,
 		"stripPrefix":       stripPrefix,
@@ -130,7 +133,7 @@ func (s *step) converter(kind string) func(*record) *route.Policy {
 		"retry":             retry,
 		"errors":            s.errorPages,
 		"passTLSClientCert": passCertificate,
-	}[kind]
+	}
 }
 
 // unsupportedKinds has the advice for the kinds that are known and unsupported.

@@ -3,6 +3,7 @@ package traefik
 import (
 	"slices"
 	"strings"
+	"unicode"
 
 	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/ingress/reference"
@@ -18,6 +19,7 @@ func ServersTransport(object *snapshot.Resource, source reference.Source) (refer
 	source = source.In(object.Namespace)
 	transport := reference.Transport{HTTP1Only: r.flag("disableHTTP2")}
 	tls := route.UpstreamTLS{ServerName: strings.ToLower(r.text("serverName")), SkipVerify: r.flag("insecureSkipVerify")}
+	peerURI(r, &tls)
 	// SkipVerify is set before, because upstreamAuthority depends on it.
 	upstreamAuthority(r, object, source, &transport, &tls)
 	upstreamCertificate(r, source, &transport, &tls)
@@ -32,7 +34,6 @@ func ServersTransport(object *snapshot.Resource, source reference.Source) (refer
 	timeouts.ignore("idleConnTimeout", "readIdleTimeout", "pingTimeout")
 	timeouts.rest()
 	r.ignore("maxIdleConnsPerHost")
-	r.refuse("peerCertURI", "the certificate of an endpoint is verified by name: set serverName")
 	r.refuse("peerCertSANs", "the certificate of an endpoint is verified by name: set serverName")
 	r.refuse("spiffe", "use rootCAs and certificatesSecrets")
 	for _, name := range []string{"cipherSuites", "minVersion", "maxVersion"} {
@@ -46,6 +47,53 @@ func ServersTransport(object *snapshot.Resource, source reference.Source) (refer
 		return reference.Transport{}, found.faults
 	}
 	return transport, nil
+}
+
+// noProxyProtocol is the advice for settings of the PROXY protocol.
+const noProxyProtocol = "the PROXY protocol is not spoken to backends; remove it"
+
+// ServersTransportTCP converts a ServersTransportTCP: how connections to the endpoints of a
+// route of connections are made.
+func ServersTransportTCP(object *snapshot.Resource, source reference.Source) (reference.Transport, []refusal.Refusal) {
+	found := &findings{}
+	r := newRecord("spec", object.Spec, found)
+	source = source.In(object.Namespace)
+	transport := reference.Transport{Timeouts: route.Timeouts{Connect: route.Duration(r.span("dialTimeout"))}}
+	// Both directions of a connection end on their own, and the system probes idle ones.
+	r.ignore("terminationDelay", "dialKeepAlive")
+	r.refuse("proxyProtocol", noProxyProtocol)
+	encryption := r.inner("tls")
+	tls := route.UpstreamTLS{ServerName: strings.ToLower(encryption.text("serverName")), SkipVerify: encryption.flag("insecureSkipVerify")}
+	peerURI(encryption, &tls)
+	upstreamAuthority(encryption, object, source, &transport, &tls)
+	upstreamCertificate(encryption, source, &transport, &tls)
+	if tls != (route.UpstreamTLS{}) {
+		transport.TLS = &tls
+	}
+	encryption.refuse("spiffe", "use rootCAs and certificatesSecrets")
+	encryption.rest()
+	r.rest()
+	if len(found.faults) == 0 {
+		checkUpstream(&transport, found)
+	}
+	if len(found.faults) > 0 {
+		return reference.Transport{}, found.faults
+	}
+	return transport, nil
+}
+
+// peerURI reads the URI that the certificate of an endpoint must have, in the place of a name.
+// As in Traefik the certificate is verified then, whatever insecureSkipVerify is.
+func peerURI(r *record, tls *route.UpstreamTLS) {
+	uri := r.text("peerCertURI")
+	if uri == "" {
+		return
+	}
+	if strings.ContainsFunc(uri, unicode.IsSpace) {
+		r.fault("peerCertURI", refusal.Invalid, "%q is no URI: write one such as spiffe://example.org/shop", brief(uri))
+		return
+	}
+	tls.SubjectAltNames, tls.SkipVerify = uri, false
 }
 
 // upstreamAuthority reads the CA bundle of endpoints. Several Secrets become
@@ -99,9 +147,15 @@ func joined(object *snapshot.Resource, bundles []*route.Authority) *route.Author
 		text.WriteString(strings.TrimRight(bundle.Bundle, "\n") + "\n")
 	}
 	return &route.Authority{
-		ID:     route.AuthorityID{Namespace: object.Namespace, Name: "ServersTransport_" + object.Name},
+		ID:     route.AuthorityID{Namespace: object.Namespace, Name: transportName(object)},
 		Bundle: text.String(),
 	}
+}
+
+// transportName distinguishes the authorities of transports of both kinds.
+func transportName(object *snapshot.Resource) string {
+	kind, _, _ := strings.Cut(string(object.Kind), ".")
+	return kind + "_" + object.Name
 }
 
 // upstreamCertificate reads the client certificate for endpoints. Traefik

@@ -46,7 +46,9 @@ type Outcome struct {
 	// namespace of the Ingress.
 	Grants []resolve.HostGrant
 	// NGINX is what an Ingress of ingress-nginx contributes to its hosts; nil for others.
-	NGINX    *nginx.Outcome
+	NGINX *nginx.Outcome
+	// Store has the certificates of a TLSStore, which claims no hosts; nil for others.
+	Store    *resolve.CertificateStore
 	Refusals []refusal.Refusal
 }
 

@@ -24,7 +24,7 @@ func Ingress(resolved *resolve.ResolvedIngress) Outcome {
 	}
 	t := translation{resolved: resolved, closed: resolved.Closed}
 	t.outcome = Outcome{
-		Hosts: resolved.Hosts, Grants: resolved.Grants, Backends: resolved.Backends, Requests: resolved.Requests, Refusals: resolved.Refusals,
+		Hosts: resolved.Hosts, Grants: resolved.Grants, Backends: resolved.Backends, Requests: resolved.Requests, Refusals: resolved.Refusals, Store: resolved.Store,
 	}
 	t.checkPolicies()
 	if resolved.NGINX != nil {
@@ -173,7 +173,7 @@ func (t *translation) respondRoute(rule *route.Rule, path *resolve.Path) {
 			missing.Weight += share.Weight
 			continue
 		}
-		rule.Backends = append(rule.Backends, route.BackendRef{Backend: share.Target.Backend, Weight: share.Weight})
+		rule.Backends = append(rule.Backends, route.BackendRef{Backend: share.Target.Backend, Weight: share.Weight, Fallback: share.Fallback})
 		if target.Timeouts == (route.Timeouts{}) {
 			target = share.Target
 		}
@@ -206,6 +206,7 @@ func (t *translation) addStream(stream *resolve.Stream) {
 				continue
 			}
 			tcp.Backends = append(tcp.Backends, route.BackendRef{Backend: share.Target.Backend, Weight: share.Weight})
+			tcp.Timeouts = timeouts(tcp.Timeouts, share.Target.Timeouts)
 		}
 	}
 	if closed.Weight > 0 {

@@ -145,7 +145,7 @@ func trimResource(resource *unstructured.Unstructured) {
 	kept.SetUID(resource.GetUID())
 	kept.SetResourceVersion(resource.GetResourceVersion())
 	gvk := resource.GroupVersionKind()
-	if snapshot.IsTraefikRoute(snapshot.Kind(gvk.Kind + "." + gvk.Group)) {
+	if snapshot.IsTraefikUnit(snapshot.Kind(gvk.Kind + "." + gvk.Group)) {
 		kept.SetCreationTimestamp(resource.GetCreationTimestamp())
 		kept.SetDeletionTimestamp(resource.GetDeletionTimestamp())
 		annotations := resource.GetAnnotations()

@@ -158,7 +158,7 @@ func New(cluster *kube.Cluster, options Options) (*Watcher, error) {
 		}
 	}
 	if options.Traefik {
-		for _, kind := range snapshot.TraefikRoutes() {
+		for _, kind := range snapshot.TraefikUnits() {
 			w.Want([]snapshot.Ref{{Kind: kind}}, nil)
 		}
 	}

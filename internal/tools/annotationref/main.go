@@ -17,6 +17,7 @@ import (
 	"slipway.dev/slipway/internal/ingress/annotation"
 	"slipway.dev/slipway/internal/ingress/difference"
 	"slipway.dev/slipway/internal/ingress/nginx"
+	"slipway.dev/slipway/internal/ingress/traefik"
 	"slipway.dev/slipway/internal/tools/generator"
 )
 
@@ -25,12 +26,15 @@ func main() { generator.Main("annotationref", generate) }
 // crdFolder is where Helm installs CRDs from, one file per kind.
 const crdFolder = "charts/gitops-runtime/crds/"
 
-// nginxPage has the tables of annotations and keys between its own text.
-const nginxPage = "docs/migration-nginx.md"
+// The pages with tables between their own text: of annotations and keys, and of Middlewares.
+const (
+	nginxPage   = "docs/migration-nginx.md"
+	traefikPage = "docs/migration-traefik.md"
+)
 
 // differencePages are the pages with a table of differences.
 var differencePages = map[string]difference.Source{
-	nginxPage: difference.NGINX, "docs/migration-traefik.md": difference.Traefik, "docs/ingress.md": difference.Plain,
+	nginxPage: difference.NGINX, traefikPage: difference.Traefik, "docs/ingress.md": difference.Plain,
 }
 
 // generate returns the files by their path in the repository.
@@ -54,6 +58,10 @@ func generate(root string) (map[string][]byte, error) {
 		return nil, err
 	}
 	files[nginxPage] = migration
+	if migration, err = traefik.WriteTables(files[traefikPage]); err != nil {
+		return nil, err
+	}
+	files[traefikPage] = migration
 	for _, kind := range v1alpha1.Kinds() {
 		crd, err := kind.CRD()
 		if err != nil {
