@@ -51,8 +51,11 @@ const (
 	// the objects are discarded, and a low value keeps the heap from growing
 	// with garbage that fragments it. servingGCPercent applies afterwards: the
 	// live heap is large, and requests allocate little.
+	// With Gateway API the heap is larger, and the statuses of all routes are
+	// written one by one after the start: their garbage is collected early, too.
 	readingGCPercent = 25
 	servingGCPercent = 50
+	gatewayGCPercent = 25
 )
 
 // ingressProvider derives routes from the Ingresses of a cluster and applies
@@ -128,6 +131,7 @@ func newIngressProvider(options *config.Edge, server *edge.Server, parts Parts) 
 	}
 	if g := options.Providers.KubernetesGateway; g != nil {
 		p.gateways = status.NewGatewayWriter(cluster, g.Services || g.ServiceType != "", parts.log)
+		p.gateways.Quiet = overload.ReleaseStartupMemory
 		p.gateways.Replicas = status.NewReplicas(cluster, leaseName(k.IngressClass), parts.log)
 	}
 	p.writer = status.New(cluster, status.Options{
@@ -348,8 +352,10 @@ func (p *ingressProvider) goLive() {
 		p.log.Info("the cluster has been read; its routes replace those that were served last")
 	}
 	close(p.live)
-	if p.collects {
+	if p.collects && p.gateways == nil {
 		debug.SetGCPercent(servingGCPercent)
+	} else if p.collects {
+		debug.SetGCPercent(gatewayGCPercent)
 	}
 	// Most of the heap of the start is garbage now. It runs beside, because
 	// traffic can start already.

@@ -365,7 +365,8 @@ func (c *Controller) updateGateways() {
 	for ref := range c.gatewaysSeen {
 		c.engine.MarkStale(ref)
 	}
-	clear(c.gatewaysSeen)
+	// A new map: the first one is as large as the cluster.
+	c.gatewaysSeen = map[snapshot.Ref]struct{}{}
 	for ref, wanted := range c.engine.ChangedGatewayStatuses() {
 		c.options.Gateways.Set(ref, c.snapshot.GatewayObject(ref), wanted)
 	}

@@ -158,25 +158,27 @@ func (e *Engine) resolveGateway(u *gatewayUnit) {
 // replaceAttached replaces the listeners that a route is attached to, and marks the
 // status of the Gateways whose number of routes changed.
 func (e *Engine) replaceAttached(u *routeUnit, next *gateway.Route) {
-	var before map[snapshot.Ref][]string
+	var before gateway.Attachments
 	if u.route != nil {
 		before = u.route.Attached
 	}
 	u.route = next
-	for ref := range before {
+	for _, of := range before {
+		ref := of.Gateway
 		e.state.reattached[ref] = struct{}{}
-		if next.Attached[ref] == nil {
+		if next.Attached.At(ref) == nil {
 			e.setAttached(u, ref, nil)
 			e.countGRPC(u, ref, -1)
 			e.setConflict(u, ref, snapshot.Ref{})
 		}
 	}
-	for ref, names := range next.Attached {
+	for _, of := range next.Attached {
+		ref, names := of.Gateway, of.Listeners
 		e.state.reattached[ref] = struct{}{}
-		if before[ref] == nil {
+		if before.At(ref) == nil {
 			e.countGRPC(u, ref, 1)
 		}
-		if !slices.Equal(before[ref], names) {
+		if !slices.Equal(before.At(ref), names) {
 			e.setAttached(u, ref, names)
 		}
 	}
@@ -263,7 +265,8 @@ type GatewayStatus struct {
 // NoteRules and ChangedConditions.
 func (e *Engine) ChangedGatewayStatuses() iter.Seq2[snapshot.Ref, GatewayStatus] {
 	stale := slices.SortedFunc(maps.Keys(e.gateways.stale), snapshot.Ref.Compare)
-	clear(e.gateways.stale)
+	// A new map: after the first update the old one is as large as the cluster.
+	e.gateways.stale = map[snapshot.Ref]struct{}{}
 	return func(yield func(snapshot.Ref, GatewayStatus) bool) {
 		for _, ref := range stale {
 			if e.snapshot.Exists(ref) && !yield(ref, e.gatewayStatus(ref)) {
@@ -356,16 +359,16 @@ func (e *Engine) updateRefused(u *routeUnit) {
 	if u.refused == refused || u.route == nil {
 		return
 	}
-	for ref, names := range u.route.Attached {
-		if u.counts(ref) {
-			e.countAttached(ref, names, -1)
+	for _, of := range u.route.Attached {
+		if u.counts(of.Gateway) {
+			e.countAttached(of.Gateway, of.Listeners, -1)
 		}
-		e.markCounts(ref, names)
+		e.markCounts(of.Gateway, of.Listeners)
 	}
 	u.refused = refused
-	for ref, names := range u.route.Attached {
-		if u.counts(ref) {
-			e.countAttached(ref, names, 1)
+	for _, of := range u.route.Attached {
+		if u.counts(of.Gateway) {
+			e.countAttached(of.Gateway, of.Listeners, 1)
 		}
 	}
 }

@@ -38,8 +38,8 @@ func (e *Engine) setOwner(claims *hostClaims, owner string, units []*routeUnit) 
 		if u.route == nil {
 			continue
 		}
-		for at := range u.route.Attached {
-			e.state.reattached[at] = struct{}{}
+		for _, of := range u.route.Attached {
+			e.state.reattached[of.Gateway] = struct{}{}
 		}
 	}
 }

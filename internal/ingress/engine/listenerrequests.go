@@ -98,7 +98,7 @@ func (e *Engine) foreignOwner(u *gatewayUnit, request *gateway.CertificateReques
 	if claims := e.hosts[request.Hosts[0]]; claims != nil {
 		owner = claims.owner
 		for claimant := range claims.routes {
-			if claimant.ref.Namespace == owner && claimant.route != nil && slices.Contains(claimant.route.Attached[u.ref], request.Listener) {
+			if claimant.ref.Namespace == owner && claimant.route != nil && slices.Contains(claimant.route.Attached.At(u.ref), request.Listener) {
 				return ""
 			}
 		}

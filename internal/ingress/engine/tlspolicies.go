@@ -33,8 +33,8 @@ func (e *Engine) policyStatus(policy *gatewayv1.BackendTLSPolicy) []gatewayv1.Po
 			if user.route == nil {
 				continue
 			}
-			for ref := range user.route.Attached {
-				gateways[ref] = struct{}{}
+			for _, of := range user.route.Attached {
+				gateways[of.Gateway] = struct{}{}
 			}
 		}
 	}

@@ -254,8 +254,13 @@ var traefikResolvers = map[snapshot.Kind]func(*snapshot.View, snapshot.Ref, reso
 func (e *Engine) outcomeOf(u *routeUnit, view *snapshot.View, backends *backendResolver) (translate.Outcome, time.Time, bool) {
 	if snapshot.IsGatewayRoute(u.ref.Kind) {
 		resolved := routeResolvers[u.ref.Kind](view, u.ref.Namespace, u.ref.Name, backends)
+		var outcome translate.Outcome
+		if resolved.Outcome != nil {
+			outcome = *resolved.Outcome
+			resolved.Outcome = nil // the unit has it
+		}
 		e.replaceAttached(u, resolved)
-		return resolved.Outcome, resolved.Created, resolved.Ours
+		return outcome, resolved.Created, resolved.Ours
 	}
 	var resolved *resolve.ResolvedIngress
 	if snapshot.IsTraefikUnit(u.ref.Kind) {

@@ -18,13 +18,46 @@ type Route struct {
 	// Ours is set if it names a Gateway of ours. Only then it has rules and a status.
 	Ours    bool
 	Created time.Time
-	// Outcome is its part of the routing table.
-	Outcome translate.Outcome
+	// Outcome is its part of the routing table. The engine takes it out.
+	Outcome *translate.Outcome
 	// Parents is the status for each reference to a Gateway of ours.
 	Parents []gatewayv1.RouteParentStatus
 	// Attached has the listeners that it is attached to, by Gateway; none if it is not
 	// accepted. Those of ListenerSets are among them, see listenerName.
-	Attached map[snapshot.Ref][]string
+	Attached Attachments
+}
+
+// Attachments are the listeners of each Gateway that a route is attached to. Most routes
+// have one Gateway, and a map for each of thousands would take more than all the rest.
+type Attachments []Attachment
+
+// Attachment are the listeners of one Gateway, by their names.
+type Attachment struct {
+	Gateway   snapshot.Ref
+	Listeners []string
+}
+
+// At returns the listeners of a Gateway; nil for none.
+func (a Attachments) At(ref snapshot.Ref) []string {
+	for i := range a {
+		if a[i].Gateway == ref {
+			return a[i].Listeners
+		}
+	}
+	return nil
+}
+
+// add adds a listener of a Gateway.
+func (a *Attachments) add(ref snapshot.Ref, name string) {
+	for i := range *a {
+		if of := &(*a)[i]; of.Gateway == ref {
+			if !slices.Contains(of.Listeners, name) {
+				of.Listeners = append(of.Listeners, name)
+			}
+			return
+		}
+	}
+	*a = append(*a, Attachment{Gateway: ref, Listeners: []string{name}})
 }
 
 // place is where the rules of a route apply: a listener of the routing table, and a
@@ -62,7 +95,7 @@ type attachment struct {
 func newAttachment(view *snapshot.View, kind gatewayv1.Kind, meta *metav1.ObjectMeta, hostnames []gatewayv1.Hostname, backends resolve.BackendResolver) attachment {
 	return attachment{
 		view: view, kind: kind, meta: meta, hostnames: hostnames, backends: backends,
-		route: &Route{Created: meta.CreationTimestamp.Time, Attached: map[snapshot.Ref][]string{}},
+		route: &Route{Created: meta.CreationTimestamp.Time, Outcome: &translate.Outcome{}},
 	}
 }
 
@@ -129,9 +162,7 @@ func (r *attachment) attachTo(gateway *gatewayv1.Gateway, set *gatewayv1.Listene
 			continue
 		}
 		attached = true
-		if !slices.Contains(r.route.Attached[at], l.name) {
-			r.route.Attached[at] = append(r.route.Attached[at], l.name)
-		}
+		r.route.Attached.add(at, l.name)
 		if l.mode == route.TLSTerminate && !(&Gateway{object: gateway}).canTerminate(r.view, l) {
 			continue
 		}
@@ -184,7 +215,7 @@ func (r *attachment) finishStatus() {
 		resolved = *r.unresolved
 	}
 	if r.unsupported != "" {
-		clear(r.route.Attached) // attachedRoutes counts accepted routes
+		r.route.Attached = nil // attachedRoutes counts accepted routes
 	}
 	for i := range r.route.Parents {
 		parent := &r.route.Parents[i]
@@ -197,7 +228,7 @@ func (r *attachment) finishStatus() {
 
 // claimHosts claims the host names of an accepted route.
 func (r *attachment) claimHosts() {
-	outcome := &r.route.Outcome
+	outcome := r.route.Outcome
 	outcome.HostsImplied = len(r.hostnames) == 0
 	outcome.Grants = hostGrants(r.view, r.kind, r.meta.Namespace, r.meta.Name)
 	for _, where := range r.places {

@@ -10,6 +10,7 @@ import (
 	"reflect"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -48,6 +49,12 @@ type GatewayWriter struct {
 	published map[snapshot.Ref]gatewayService
 	// fetchFailures has the certificates that this replica could not get as the leader.
 	fetchFailures fetchFailures
+	// Quiet is called when many statuses were written and none is left, as after the
+	// start: what was allocated for them can be released. It may be nil, and is set before
+	// Lead.
+	Quiet func()
+	// written counts the statuses since Quiet was called.
+	written atomic.Int64
 	// queue is nil while this replica does not lead.
 	queue    workqueue.TypedDelayingInterface[snapshot.Ref]
 	failures failureLog
@@ -172,6 +179,7 @@ func (w *GatewayWriter) write(ctx context.Context, ref snapshot.Ref, rate flowco
 	wait, err := w.awaitReplicas(ref), error(nil)
 	if wait == 0 {
 		err = w.writeStatus(ctx, ref, rate)
+		w.noteQuiet()
 	}
 	if err == nil {
 		err = w.writeService(ctx, ref, rate)
@@ -204,10 +212,25 @@ func (w *GatewayWriter) writeStatus(ctx context.Context, ref snapshot.Ref, rate 
 	resource := gatewayv1.SchemeGroupVersion.WithResource(snapshot.GatewayResource(ref.Kind))
 	_, err := w.cluster.Dynamic.Resource(resource).Namespace(ref.Namespace).Patch(
 		request, ref.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: FieldManager}, statusSubresource)
+	w.written.Add(1)
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
 		return nil // after a conflict the watch delivers the new version, which queues it again
 	}
 	return err
+}
+
+// quietWrites is the number of statuses after which Quiet is worth its cost.
+const quietWrites = 500
+
+// noteQuiet calls Quiet if no object waits after many writes.
+func (w *GatewayWriter) noteQuiet() {
+	w.mu.Lock()
+	queue := w.queue
+	w.mu.Unlock()
+	if written := w.written.Load(); w.Quiet == nil || queue == nil || queue.Len() > 0 || written < quietWrites || !w.written.CompareAndSwap(written, 0) {
+		return
+	}
+	w.Quiet()
 }
 
 const statusSubresource = "status"

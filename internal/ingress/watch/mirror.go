@@ -6,6 +6,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/tools/cache"
 
 	"slipway.dev/slipway/internal/ingress/snapshot"
@@ -32,6 +33,8 @@ type mirror struct {
 	queue *queue
 	kind  snapshot.Kind
 	known map[name]mirrored
+	// texts are those of objects of Gateway API.
+	texts interner
 	// listed is called when all objects of a list have been queued.
 	listed func()
 	// read is called when an object of a version is delivered, and advanced when
@@ -113,6 +116,9 @@ func (m *mirror) put(object any) {
 		return
 	}
 	trim(object)
+	if custom, ok := object.(*unstructured.Unstructured); ok && snapshot.NewGatewayObject(m.kind) != nil {
+		m.texts.object(custom.Object)
+	}
 	now := mirrored{version: version}
 	shaped := shape(m.kind, object)
 	if facts, isNode := shaped.(*snapshot.NodeFacts); isNode {
