@@ -47,7 +47,8 @@ func sharedStatus(options *config.Edge) status.Shared {
 	return status.Shared{Unpublished: !n.PublishStatus, LeaseNamespace: namespace, LeaseName: name}
 }
 
-// nginxDefaults reads the ConfigMap of ingress-nginx; nil without a file.
+// nginxDefaults reads the ConfigMap of ingress-nginx; nil without a file. If the error is
+// nginx.ConfigFaults, the settings are those of the other keys.
 func nginxDefaults(options *config.Edge) (*nginx.Settings, error) {
 	n := options.Providers.KubernetesIngressNGINX
 	if n == nil || n.ConfigMapFile == "" {
@@ -55,7 +56,7 @@ func nginxDefaults(options *config.Edge) (*nginx.Settings, error) {
 	}
 	settings, err := readConfigMap(n.ConfigMapFile)
 	if err != nil {
-		return nil, fmt.Errorf("providers.kubernetesIngressNGINX.configMapFile: %w", err)
+		return settings, fmt.Errorf("providers.kubernetesIngressNGINX.configMapFile: %w", err)
 	}
 	return settings, nil
 }

@@ -147,7 +147,7 @@ func Report(ctx context.Context, input ReportInput) (*MigrationReport, error) {
 	r := &reporting{ReportInput: input, result: &MigrationReport{Objects: []*ReportedObject{}}, objects: map[snapshot.Ref]*ReportedObject{}}
 	var files map[snapshot.Ref]string
 	var err error
-	if r.defaults, err = nginxDefaults(input.Options); err != nil {
+	if r.defaults, err = nginxDefaults(input.Options); !r.addConfigFaults(err) {
 		return nil, err
 	}
 	if len(input.Files) > 0 {
@@ -173,6 +173,23 @@ func Report(ctx context.Context, input ReportInput) (*MigrationReport, error) {
 	}
 	r.finish()
 	return r.result, nil
+}
+
+// addConfigFaults adds the ConfigMap of ingress-nginx as an object, if keys of it are refused.
+// It reports whether the report can go on.
+func (r *reporting) addConfigFaults(err error) bool {
+	var faults nginx.ConfigFaults
+	if !errors.As(err, &faults) {
+		return err == nil
+	}
+	file := r.Options.Providers.KubernetesIngressNGINX.ConfigMapFile
+	ref := snapshot.Ref{Kind: snapshot.ConfigMap, Name: file}
+	object := r.objectOf(ref)
+	object.Source = difference.NGINX
+	for _, fault := range faults {
+		object.Refusals = append(object.Refusals, ReportedRefusal{Field: fault.Field, Reason: fault.Reason, Message: fault.Message})
+	}
+	return true
 }
 
 // readFiles reads manifests. A fault of a file is a finding.

@@ -1,7 +1,6 @@
 package nginx
 
 import (
-	"fmt"
 	"maps"
 	"math"
 	"net/netip"
@@ -170,5 +169,11 @@ func ConfigError(faults []refusal.Refusal) error {
 	if len(faults) == 0 {
 		return nil
 	}
-	return fmt.Errorf("%s", refusal.Summary(faults))
+	return ConfigFaults(faults)
 }
+
+// ConfigFaults are the faults of a ConfigMap as an error.
+type ConfigFaults []refusal.Refusal
+
+// Error returns all faults on one line.
+func (f ConfigFaults) Error() string { return refusal.Summary(f) }
