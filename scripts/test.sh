@@ -12,7 +12,7 @@ flags=(-vet=off -ldflags='-s -w' -timeout 80m)
 
 # Where goroutines meet and no cluster is needed: to compile Kubernetes' client once more
 # for the race detector takes minutes. make race runs everything with it.
-raced=$(go list ./internal/{agent/report,edge,gitserver,ingress/engine,observe}/... \
+raced=$(go list ./internal/{agent/report,edge,gitserver,ingress/engine,observe,shadow}/... \
 	./internal/{access/{router,token,tunnel},gitops/{source,webhook},platform/{fleet,gateway,hub,server}}/... |
 	grep -v -e /edge/waf$ -e /edge/lastgood$ -e /edge/normalize$ -e /edge/program$)
 # The browser leaves room for what mostly waits, and for no more.

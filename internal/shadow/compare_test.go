@@ -86,7 +86,7 @@ func TestBackendNames(t *testing.T) {
 		"default-shop-80": true, "default-shop-http": true, "default-shop-80@kubernetes": true, "default-shop-http-web": true,
 		"default-shop-81": false, "default-shop-api-80": false, "other-shop-80": false, "default-shop": false, "upstream-default-backend": false,
 	} {
-		if got := backend.is(name); got != want {
+		if got := backend.Is(name); got != want {
 			t.Errorf("%s: %v", name, got)
 		}
 	}

@@ -42,5 +42,5 @@ func (i *Intake) take(r *http.Request) {
 	}
 	copied := &Request{Method: r.Method, Host: r.Host, Target: r.RequestURI, Header: r.Header.Clone(), Body: body}
 	copied.absolute()
-	i.offer(copied)
+	i.offer(r.Context(), copied)
 }

@@ -31,10 +31,10 @@ func (b Backend) String() string {
 // rule, and noService the one of a rule without a Service.
 const defaultBackend, noService = "upstream-default-backend", "-"
 
-// is reports whether the backend is the one that a controller has recorded: ingress-nginx
+// Is reports whether the backend is the one that a controller has recorded: ingress-nginx
 // as NAMESPACE-SERVICE-PORT, Traefik with @kubernetes behind it. The port is a name where
 // the Ingress has a name.
-func (b Backend) is(recorded string) bool {
+func (b Backend) Is(recorded string) bool {
 	recorded, _, _ = strings.Cut(recorded, "@")
 	port, found := strings.CutPrefix(recorded, b.Namespace+"-"+b.Name+"-")
 	if !found || port == "" {
@@ -64,7 +64,7 @@ func (s *session) backendDifference(request *Request, route Route) []Difference 
 		return nil
 	}
 	for _, backend := range route.Backends {
-		if backend.is(recorded) {
+		if backend.Is(recorded) {
 			return nil
 		}
 	}

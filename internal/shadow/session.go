@@ -22,6 +22,13 @@ type Router interface {
 	Route(ctx context.Context, request *Request) (Route, error)
 }
 
+// HostFinder returns the host of a request by its backend and path, or nothing where
+// several hosts are possible. The default format of ingress-nginx has the backend and no
+// host.
+type HostFinder interface {
+	Host(ctx context.Context, request *Request) string
+}
+
 // Options are the settings of a comparison.
 type Options struct {
 	// Old and New are the addresses of the controllers, at most one for each scheme. A copy
@@ -29,6 +36,8 @@ type Options struct {
 	Old, New []*Target
 	// Router names the rule behind a difference, and the backend; it may be nil.
 	Router Router
+	// Hosts finds the host of a log line without one; it may be nil.
+	Hosts HostFinder
 	// RouteOnly sends nothing: the backend of the access log is compared with that of the
 	// Router.
 	RouteOnly bool
@@ -64,7 +73,7 @@ func Run(ctx context.Context, options Options, source func(context.Context, *Int
 	if options.Rate > 0 {
 		s.limiter = rate.NewLimiter(rate.Limit(options.Rate), max(1, int(options.Rate/10)))
 	}
-	intake := &Intake{queue: make(chan *Request, queueLength), methods: options.Methods, limit: options.Max, report: s.report, done: make(chan struct{})}
+	intake := &Intake{queue: make(chan *Request, queueLength), methods: options.Methods, limit: options.Max, hosts: options.Hosts, report: s.report, done: make(chan struct{})}
 	var workers sync.WaitGroup
 	for range max(1, options.Concurrency) {
 		workers.Go(func() {
@@ -111,6 +120,7 @@ func (s *session) showProgress(finished <-chan struct{}) {
 type Intake struct {
 	queue    chan *Request
 	methods  []string
+	hosts    HostFinder
 	limit    int64
 	accepted atomic.Int64
 	report   *collector
@@ -139,12 +149,15 @@ func (i *Intake) full() bool {
 }
 
 // admits checks a copy, and counts it if it is accepted.
-func (i *Intake) admits(request *Request) bool {
+func (i *Intake) admits(ctx context.Context, request *Request) bool {
 	reason := ""
 	if !slices.Contains(i.methods, request.Method) {
 		reason = SkipMethod
 	} else {
 		request.clean()
+		if request.Host == "" && i.hosts != nil && request.recordedBackend() != "" {
+			request.Host = i.hosts.Host(ctx, request)
+		}
 		reason = request.unfit()
 	}
 	if reason != "" {
@@ -168,7 +181,7 @@ func (i *Intake) reserve() bool {
 
 // Submit takes a copy, and waits until the queue has room.
 func (i *Intake) Submit(ctx context.Context, request *Request) {
-	if !i.admits(request) {
+	if !i.admits(ctx, request) {
 		return
 	}
 	select {
@@ -179,10 +192,10 @@ func (i *Intake) Submit(ctx context.Context, request *Request) {
 }
 
 // offer takes a copy if the queue has room: a mirror does not wait.
-func (i *Intake) offer(request *Request) {
+func (i *Intake) offer(ctx context.Context, request *Request) {
 	i.mu.RLock()
 	defer i.mu.RUnlock()
-	if i.closed || !i.admits(request) {
+	if i.closed || !i.admits(ctx, request) {
 		return
 	}
 	select {

@@ -117,6 +117,11 @@ func TestRouteOnly(t *testing.T) {
 			t.Errorf("%s: exit code %d, %s%s", host, code, out, messages)
 		}
 	}
+	// Without a host, the rules of the edge have it: default-two-80 is a backend of one.
+	code, out, messages := run(t, line("/a", "default-two-80")+line("/a", "default-slow-80"), "--route-only", "--admin", g.admin, "--access-log", "-", "-o", "json")
+	if report := decodeReport(t, out); code != 0 || report.Compared != 1 || report.SkippedBy[shadow.SkipHost] != 1 {
+		t.Errorf("exit code %d, %s%s", code, out, messages)
+	}
 	if g.flips.Load() != before {
 		t.Error("a backend got a request")
 	}

@@ -91,7 +91,7 @@ func (f *shadowFlags) addSources(command *cobra.Command) {
 	flags.StringVar(&f.accessLog, "access-log", "", "access log of the old controller, - for the input")
 	flags.StringVar(&f.listen, "listen", "", "address at which copies of a mirror are accepted, such as :8081")
 	flags.StringVar(&f.logFormat, "log-format", "", "format of the access log, with nginx's variables; when empty, each line is recognised by its form")
-	flags.StringVar(&f.host, "host", "", "host of log lines without one")
+	flags.StringVar(&f.host, "host", "", "host of log lines without one; when empty, --admin finds it by the backend")
 	flags.StringSliceVar(&f.methods, "methods", shadow.SafeMethods(), "methods that are sent; POST, PUT, PATCH and DELETE change data, once through each controller")
 	flags.StringVar(&f.caFile, "ca-file", "", "file with the certificates that both controllers are verified with")
 	flags.BoolVar(&f.insecure, "insecure", false, "do not verify the certificates of the controllers")
@@ -181,7 +181,8 @@ func (f *shadowFlags) options() (shadow.Options, error) {
 		}
 	}
 	if f.admin != "" {
-		options.Router = newAdminRouter(f.admin, f.entryPoint)
+		router := newAdminRouter(f.admin, f.entryPoint)
+		options.Router, options.Hosts = router, router
 	}
 	err := f.targets(&options)
 	return options, err
