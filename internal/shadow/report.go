@@ -18,9 +18,9 @@ type Counts struct {
 	Same     int64 `json:"same"`
 	// Different have at least one difference that was seen in each retry.
 	Different int64 `json:"different"`
-	// Unstable differ only in parts in which a controller differs from itself.
+	// Unstable differ only in parts in which the old controller differs from itself.
 	Unstable int64 `json:"unstable"`
-	// Transient differ only in parts that were the same in a retry.
+	// Transient differ only in parts that a retry did not show again.
 	Transient int64 `json:"transient"`
 	// Failed are those that neither responded to. They are also in Same.
 	Failed int64 `json:"failed"`
@@ -37,8 +37,8 @@ type Report struct {
 	Counts
 	// SkippedBy are the copies that were not compared, by reason.
 	SkippedBy map[string]int64 `json:"skippedBy"`
-	// Groups are the differences, the most frequent first; Unstable those parts in which a
-	// controller differs from itself.
+	// Groups are the differences, the most frequent first; UnstableGroups those parts in
+	// which the old controller differs from itself.
 	Groups         []*Group `json:"groups"`
 	UnstableGroups []*Group `json:"unstableGroups"`
 	// Omitted are differences beyond the bound of groups.

@@ -2,6 +2,7 @@ package shadow
 
 import (
 	"context"
+	"maps"
 	"net/http"
 	"slices"
 	"sync"
@@ -283,8 +284,8 @@ func send(ctx context.Context, request *Request, old, fresh *Target) exchange {
 
 // outcomes are the differences of one copy by what the retries have shown.
 type outcomes struct {
-	// confirmed were seen in each retry; unstable are those in which a controller differs
-	// from itself; transient were not seen again.
+	// confirmed were seen in each retry; unstable are those in which the old controller
+	// differs from itself; transient were not seen again.
 	confirmed, unstable, transient []Difference
 }
 
@@ -292,7 +293,7 @@ type outcomes struct {
 // ends first.
 func (s *session) confirm(ctx context.Context, request *Request, first exchange, found []Difference) (outcomes, bool) {
 	old, fresh := targetFor(s.Old, request.Scheme), targetFor(s.New, request.Scheme)
-	seen, unstable := map[Cause]int{}, map[string]bool{}
+	seen, unstable := map[string]int{}, map[string]bool{}
 	retries := s.Retries
 	if !slices.Contains(SafeMethods(), request.Method) {
 		retries = 0
@@ -305,16 +306,12 @@ func (s *session) confirm(ctx context.Context, request *Request, first exchange,
 		if ctx.Err() != nil {
 			return outcomes{}, false
 		}
-		for _, one := range s.Compare.Compare(request, old.scheme, again.old, again.new) {
-			seen[one.Cause]++
+		for family := range families(s.Compare.Compare(request, old.scheme, again.old, again.new)) {
+			seen[family]++
 		}
-		for _, itself := range [][]Difference{
-			s.Compare.Compare(request, old.scheme, first.old, again.old), s.Compare.Compare(request, old.scheme, first.new, again.new),
-		} {
-			for _, one := range itself {
-				unstable[one.family()] = true
-			}
-		}
+		// An edge that is another each time, where the old controller is always the same,
+		// is a difference.
+		maps.Copy(unstable, families(s.Compare.Compare(request, old.scheme, first.old, again.old)))
 	}
 	var out outcomes
 	for _, one := range found {
@@ -322,11 +319,20 @@ func (s *session) confirm(ctx context.Context, request *Request, first exchange,
 		// With another status the other parts belong to another response.
 		case unstable[one.family()] || unstable[CauseStatus]:
 			out.unstable = append(out.unstable, one)
-		case seen[one.Cause] < retries:
+		case seen[one.family()] < retries && seen[CauseStatus] < retries:
 			out.transient = append(out.transient, one)
 		default:
 			out.confirmed = append(out.confirmed, one)
 		}
 	}
 	return out, true
+}
+
+// families returns the parts that differ.
+func families(found []Difference) map[string]bool {
+	out := map[string]bool{}
+	for _, one := range found {
+		out[one.family()] = true
+	}
+	return out
 }

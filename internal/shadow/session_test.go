@@ -59,9 +59,10 @@ func get(target string) *Request {
 	return &Request{Method: "GET", Host: "shop.example", Target: target, Header: http.Header{}}
 }
 
-// TestConfirm: a difference counts if each retry has it and neither side differs from
-// itself.
+// TestConfirm: a difference counts if each retry has it and the old side does not differ
+// from itself.
 func TestConfirm(t *testing.T) {
+	long := strings.Repeat("a", 1<<20) // the limit of bodies here
 	for _, test := range []struct {
 		name       string
 		old, fresh []string
@@ -71,7 +72,11 @@ func TestConfirm(t *testing.T) {
 		{"same", []string{"a"}, []string{"a"}, "GET", Counts{Compared: 1, Same: 1}},
 		{"different", []string{"a"}, []string{"b"}, "GET", Counts{Compared: 1, Different: 1}},
 		{"old unstable", []string{"a", "b", "c"}, []string{"d"}, "GET", Counts{Compared: 1, Unstable: 1}},
-		{"new unstable", []string{"a"}, []string{"b", "b", "c"}, "GET", Counts{Compared: 1, Unstable: 1}},
+		{"new always another", []string{"a"}, []string{"b", "b", "c"}, "GET", Counts{Compared: 1, Different: 1}},
+		{"new different once", []string{"a"}, []string{"b", "a"}, "GET", Counts{Compared: 1, Transient: 1}},
+		{"new different twice", []string{"a"}, []string{"b", "b", "a"}, "GET", Counts{Compared: 1, Transient: 1}},
+		{"a longer body", []string{long}, []string{long + "b"}, "GET", Counts{Compared: 1, Different: 1}},
+		{"more than is compared", []string{long + "a"}, []string{long + "b"}, "GET", Counts{Compared: 1, Same: 1}},
 		{"old unstable late", []string{"a", "a", "b"}, []string{"d"}, "GET", Counts{Compared: 1, Unstable: 1}},
 		{"an unsafe method once", []string{"a", "b"}, []string{"b", "a"}, "POST", Counts{Compared: 1, Different: 1}},
 	} {

@@ -54,7 +54,7 @@ func shadowCommand() *cobra.Command {
 responses differ, before any client uses the edge. Copies come from the access log of the
 old controller, or from its mirror. Status, target of redirects, headers, cookies and the
 hash of the body are compared. Differences are grouped by cause, host and route, with an
-example. A difference counts when it is seen again in each retry; parts in which a
+example. A difference counts when it is seen again in each retry; parts in which the old
 controller differs from itself are listed as unstable.
 
 Only requests with the methods GET, HEAD and OPTIONS are sent. Each of them reaches the

@@ -42,7 +42,7 @@ func printShadow(out io.Writer, report *shadow.Report) error {
 		fmt.Fprintln(out)
 	}
 	if len(report.UnstableGroups) > 0 {
-		fmt.Fprintln(out, "Unstable: a controller differs from itself in these parts, so they cannot be compared.")
+		fmt.Fprintln(out, "Unstable: the old controller differs from itself in these parts, so they cannot be compared.")
 		if err := printer.List(out, header, report.UnstableGroups, row); err != nil {
 			return err
 		}
@@ -90,7 +90,7 @@ Old: {{range .Old}}<code>{{.}}</code> {{end}} New: {{range .New}}<code>{{.}}</co
 {{if .Groups}}{{template "groups" .Groups}}{{else}}<p>None.</p>{{end}}
 {{if .Omitted}}<p>Differences of further groups: {{.Omitted}}.</p>{{end}}
 {{if .UnstableGroups}}<h2>Unstable</h2>
-<p>A controller differs from itself in these parts, so they cannot be compared.</p>
+<p>The old controller differs from itself in these parts, so they cannot be compared.</p>
 {{template "groups" .UnstableGroups}}{{end}}
 {{if .SkippedBy}}<h2>Skipped</h2>
 <table>
