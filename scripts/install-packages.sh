@@ -48,6 +48,10 @@ for entry in "${needed[@]}"; do
 done
 # gcc alone compiles nothing: cgo includes headers of the C library.
 [ -e /usr/include/stdlib.h ] || missing+=(libc6-dev)
+# Snippets are compared with those of nginx with the module that ingress-nginx has.
+if [ $# -eq 0 ] && [ ! -e /usr/lib/nginx/modules/ngx_http_headers_more_filter_module.so ]; then
+	missing+=(libnginx-mod-http-headers-more-filter)
+fi
 # A browser without a font shows nothing that can be measured.
 [ -e /usr/share/fonts/truetype/dejavu ] || missing+=(fonts-dejavu-core)
 

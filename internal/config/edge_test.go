@@ -302,6 +302,7 @@ func TestOptionList(t *testing.T) {
 		"providers.kubernetesIngressNGINX.configMapFile":            `string ""`,
 		"providers.kubernetesIngressNGINX.publishStatus":            `bool "true"`,
 		"providers.kubernetesIngressNGINX.statusLease":              `string ""`,
+		"providers.kubernetesIngressNGINX.allowSnippetAnnotations":  `bool "false"`,
 		"providers.kubernetesCRD":                                   `switch "false"`,
 		"providers.kubernetesCRD.allowCrossNamespace":               `bool "false"`,
 		"providers.kubernetesCRD.ingressClass":                      `string ""`,

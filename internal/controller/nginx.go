@@ -32,6 +32,12 @@ func nginxOptions(options *config.Edge) *resolve.NGINXOptions {
 		return nil
 	}
 	defaults, _ := nginxDefaults(options)
+	if n.AllowSnippetAnnotations {
+		if defaults == nil {
+			defaults = nginx.Defaults()
+		}
+		defaults.Snippets.Allowed = true
+	}
 	return &resolve.NGINXOptions{
 		Class: n.AnnotationClass, Controller: n.ControllerClass, WithoutClass: n.WatchIngressWithoutClass, Defaults: defaults,
 	}

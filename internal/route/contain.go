@@ -96,7 +96,7 @@ func inAction(field string) bool {
 	top, _, _ := strings.Cut(field, ".")
 	top, _, _ = strings.Cut(top, "[")
 	switch top {
-	case "policies", "backends", "response", "timeouts", "sticky":
+	case "policies", "directives", "backends", "response", "timeouts", "sticky":
 		return true
 	default:
 		return false
@@ -107,6 +107,7 @@ func inAction(field string) bool {
 func refused(rule *Rule) *Rule {
 	closed := *rule
 	closed.Policies = nil
+	closed.Directives = nil
 	closed.Backends = nil
 	closed.Timeouts = Timeouts{}
 	closed.Sticky = nil

@@ -29,6 +29,19 @@ const (
 	MaxChainDepth = 4
 	// MaxBackendRefs bounds the backends of one rule.
 	MaxBackendRefs = 64
+	// MaxDirectives bounds the steps of the directives of one rule, and each of their
+	// lists of headers.
+	MaxDirectives = 256
+	// MaxDirectiveVariables bounds the variables that they set, MaxDirectiveName the
+	// name of one, and MaxDirectiveParts the parts of one text.
+	MaxDirectiveVariables = 64
+	MaxDirectiveName      = 64
+	MaxDirectiveParts     = 64
+	// MaxDirectiveValue bounds the value of a variable or text, in bytes.
+	MaxDirectiveValue = 16 << 10
+	// MaxDirectiveExpressions bounds what all expressions of the directives of one rule
+	// compile to, in steps.
+	MaxDirectiveExpressions = MaxExpressionSize
 	// MaxResponseBody bounds the body of a response of the edge's own, in bytes.
 	MaxResponseBody = 1 << 10
 )

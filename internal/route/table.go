@@ -43,6 +43,8 @@ type Rule struct {
 	Created time.Time `json:"created,omitzero"`
 
 	Policies []Policy `json:"policies,omitempty"`
+	// Directives are directives of nginx that are carried out among the policies.
+	Directives *Directives `json:"directives,omitempty"`
 	// Rewrite changes host and path of the requests, after the policies.
 	Rewrite  *Rewrite     `json:"rewrite,omitempty"`
 	Backends []BackendRef `json:"backends,omitempty"`

@@ -45,6 +45,7 @@ func (rule *Rule) check(r *report) {
 	}
 	rule.Response.check(r)
 	checkPolicies(r, rule.Policies)
+	rule.Directives.check(r)
 	rule.Timeouts.check(r)
 	rule.Sticky.check(r)
 	if rule.Sticky != nil && len(rule.Backends) == 0 {

@@ -45,7 +45,7 @@ func (d Deps) Compile(policies []route.Policy) (Chain, error) {
 	if d.Counters == nil {
 		return Chain{}, invalid("policies", "the edge was built without counters")
 	}
-	if err := validate(policies); err != nil {
+	if err := validate(policies, nil); err != nil {
 		return Chain{}, err
 	}
 	c := compiler{counters: d.Counters, deps: d, vouched: new([]string)}
@@ -55,13 +55,13 @@ func (d Deps) Compile(policies []route.Policy) (Chain, error) {
 	return c.chain, nil
 }
 
-// validate validates the policies as the table does. The table was validated
+// validate validates policies and directives as the table does. The table was validated
 // before, but a filter compiled from an unchecked declaration could let every
 // request in, so this does not rely on it.
-func validate(policies []route.Policy) error {
-	rule := route.Rule{Policies: policies}
+func validate(policies []route.Policy, directives *route.Directives) error {
+	rule := route.Rule{Policies: policies, Directives: directives}
 	for _, problem := range rule.Validate() {
-		if strings.HasPrefix(problem.Field, "policies") {
+		if strings.HasPrefix(problem.Field, "policies") || strings.HasPrefix(problem.Field, "directives") {
 			return invalid(problem.Field, "%s", problem.Message)
 		}
 	}

@@ -123,6 +123,8 @@ type Exchange struct {
 type rewrittenParts struct {
 	path bool
 	host string
+	// restarts is how often the request was matched again.
+	restarts int
 	// locally reports that a filter ended the request, so that no backend was
 	// involved: circuit breakers do not count it.
 	locally bool
@@ -169,6 +171,8 @@ type exchangeMemory struct {
 	// edits are those of local, the response of a filter that depends on the request.
 	edits []h1.Edit
 	local LocalResponse
+	// directives is the state of directives, nil before the first.
+	directives *directiveState
 }
 
 func (m *exchangeMemory) reset() {
@@ -194,6 +198,16 @@ func (x *Exchange) Begin(head *h1.Head, marks int) {
 	}
 	x.Marks = x.Marks[:marks]
 	clear(x.Marks)
+}
+
+// Restart resets the Exchange for the filters of another rule, after [Rerouted]. The
+// path, the query and the values of directives stay; the rest is that of a request
+// that comes in.
+func (x *Exchange) Restart(marks int) {
+	path, query, hasQuery, rewritten, memory := x.Path, x.Query, x.HasQuery, x.rewritten, x.memory
+	x.Begin(x.Head, marks)
+	x.Path, x.Query, x.HasQuery, x.memory = path, query, hasQuery, memory
+	x.rewritten = rewrittenParts{path: rewritten.path, restarts: rewritten.restarts + 1}
 }
 
 // maxGrowth bounds by how many bytes filters can make a path longer than the one

@@ -114,7 +114,7 @@ func (p *Proxy) bind(rule *route.Rule) (any, error) {
 // rewrite of host and path.
 func (p *Proxy) compile(rule *route.Rule) (filter.Chain, error) {
 	deps := filter.Deps{Counters: p.cfg.Counters, Backend: p.subrequestClient, Encoders: p.encoders, WAF: p.cfg.WAF}
-	chain, err := deps.Compile(rule.Policies)
+	chain, err := deps.CompileRule(rule)
 	switch r := rule.Response; {
 	case err != nil:
 	case r != nil && r.Redirect != nil:

@@ -55,6 +55,7 @@ func (c *conn) begin(now time.Time) *exchange {
 //	route    finds the rule                                    route.go
 //	admit    refuses what must not be served here or now       admit.go
 //	filter   runs the rule's filters                           filter.go
+//	again    finds the rule of a path that directives changed  match_again.go
 //	buffer   reads the body, where the rule buffers it         buffer.go
 //	pick     chooses a backend and an endpoint, and connects   pick.go
 //	send     writes the request                                send.go
@@ -74,6 +75,9 @@ func (x *exchange) serve() (keepAlive bool) {
 	}
 	if local == nil {
 		local = x.filter()
+	}
+	for local == filter.Rerouted {
+		local = x.matchAgain()
 	}
 	if local == nil {
 		local = x.rule.localResponse()

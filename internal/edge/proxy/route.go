@@ -6,6 +6,7 @@ import (
 	"slipway.dev/slipway/internal/edge/filter"
 	"slipway.dev/slipway/internal/edge/normalize"
 	"slipway.dev/slipway/internal/edge/prefetch"
+	"slipway.dev/slipway/internal/edge/program"
 )
 
 // The local responses of requests that no rule serves.
@@ -41,6 +42,11 @@ func (x *exchange) route() *filter.LocalResponse {
 	case c.from.Hosts != nil && c.from.Hosts.misdirected(c.from.Handshake.ServerName(), x.request.Host):
 		return Misdirected
 	}
+	return x.lookup(compiled)
+}
+
+// lookup finds the rule in a Program.
+func (x *exchange) lookup(compiled *program.Program) *filter.LocalResponse {
 	found := compiled.Lookup(&x.request)
 	if found.Rule == nil {
 		return noRoute
@@ -79,7 +85,8 @@ func (x *exchange) reroute() bool {
 // admitted and changed. Headers of a backend are among the filters.
 func (b *binding) replaces(other *binding) bool {
 	return b.backends != nil && b.backends.headers == nil && other.backends.headers == nil &&
-		reflect.DeepEqual(b.rule.Policies, other.rule.Policies) && reflect.DeepEqual(b.rule.Rewrite, other.rule.Rewrite)
+		reflect.DeepEqual(b.rule.Policies, other.rule.Policies) && reflect.DeepEqual(b.rule.Directives, other.rule.Directives) &&
+		reflect.DeepEqual(b.rule.Rewrite, other.rule.Rewrite)
 }
 
 // Value implements the Header of a program's request: it gives the conditions of rules

@@ -1,6 +1,7 @@
 package nginx
 
 import (
+	"errors"
 	"fmt"
 	"math"
 )
@@ -68,7 +69,11 @@ func readCanaryPattern(s *Settings, text string) error {
 
 // otherAnnotations are all others.
 var otherAnnotations = []Setting{
-	{Name: "configuration-snippet", Support: Refused, Closes: true, Note: snippetAdvice},
+	{
+		Name: "configuration-snippet", Support: Done, Closes: true,
+		Note:     "Directives of nginx for the paths of the Ingress, from a closed list: see [snippets](#snippets). Snippets must be allowed.",
+		Examples: snippetExamples, read: readConfigurationSnippet,
+	},
 	{Name: "server-snippet", Support: Refused, Closes: true, Note: snippetAdvice},
 	{Name: "stream-snippet", Support: Refused, Closes: true, Note: snippetAdvice},
 	{Name: "custom-headers", Support: Refused, Note: "write the headers of the ConfigMap into slipway.dev/response-headers"},
@@ -90,6 +95,31 @@ var otherAnnotations = []Setting{
 	{Name: "enable-opentelemetry", Support: NoEffect, Note: "Traces are an option of the edge; `slipway.dev` and Traefik's observability annotations turn them off for an Ingress."},
 	{Name: "opentelemetry-operation-name", Support: NoEffect, Note: "Spans are named after the rule."},
 	{Name: "opentelemetry-trust-incoming-span", Support: NoEffect, Note: "The trace of a trusted proxy continues; others start a new one."},
+}
+
+// snippetExamples are in the manner of those that people have.
+var snippetExamples = []string{
+	"more_set_headers \"X-Frame-Options: DENY\";\nmore_clear_headers X-Powered-By;\n",
+	"if ($request_uri ~* \"^/old/(.*)\") {\n  return 301 /new/$1;\n}\nadd_header X-Robots-Tag noindex always;\n",
+	"rewrite ^/app/(.*)$ /$1 break;\nproxy_set_header X-Original-URI $request_uri;\nproxy_hide_header X-Backend-Version;\n",
+	"set $blocked \"\";\nif ($http_user_agent ~* (bot|crawler)) {\n  set $blocked 1;\n}\nif ($blocked) {\n  return 403;\n}\n",
+	"allow 10.0.0.0/8;\nallow 127.0.0.1;\ndeny all;\n",
+}
+
+// readConfigurationSnippet translates a snippet. Whoever may write one decides about
+// headers and responses of the host, so it must be allowed, as in ingress-nginx.
+func readConfigurationSnippet(s *Settings, text string) error {
+	if text == "" {
+		return nil
+	}
+	if !s.Snippets.Allowed {
+		return errors.New("snippets are not allowed: set providers.kubernetesIngressNGINX.allowSnippetAnnotations if all who write Ingresses may have them, or use annotations")
+	}
+	made, err := translateSnippet(text, s)
+	if err == nil {
+		s.Snippets.Location = made
+	}
+	return err
 }
 
 // negated returns the other truth value; a text that is none stays as it is.

@@ -48,7 +48,7 @@ var redirectAnnotations = []Setting{
 	{
 		Name: "from-to-www-redirect", Support: Done,
 		Note: "Requests for the host with www. are redirected to the one without it, or the other way round, with 308, unless an Ingress has that host.", Examples: []string{"true", "false"},
-		read: setBool(func(s *Settings) *bool { return &s.WWW }),
+		read: setBool(func(s *Settings) *bool { return &s.TLS.WWW }),
 	},
 	{Name: "relative-redirects", Support: NoEffect, Note: "Redirects of the edge have absolute URLs, which lead clients to the same place."},
 	{Name: "use-port-in-redirects", Support: Refused, Off: []string{"false"}, Note: "redirects lead to the ports 80 and 443; use slipway.dev/redirect-scheme with a port"},

@@ -68,6 +68,10 @@ var defaultKeys = []Setting{
 		read: setBool(func(s *Settings) *bool { return &s.Retry.Unsafe }),
 	},
 	{
+		Name: "allow-snippet-annotations", Support: Done, Note: "Allows configuration-snippet, as the option `allowSnippetAnnotations`.", Examples: []string{"true"},
+		read: setBool(func(s *Settings) *bool { return &s.Snippets.Allowed }),
+	},
+	{
 		Name: "disable-access-log", Support: Done, Note: "Keeps the requests out of the access log.", Examples: []string{"true"},
 		read: setBool(func(s *Settings) *bool { return &s.NoAccessLog }),
 	},
@@ -97,7 +101,7 @@ var quiet = []struct{ reason, names string }{
 		"ssl-session-ticket-key ssl-session-timeout ssl-early-data enable-ocsp enable-dynamic-tls-records"},
 	{"Entry points are options of the edge: addresses, protocols, trusted proxies and the PROXY protocol.", "bind-address bind-address-ipv4 bind-address-ipv6 disable-ipv6 disable-ipv6-dns use-http2 " +
 		"use-proxy-protocol proxy-real-ip-cidr use-forwarded-headers enable-real-ip forwarded-for-header forwarded-for-proxy-protocol-header forwarded-host-header compute-full-forwarded-for"},
-	{"There is no text of nginx's configuration that it would guard.", "allow-snippet-annotations annotations-risk-level annotation-value-word-blocklist " +
+	{"There is no text of nginx's configuration that it would guard.", "annotations-risk-level annotation-value-word-blocklist " +
 		"strict-validate-path-type allow-cross-namespace-resources global-allowed-response-headers"},
 	{"There is no status page of nginx.", "nginx-status-ipv4-whitelist nginx-status-ipv6-whitelist"},
 	{"The edge sends no header that names its program.", "server-tokens allow-backend-server-header"},

@@ -161,6 +161,11 @@ func (h *Host) Place(rule *route.Rule, at Location) (rules []*route.Rule, proble
 		}
 		placed.Match.Path = route.PathMatch{Type: route.PathRegexp, Value: h.expressionOf(&at)}
 		placed.Match.PathOrder = at.Path
+		if rule.Directives != nil {
+			located := *rule.Directives
+			located.Groups = placed.Match.Path.Value
+			placed.Directives = &located
+		}
 		return h.withCanary(&placed, &at), ""
 	}
 	rules = []*route.Rule{&placed}
@@ -205,7 +210,7 @@ func slashRule(rule *route.Rule) *route.Rule {
 	redirect := *rule
 	redirect.ID.Variant = variantOf(rule.ID.Variant, SlashVariant)
 	redirect.Match = route.Match{Path: route.PathMatch{Type: route.PathExact, Value: strings.TrimSuffix(path, "/")}, Scheme: rule.Match.Scheme}
-	redirect.Policies, redirect.Backends, redirect.Rewrite, redirect.Sticky, redirect.Timeouts = nil, nil, nil, nil, route.Timeouts{}
+	redirect.Policies, redirect.Directives, redirect.Backends, redirect.Rewrite, redirect.Sticky, redirect.Timeouts = nil, nil, nil, nil, nil, route.Timeouts{}
 	redirect.Response = &route.Response{Status: 301, Reason: route.ReasonConfigured, Redirect: &route.Redirect{Path: path}}
 	return &redirect
 }

@@ -71,6 +71,11 @@ func (s *Settings) After(id route.PolicyID) []Step {
 		}
 		p.add(name, route.Policy{IPFilter: &route.IPFilter{Allow: s.Allow, Deny: s.Deny}})
 	}
+	// With whitelist-source-range, whose last rule denies all others, those of a snippet
+	// are never reached.
+	if of := s.Snippets.Location; of != nil && of.Access != nil && len(s.Allow) == 0 {
+		p.add("configuration-snippet", route.Policy{IPFilter: of.Access})
+	}
 	if firewall := s.WAF.policy(); firewall != nil {
 		p.add("enable-modsecurity", route.Policy{WAF: firewall})
 	}
@@ -175,10 +180,13 @@ func (s *Settings) Rewriting(id route.PolicyID, path string) []route.Policy {
 	if !s.NeedsRewrite(path) {
 		return nil
 	}
+	var policies []route.Policy
 	id.Variant = "nginx-rewrite-target"
-	policies := []route.Policy{{ID: id, ReplacePathRegexp: &route.ReplacePathRegexp{
-		Regexp: `^(?s:.*?)(?i:` + path + `)(?s:.*)$`, Replacement: targetReplacement(s.RewriteTarget, groupsOf(path)),
-	}}}
+	if s.Located(path, 0) == nil { // otherwise it is one of the directives
+		policies = append(policies, route.Policy{ID: id, ReplacePathRegexp: &route.ReplacePathRegexp{
+			Regexp: `^(?s:.*?)(?i:` + path + `)(?s:.*)$`, Replacement: targetReplacement(s.RewriteTarget, groupsOf(path)),
+		}})
+	}
 	if s.ForwardedPrefix != "" {
 		id.Variant = "nginx-x-forwarded-prefix"
 		policies = append(policies, route.Policy{ID: id, RequestHeaders: &route.RequestHeaders{

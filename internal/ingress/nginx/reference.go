@@ -7,22 +7,22 @@ import (
 	"slices"
 
 	"slipway.dev/slipway/api/declare"
+	"slipway.dev/slipway/internal/route"
 )
 
-// WriteTables returns a page with the tables of annotations and keys between their marks,
-// which are comments of Markdown.
+// WriteTables returns a page with the tables of annotations, keys, directives and
+// variables between their marks, which are comments of Markdown.
 func WriteTables(page []byte) ([]byte, error) {
-	for _, part := range []struct {
-		name     string
-		settings []Setting
-	}{{"annotations", Annotations()}, {"keys", ConfigKeys()}} {
+	for _, part := range []struct{ name, table string }{
+		{"annotations", tableOf(Annotations())}, {"keys", tableOf(ConfigKeys())}, {"directives", directiveTable()}, {"variables", variableTable()},
+	} {
 		begin, end := []byte("<!-- "+part.name+": written by make generate -->\n"), []byte("<!-- end of "+part.name+" -->\n")
 		before, rest, found := bytes.Cut(page, begin)
 		_, after, ended := bytes.Cut(rest, end)
 		if !found || !ended {
 			return nil, fmt.Errorf("the page has no marks of the table of %s: %s%s", part.name, begin, end)
 		}
-		page = slices.Concat(before, begin, []byte("\n"+tableOf(part.settings)+"\n"), end, after)
+		page = slices.Concat(before, begin, []byte("\n"+part.table+"\n"), end, after)
 	}
 	return page, nil
 }
@@ -39,6 +39,35 @@ func tableOf(settings []Setting) string {
 			support += ", closes"
 		}
 		page.Row(declare.Code(s.Name), support, s.Note)
+	}
+	return page.String()
+}
+
+// directiveTable writes the directives of snippets, in the order of their declaration.
+func directiveTable() string {
+	var page declare.Page
+	page.Table("Directive", "In `if`", "Here")
+	for _, d := range SnippetDirectives() {
+		within := ""
+		if d.Within {
+			within = "yes"
+		}
+		page.Row(declare.Code(d.Name), within, d.Note)
+	}
+	return page.String()
+}
+
+// variableTable writes the variables of snippets.
+func variableTable() string {
+	var page declare.Page
+	page.Table("Variable", "Value")
+	page.Row("`$1` to `$9`", "Groups of the last expression that matched: of `if`, `rewrite`, or the path, if it is one.")
+	for _, v := range route.RequestVariables() {
+		name := "$" + v.Name
+		if v.Prefix {
+			name += "NAME"
+		}
+		page.Row(declare.Code(name), v.Note)
 	}
 	return page.String()
 }

@@ -27,8 +27,8 @@ type Settings struct {
 	// Permanent and Temporal are redirects in place of a backend. The temporal one
 	// wins, as in ingress-nginx.
 	Permanent, Temporal RedirectTo
-	// WWW redirects the host with or without www. to the one that the Ingress has.
-	WWW bool
+	// Snippets are those of the Ingress.
+	Snippets Snippets
 	// Aliases are further hosts of the rules.
 	Aliases []string
 	// BodyBytes is the largest body of a request; 0 is no limit.
@@ -61,6 +61,9 @@ type TLSRedirect struct {
 	// KeepSlash keeps a slash at the end of the URL, which ingress-nginx removes.
 	KeepSlash bool
 	Status    int
+	// WWW redirects the host with or without www. to the one that the Ingress has,
+	// with the same status.
+	WWW bool
 	// HSTS is the header Strict-Transport-Security, with its parts.
 	HSTS, Subdomains, Preload bool
 	HSTSSeconds               int64

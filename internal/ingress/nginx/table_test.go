@@ -25,6 +25,13 @@ func namesOf(t *testing.T, file string) []string {
 	return names
 }
 
+// withSnippets are the defaults of an edge that allows snippets.
+func withSnippets() *nginx.Settings {
+	settings := nginx.Defaults()
+	settings.Snippets.Allowed = true
+	return settings
+}
+
 // TestComplete: the tables have each annotation and each key once.
 func TestComplete(t *testing.T) {
 	for _, c := range []struct {
@@ -71,7 +78,7 @@ func TestDeclared(t *testing.T) {
 			if setting.Name == "custom-http-errors" {
 				given[nginx.Prefix+"default-backend"] = "pages"
 			}
-			if _, faults, closed := nginx.Parse(given, nil); len(faults) > 0 || closed {
+			if _, faults, closed := nginx.Parse(given, withSnippets()); len(faults) > 0 || closed {
 				t.Errorf("%s: %q: %v", setting.Name, value, faults)
 			}
 		}

@@ -103,6 +103,7 @@ func (r *resolver) locate(path *Path, written *networkingv1.HTTPIngressPath) {
 		r.resolved.NGINX.ExpressionHosts = append(r.resolved.NGINX.ExpressionHosts, path.Host)
 	}
 	path.Policies = r.nginx.settings.Rewriting(r.nginx.id, text)
+	path.Directives = r.nginx.settings.Located(text, r.nginx.before)
 	if host := r.nginx.settings.Host; host != "" {
 		path.Rewrite = &route.Rewrite{Host: host}
 	}
@@ -163,7 +164,7 @@ func (r *resolver) finishNGINX() {
 			r.addGuest(own[j], host, fmt.Sprintf("alias-%d", i+1))
 		}
 	}
-	if r.nginx.settings.WWW {
+	if r.nginx.settings.TLS.WWW {
 		r.addWWW()
 	}
 }

@@ -165,6 +165,7 @@ func (r *resolver) defaultPath(at ruleHost, target Target) Path {
 	if r.nginx != nil {
 		path.Location = r.nginx.location(at.host, "/")
 		path.Location.Default = true
+		path.Directives = r.nginx.settings.Located("", r.nginx.before)
 	}
 	return path
 }

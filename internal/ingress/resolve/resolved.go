@@ -113,6 +113,8 @@ type Path struct {
 	// Policies come after those of the Ingress, and Rewrite after both.
 	Policies []route.Policy
 	Rewrite  *route.Rewrite
+	// Directives are those of a snippet of ingress-nginx; nil for none.
+	Directives *route.Directives
 	// Response takes the place of the backend; nil for none.
 	Response *route.Response
 	// Location is set for an Ingress of ingress-nginx.

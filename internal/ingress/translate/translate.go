@@ -140,9 +140,10 @@ func (t *translation) respond(rule *route.Rule, path *resolve.Path) {
 	case target.Closed != nil:
 		rule.Response = refused(target.Closed)
 	case target.Missing != nil:
-		rule.Response = unavailable(route.ReasonNoService, target.Missing.Message)
+		rule.Response, rule.Directives = unavailable(route.ReasonNoService, target.Missing.Message), path.Directives
 	case target.Empty && !t.resolved.AllowEmpty:
 		rule.Response = unavailable(route.ReasonNoEndpoint, fmt.Sprintf("the Service %s/%s has no ready endpoint", target.Backend.Namespace, target.Backend.Name))
+		rule.Directives = path.Directives
 	case path.Route != nil && path.Route.Response != nil:
 		rule.Response, rule.Policies = path.Route.Response, path.Route.Policies
 	case path.Route != nil:
@@ -153,7 +154,7 @@ func (t *translation) respond(rule *route.Rule, path *resolve.Path) {
 		if len(path.Policies) > 0 {
 			rule.Policies = slices.Concat(rule.Policies, path.Policies)
 		}
-		rule.Rewrite = path.Rewrite
+		rule.Rewrite, rule.Directives = path.Rewrite, path.Directives
 		rule.Timeouts = timeouts(t.resolved.Timeouts, target.Timeouts)
 	}
 }

@@ -105,6 +105,12 @@ var scenes = map[string]scene{
 		with: map[string]string{"rewrite-target": "/"}, path: of("/app"),
 		location: of(`proxy_set_header X-Forwarded-Prefix "V";`),
 	},
+	"configuration-snippet": {
+		location: of("V"), requests: []request{
+			{method: "GET", target: "/old/x?q=1", compare: snippetHeaders}, {method: "GET", target: "/status/404", compare: snippetHeaders},
+			{method: "GET", target: "/app/one", headers: []string{"User-Agent: Some Bot/1"}, compare: snippetHeaders},
+		},
+	},
 	"app-root":                  {server: of("if ($uri = /) { return 302 $scheme://$http_hostV; }"), requests: []request{{method: "GET", target: "/?q=1"}}},
 	"server-alias":              {requests: []request{{method: "GET", host: "alias.example", target: "/app"}, {method: "GET", host: "two.alias.example", target: "/app"}}},
 	"proxy-body-size":           {location: of("client_max_body_size V;"), requests: []request{{method: "POST", target: "/app", size: 9}, {method: "POST", target: "/app", size: 1025}}},

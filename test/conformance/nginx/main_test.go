@@ -34,6 +34,7 @@ import (
 	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/edge"
 	"slipway.dev/slipway/internal/ingress/engine"
+	"slipway.dev/slipway/internal/ingress/nginx"
 	"slipway.dev/slipway/internal/ingress/resolve"
 	"slipway.dev/slipway/internal/ingress/snapshot"
 	"slipway.dev/slipway/internal/must"
@@ -81,6 +82,13 @@ func echo(name string) http.HandlerFunc {
 		w.Header().Set("X-Got-Method", r.Method)
 		w.Header().Set("X-Got-Prefix", r.Header.Get("X-Forwarded-Prefix"))
 		w.Header().Set("X-Got-Location", r.Header.Get("X-Location"))
+		for name, values := range r.Header {
+			if strings.HasPrefix(name, "X-Set-") {
+				w.Header().Set("X-Got-"+name, strings.Join(values, ","))
+			}
+		}
+		w.Header().Set("X-Powered-By", "echo")
+		w.Header().Set("X-Backend-Version", "1")
 		// The server of error pages, and an application with errors.
 		status := http.StatusOK
 		if code := r.Header.Get("X-Code"); code != "" {
@@ -114,7 +122,8 @@ func (g *ground) startNGINX(t *testing.T, before, servers string) {
 
 // configuration has the settings that ingress-nginx always writes, as far as responses
 // depend on them.
-const configuration = `daemon off;
+const configuration = `load_module /usr/lib/nginx/modules/ngx_http_headers_more_filter_module.so;
+daemon off;
 master_process off;
 pid DIR/nginx.pid;
 error_log DIR/nginx.log warn;
@@ -163,9 +172,11 @@ func (g *ground) startEdge(t *testing.T, ingresses []*networkingv1.Ingress, secr
 	for _, ingress := range ingresses {
 		facts.Put(ingress)
 	}
+	defaults := nginx.Defaults()
+	defaults.Snippets.Allowed = true
 	built := engine.New(facts, resolve.Options{
 		StrictPrefix: true, HostSharing: resolve.HostSharingDeny, EntryPoints: map[string]bool{"web": false},
-		NGINX: &resolve.NGINXOptions{Class: "nginx", Controller: "k8s.io/ingress-nginx"},
+		NGINX: &resolve.NGINXOptions{Class: "nginx", Controller: "k8s.io/ingress-nginx", Defaults: defaults},
 	})
 	change := built.All().Change
 	// Endpoints of a cluster are no addresses of this machine.
@@ -243,6 +254,7 @@ func (g *ground) send(address string, r request) (outcome, error) {
 		// The edge adds the encoding of passwords, which nginx leaves open.
 		got.Headers += name + ": " + strings.TrimSuffix(value, `,charset="UTF-8"`) + "\n"
 	}
+	got.body = string(text)
 	got.location = response.Header.Get("X-Got-Location")
 	if !strings.HasPrefix(string(text), "page of ") {
 		got.Page = "" // a page of nginx or of the edge itself
@@ -281,13 +293,14 @@ type outcome struct {
 	Location, Backend, Target, Host, Prefix, Headers string
 	// Page is the server whose page it is.
 	Page string
-	// location is the number of nginx's location, which is not compared.
-	location string
+	// location is the number of nginx's location, and body the text of the response;
+	// most tests do not compare them.
+	location, body string
 }
 
 // agrees compares two outcomes.
 func (o outcome) agrees(other outcome) bool {
-	o.location, other.location = "", ""
+	o.location, other.location, o.body, other.body = "", "", "", ""
 	return o == other
 }
 

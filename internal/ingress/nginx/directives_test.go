@@ -1,0 +1,193 @@
+package nginx_test
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+	"testing"
+
+	"slipway.dev/slipway/internal/ingress/nginx"
+	"slipway.dev/slipway/internal/route"
+)
+
+// snippetOf parses an Ingress with a configuration-snippet.
+func snippetOf(text string) (*nginx.Settings, string, bool) {
+	settings, faults, closed := nginx.Parse(map[string]string{nginx.Prefix + "configuration-snippet": text}, withSnippets())
+	message := ""
+	for _, fault := range faults {
+		message += fault.Message
+	}
+	return settings, message, closed
+}
+
+// TestSnippetRefusals: each directive that is not carried out is named with its line,
+// and closes the Ingress.
+func TestSnippetRefusals(t *testing.T) {
+	for _, c := range []struct{ text, want string }{
+		{"set $a 1;\nset $b 2;\nlua_code_cache off;", `line 3: "lua_code_cache" is not carried out; use annotations`},
+		{"content_by_lua_block { ngx.say(1) }", "line 1:"},
+		{"include /etc/passwd;", "cannot read files"},
+		{"root /;", "cannot read files"},
+		{"proxy_pass http://other.kube-system;", "the Service of the path"},
+		{"proxy_ssl_certificate /etc/x;", "proxy-ssl-secret"},
+		{"location / { return 200; }", "line 1: \"location\" is not carried out"},
+		{"auth_request_set $a $upstream_http_b;", "auth_request_set"},
+		{"if (-f /etc/passwd) { return 200; }", "looks at files"},
+		{"if (!-e $request_filename) { return 200; }", "looks at files"},
+		{"if ($a = 1) { return 200; }", "line 1: the variable $a has no value here"},
+		{"set $a 1;\nif ($a == 1) { return 200; }", "line 2: if: \"==\" is not an operator"},
+		{"if ($uri ~ (?!a)) { return 200; }", "look-ahead"},
+		{"rewrite ^(a)\\1 /b;", "back-reference"},
+		{"rewrite ^/a /b forever;", "none of last"},
+		{"rewrite ^/a;", "arguments"},
+		{"return 444;", "444"},
+		{"return 99;", "not a status"},
+		{"return maybe;", "not a status"},
+		{"set $host x;", "cannot be set"},
+		{"set $1 x;", "not the name of a variable"},
+		{"add_header X-A $upstream_addr;", "$upstream_addr has no value here"},
+		{"add_header X-A $request_filename;", "$request_filename has no value here"},
+		{"add_header Connection close;", "writes the header Connection itself"},
+		{"add_header Transfer_Encoding x;", "itself"},
+		{"proxy_set_header Content-Length 5;", "itself"},
+		{"proxy_set_header Host other;", "upstream-vhost"},
+		{"proxy_set_header X-A \"a\\nB: c\";", "control characters"},
+		{"if ($uri) { proxy_set_header X-A b; }", "cannot stand in an if"},
+		{"if ($uri) { if ($host) { return 200; } }", "cannot stand in an if"},
+		{"more_clear_headers 'X-*';", "has a *"},
+		{"more_set_headers -t text/html 'X: y';", "-t"},
+		{"deny unix:;", "neither an address"},
+		{"add_header X-A", "does not end"},
+		{"return 200 ${a;", "${"},
+		{"return 200 $;", "without a name"},
+		{"rewrite '^/(a{100}){100}' /b;", "RE2"},
+		{strings.Repeat("x;\n", 600), "more than 512 directives"},
+		{"set $a " + strings.Repeat("a", 70<<10) + ";", "bytes"},
+	} {
+		settings, message, closed := snippetOf(c.text)
+		if !strings.Contains(message, c.want) || !closed {
+			t.Errorf("%.60q: %q, closed %v; want %q", c.text, message, closed, c.want)
+		}
+		if settings.Located("/", 0) != nil {
+			t.Errorf("%.60q has directives", c.text)
+		}
+	}
+}
+
+// TestSnippetsNeedPermission: an Ingress with a snippet is refused unless they are
+// allowed, by the option or the key of the ConfigMap.
+func TestSnippetsNeedPermission(t *testing.T) {
+	given := map[string]string{nginx.Prefix + "configuration-snippet": "return 403;"}
+	_, faults, closed := nginx.Parse(given, nil)
+	if len(faults) != 1 || !closed || !strings.Contains(faults[0].Message, "allowSnippetAnnotations") {
+		t.Errorf("it is refused with %v, closed %v", faults, closed)
+	}
+	base, _ := nginx.ParseConfig(map[string]string{"allow-snippet-annotations": "true"})
+	settings, faults, closed := nginx.Parse(given, base)
+	if len(faults) != 0 || closed || settings.Located("/", 0) == nil {
+		t.Errorf("it is refused with %v, closed %v", faults, closed)
+	}
+	if _, faults, closed = nginx.Parse(map[string]string{nginx.Prefix + "configuration-snippet": "\n"}, nil); len(faults) > 0 || closed {
+		t.Errorf("an empty one is refused with %v", faults)
+	}
+}
+
+// TestSnippetSettings: directives about endpoints are settings of the backend.
+func TestSnippetSettings(t *testing.T) {
+	settings, message, _ := snippetOf("proxy_ssl_verify on; proxy_ssl_name inner.example; proxy_ssl_protocols TLSv1.3; proxy_ssl_verify_depth 2; proxy_ssl_session_reuse off;")
+	if message != "" || !settings.Backend.Verify || settings.Backend.ServerName != "inner.example" {
+		t.Errorf("%q: %+v", message, settings.Backend)
+	}
+	if settings.Located("/", 0) != nil {
+		t.Error("there is nothing to do for requests")
+	}
+}
+
+// TestSnippetAccess: for generated lists of allow and deny, the filter admits the
+// clients that the first fitting rule admits.
+func TestSnippetAccess(t *testing.T) {
+	ranges := []string{"10.0.0.0/8", "10.1.0.0/16", "10.1.2.0/24", "10.1.2.3", "all", "0.0.0.0/0", "2001:db8::/32", "2001:db8::1"}
+	clients := []string{"10.1.2.3", "10.1.2.4", "10.1.9.9", "10.200.0.1", "192.0.2.1", "2001:db8::1", "2001:db8::2", "2001:db9::1"}
+	count := 0
+	for number := range len(ranges) * len(ranges) * len(ranges) * 8 {
+		var text strings.Builder
+		var rules [][2]string
+		for i, rest := 0, number; i < 3; i++ {
+			rule := [2]string{[]string{"allow", "deny"}[rest%2], ranges[rest/2%len(ranges)]}
+			rest /= 2 * len(ranges)
+			rules = append(rules, rule)
+			fmt.Fprintf(&text, "%s %s;\n", rule[0], rule[1])
+		}
+		settings, message, _ := snippetOf(text.String())
+		if message != "" {
+			t.Fatalf("%s: %s", &text, message)
+		}
+		for _, client := range clients {
+			address := netip.MustParseAddr(client)
+			if got, want := admits(settings.Snippets.Location.Access, address), first(rules, address); got != want {
+				t.Errorf("%s: %s is admitted: %v, want %v", &text, client, got, want)
+			}
+			count++
+		}
+	}
+	if count < 30000 {
+		t.Errorf("%d cases", count)
+	}
+}
+
+// first is the rule of nginx: the first that fits counts.
+func first(rules [][2]string, address netip.Addr) bool {
+	for _, rule := range rules {
+		text := rule[1]
+		if !strings.Contains(text, "/") && text != "all" {
+			text += map[bool]string{true: "/32", false: "/128"}[strings.Contains(text, ".")]
+		}
+		if text == "all" || netip.MustParsePrefix(text).Contains(address) {
+			return rule[0] == "allow"
+		}
+	}
+	return true
+}
+
+// admits is the rule of a filter: denied addresses come first.
+func admits(filter *route.IPFilter, address netip.Addr) bool {
+	if filter == nil {
+		return true
+	}
+	for _, denied := range filter.Deny {
+		if denied.Contains(address) {
+			return false
+		}
+	}
+	for _, allowed := range filter.Allow {
+		if allowed.Contains(address) {
+			return true
+		}
+	}
+	return len(filter.Allow) == 0
+}
+
+// FuzzSnippet: no snippet makes the translator panic, and what it makes is valid in a
+// rule.
+func FuzzSnippet(f *testing.F) {
+	f.Add("if ($uri ~ ^/(a)) { set $b $1; }\nrewrite ^/a /b?c=$b last;\nreturn 301 /x$is_args$args;")
+	f.Add("add_header A b always; more_set_headers -s '404 500' 'A: b' C:; proxy_set_header X $http_y; proxy_hide_header Z;")
+	f.Add("allow 10.0.0.0/8; deny 10.1.0.0/16; allow ::1; deny all;")
+	f.Add("set $a ${b}$c; set $b 1; set $c 2; if ( $a = \"x\" ) { break; }")
+	f.Fuzz(func(t *testing.T, text string) {
+		settings, message, closed := snippetOf(text)
+		if closed != (message != "") {
+			t.Fatalf("%q: %q, closed %v", text, message, closed)
+		}
+		if closed {
+			return
+		}
+		rule := route.Rule{ID: route.ID{Name: "x"}, Response: &route.Response{Status: 200}, Directives: settings.Located("/", 0)}
+		for _, step := range settings.After(policyID) {
+			rule.Policies = append(rule.Policies, step.Policy)
+		}
+		if problems := rule.Validate(); len(problems) > 0 && !strings.Contains(problems[0].Message, "more than") {
+			t.Fatalf("%q: %s", text, problems[0])
+		}
+	})
+}
