@@ -59,6 +59,8 @@ providers:
       ip: 127.0.0.1
   kubernetesGateway:
     addresses: %s
+  kubernetesIngressNGINX: true
+  kubernetesCRD: true
 lastGood:
   dir: %q
 `

@@ -119,6 +119,7 @@ func firstStart(t *testing.T, dir, kubeconfig string) {
 		}
 	}
 
+	walkthroughs(t, dir)
 	makeConfigMap(t, connect(t, kubeconfig))
 	requireHealed(t, connect(t, kubeconfig))
 	s.signal(t, syscall.SIGINT)
