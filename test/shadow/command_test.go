@@ -139,8 +139,8 @@ func TestMirror(t *testing.T) {
 	process.AwaitListener(t, "tcp", address)
 	for i := range 10 {
 		for _, host := range []string{"kept.example", "moved.example"} {
-			request(t, g, http.MethodPost, host, "/order")
-			request(t, g, http.MethodGet, host, fmt.Sprintf("/a%%20b/%d?q=1", i))
+			request(t, g.nginx, http.MethodPost, host, "/order")
+			request(t, g.nginx, http.MethodGet, host, fmt.Sprintf("/a%%20b/%d?q=1", i))
 		}
 	}
 	if state := process.Wait(t); state.ExitCode() != 1 {
@@ -162,10 +162,36 @@ func TestMirror(t *testing.T) {
 	}
 }
 
-// request sends a request of a client to nginx.
-func request(t *testing.T, g *ground, method, host, path string) {
+// TestEdgeMirror: the edge mirrors to the command, too, and is compared with nginx.
+func TestEdgeMirror(t *testing.T) {
+	g := newGround(t)
+	listener := programs.FreeAddress(t)
+	g.backends["shadow"] = listener
+	mirrored := planted{name: "mirrored", rule: "policies: [{mirror: {backend: {namespace: default, name: shadow, port: 80}, percent: 100, maxBodyBytes: 1024}}]"}
+	server, rule := mirrored.configure(g)
+	g.startNGINX(t, server)
+	g.startEdge(t, rule)
+	program := command("--old", "http://"+g.edge, "--new", "http://"+g.nginx, "--listen", listener.String(), "--max", "5", "--rate", "0", "-o", "json")
+	var out bytes.Buffer
+	program.Stdout = &out
+	process := programs.Run(t, "the comparison", program)
+	process.AwaitListener(t, "tcp", listener.String())
+	for i := range 5 {
+		request(t, g.edge, http.MethodPost, "mirrored.example", "/order")
+		request(t, g.edge, http.MethodGet, "mirrored.example", fmt.Sprintf("/a/%d", i))
+	}
+	if state := process.Wait(t); state.ExitCode() != 0 {
+		t.Fatalf("exit code %d: %s%s", state.ExitCode(), process.Output(), out.String())
+	}
+	if report := decodeReport(t, out.String()); report.Compared != 5 || report.Same != 5 {
+		t.Errorf("the counts are %+v, skipped %v", report.Counts, report.SkippedBy)
+	}
+}
+
+// request sends a request of a client.
+func request(t *testing.T, address, method, host, path string) {
 	t.Helper()
-	sent := must.Get(http.NewRequestWithContext(context.Background(), method, "http://"+g.nginx, nil))(t)
+	sent := must.Get(http.NewRequestWithContext(context.Background(), method, "http://"+address, nil))(t)
 	sent.Host, sent.URL.Opaque = host, path
 	sent.Header.Set("Cookie", "session=hunter2")
 	transport := &http.Transport{DisableKeepAlives: true}
