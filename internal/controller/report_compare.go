@@ -2,6 +2,9 @@ package controller
 
 import (
 	"cmp"
+	"fmt"
+	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -65,7 +68,7 @@ func hostAdvice(refusals []refusal.Refusal) map[snapshot.Ref][]refusal.Refusal {
 type requestComparison struct {
 	*reporting
 	plain, encrypted string
-	// seen are the URLs that were compared.
+	// seen are the requests that were compared.
 	seen map[string]bool
 	// granted are the refusals of hosts of other namespaces.
 	granted map[snapshot.Ref][]refusal.Refusal
@@ -76,20 +79,82 @@ type requestComparison struct {
 	specification *specification
 }
 
+// probe is a request for a rule: the method, headers and parameters that it has
+// conditions on, as far as these are exact.
+type probe struct {
+	method  string
+	headers probeHeaders
+	query   string
+}
+
+// probeHeaders are headers by their canonical names.
+type probeHeaders []route.HeaderValue
+
+// Value implements program.Header.
+func (h probeHeaders) Value(name string, i int) (string, bool) {
+	for _, header := range h {
+		if header.Name != name {
+			continue
+		}
+		if i == 0 {
+			return header.Value, true
+		}
+		i--
+	}
+	return "", false
+}
+
+// probeOf returns the request for the conditions of a rule.
+func probeOf(match *route.Match) probe {
+	p := probe{method: http.MethodGet}
+	if len(match.Methods) > 0 {
+		p.method = match.Methods[0]
+	}
+	for _, header := range match.Headers {
+		if header.Type != route.ValueRegexp {
+			p.headers = append(p.headers, route.HeaderValue{Name: http.CanonicalHeaderKey(header.Name), Value: header.Value})
+		}
+	}
+	values := url.Values{}
+	for _, parameter := range match.Query {
+		if parameter.Type != route.ValueRegexp {
+			values.Set(parameter.Name, parameter.Value)
+		}
+	}
+	p.query = values.Encode()
+	return p
+}
+
+// example returns the request for the report.
+func (p *probe) example(address string) difference.Example {
+	made := difference.Example{URL: address, Method: p.method}
+	for _, header := range p.headers {
+		made.Headers = append(made.Headers, header.Name+": "+header.Value)
+	}
+	if p.query != "" {
+		made.URL += "?" + p.query
+	}
+	return made
+}
+
 // rule compares the requests of a rule.
 func (c *requestComparison) rule(object *ReportedObject, rule *route.Rule) {
-	host := difference.HostFor(rule.Host)
+	host, sent := difference.HostFor(rule.Host), probeOf(&rule.Match)
 	for _, path := range probesOf(rule.Match.Path) {
 		for _, at := range []struct {
 			scheme, point string
 			tls           bool
 		}{{"http", c.plain, false}, {"https", c.encrypted, true}} {
-			url := at.scheme + "://" + host + path
-			if at.point == "" || c.seen[url] || len(rule.EntryPoints) > 0 && !slices.Contains(rule.EntryPoints, at.point) {
+			address := at.scheme + "://" + host + path
+			key := fmt.Sprint(address, sent)
+			if at.point == "" || c.seen[key] || len(rule.EntryPoints) > 0 && !slices.Contains(rule.EntryPoints, at.point) {
 				continue
 			}
-			c.seen[url] = true
-			if c.request(object, rule, url, program.Request{EntryPoint: at.point, TLS: at.tls, Host: host, Path: path, Method: "GET"}) {
+			c.seen[key] = true
+			request := program.Request{
+				EntryPoint: at.point, TLS: at.tls, Host: host, Path: path, Method: sent.method, Header: sent.headers, Query: sent.query,
+			}
+			if c.request(object, rule, request, sent.example(address)) {
 				break // the encrypted request differs in the same way
 			}
 		}
@@ -98,7 +163,7 @@ func (c *requestComparison) rule(object *ReportedObject, rule *route.Rule) {
 
 // request compares one request, and reports whether it is handled otherwise. A rule has one
 // request in the report, and others are counted.
-func (c *requestComparison) request(object *ReportedObject, rule *route.Rule, url string, request program.Request) bool {
+func (c *requestComparison) request(object *ReportedObject, rule *route.Rule, request program.Request, example difference.Example) bool {
 	before, after := c.open.table.lookup(&request), c.given.table.lookup(&request)
 	d := computed(difference.Routing)
 	switch {
@@ -123,8 +188,8 @@ func (c *requestComparison) request(object *ReportedObject, rule *route.Rule, ur
 	}
 	c.shown[object]++
 	c.last = rule.ID
-	before, after = shortened(before, after)
-	c.addDifference(object, d, difference.Example{URL: url, Before: before, After: after})
+	example.Before, example.After = shortened(before, after)
+	c.addDifference(object, d, example)
 	return true
 }
 
