@@ -19,9 +19,12 @@ const (
 	// that it includes not counted.
 	MaxDirectiveRules = 200
 	// MaxInspectedRequest and MaxInspectedResponse bound the bytes of a body that are
-	// inspected. The first is the default of ModSecurity's recommended settings.
+	// inspected, and MaxInspectedFields those of a request that are not of files, which
+	// take the time. The first and the last are the defaults of ModSecurity's recommended
+	// settings.
 	MaxInspectedRequest  = 13107200
 	MaxInspectedResponse = 1 << 20
+	MaxInspectedFields   = 128 << 10
 )
 
 // Included is a set of directives that the edge has in its program.
@@ -177,7 +180,7 @@ var directives = map[string]directive{
 
 	"secruleengine":        {check: oneOf("On", "Off", "DetectionOnly")},
 	"secrequestbodyaccess": {check: oneOf("On", "Off")}, "secresponsebodyaccess": {check: oneOf("On", "Off")},
-	"secrequestbodylimit": {check: atMost(MaxInspectedRequest)}, "secresponsebodylimit": {check: atMost(MaxInspectedResponse)},
+	"secrequestbodylimit": {check: atMost(MaxInspectedRequest)}, "secrequestbodynofileslimit": {check: atMost(MaxInspectedFields)}, "secresponsebodylimit": {check: atMost(MaxInspectedResponse)},
 	"secrequestbodylimitaction": {check: oneOf("Reject", "ProcessPartial")}, "secresponsebodylimitaction": {check: oneOf("Reject", "ProcessPartial")},
 	"secrequestbodyjsondepthlimit": {check: atMost(1024)}, "secresponsebodyjsondepthlimit": {check: atMost(1024)},
 	"secargumentslimit":       {check: atMost(1000)},
@@ -188,8 +191,8 @@ var directives = map[string]directive{
 	"secauditlog": {check: checkLogFile, quiet: true}, "secdebuglog": {check: checkLogFile, quiet: true},
 	"secauditengine": {quiet: true}, "secauditlogparts": {quiet: true}, "secauditlogformat": {quiet: true}, "secauditlogtype": {quiet: true},
 	"secauditlogrelevantstatus": {quiet: true}, "secdebugloglevel": {quiet: true},
-	"secrequestbodyinmemorylimit": {quiet: true}, "secrequestbodynofileslimit": {quiet: true},
-	"secpcrematchlimit": {quiet: true}, "secpcrematchlimitrecursion": {quiet: true},
+	"secrequestbodyinmemorylimit": {quiet: true},
+	"secpcrematchlimit":           {quiet: true}, "secpcrematchlimitrecursion": {quiet: true},
 	"sectmpdir": {quiet: true}, "secdatadir": {quiet: true}, "secunicodemapfile": {quiet: true}, "secuploadkeepfiles": {check: oneOf("Off"), quiet: true},
 	"seccookieformat": {quiet: true}, "secargumentseparator": {quiet: true}, "secstatusengine": {quiet: true},
 	"secserversignature": {quiet: true}, "secwebappid": {quiet: true}, "secsensorid": {quiet: true}, "seccollectiontimeout": {quiet: true},

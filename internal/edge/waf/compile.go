@@ -51,10 +51,11 @@ func New(options Options) *Compiler {
 // ruleSet is a compiled set of rules.
 type ruleSet struct {
 	rules coraza.WAF
-	// requestLimit bounds the body that is inspected. partial lets longer ones pass
-	// uninspected, and responseLimit is as SecResponseBodyLimit.
-	requestLimit, responseLimit int64
-	partial                     bool
+	// requestLimit bounds the body that is inspected, and fieldsLimit what of it is not
+	// of files. partial lets longer ones pass uninspected, and responseLimit is as
+	// SecResponseBodyLimit.
+	requestLimit, fieldsLimit, responseLimit int64
+	partial                                  bool
 }
 
 // Compile returns the filter of a policy.
@@ -112,7 +113,7 @@ func compile(directives string) (*ruleSet, error) {
 	if err != nil {
 		return nil, refusal.New("directives", refusal.Invalid, "%v", err)
 	}
-	set := &ruleSet{requestLimit: route.MaxInspectedRequest, responseLimit: 512 << 10}
+	set := &ruleSet{requestLimit: route.MaxInspectedRequest, fieldsLimit: route.MaxInspectedFields, responseLimit: 512 << 10}
 	var text strings.Builder
 	engine := detectionOnly
 	text.WriteString(before)
@@ -124,7 +125,9 @@ func compile(directives string) (*ruleSet, error) {
 			}
 			continue
 		}
-		text.WriteString(directive.Text + "\n")
+		if directive.Name != "secrequestbodynofileslimit" { // Coraza ignores it
+			text.WriteString(directive.Text + "\n")
+		}
 		set.note(&directive, &engine)
 	}
 	text.WriteString(behind)
@@ -147,6 +150,8 @@ func (s *ruleSet) note(directive *route.Directive, engine *string) {
 	switch directive.Name {
 	case "secrequestbodylimit":
 		s.requestLimit = directive.Number
+	case "secrequestbodynofileslimit":
+		s.fieldsLimit = directive.Number
 	case "secresponsebodylimit":
 		s.responseLimit = directive.Number
 	case "secrequestbodylimitaction":

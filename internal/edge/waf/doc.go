@@ -13,7 +13,7 @@
 // because it may be a password.
 //
 // It is bounded in memory and time: bodies up to a limit are inspected, with few large
-// ones at one time, the number of rules and of sets of rules is limited, and
+// requests at one time, the number of rules and of sets of rules is limited, and
 // expressions take linear time. Coraza cannot stop an inspection that has begun
 // (decision 0060).
 package waf

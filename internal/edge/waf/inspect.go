@@ -7,11 +7,13 @@ import (
 
 	"slipway.dev/slipway/internal/edge/filter"
 	"slipway.dev/slipway/internal/edge/h1"
+	"slipway.dev/slipway/internal/edge/normalize"
 )
 
 const (
-	// largeBody is the size from which a body needs a turn to be inspected.
-	largeBody = 64 << 10
+	// heavyRequest is the size of head and body from which a request needs a turn to be
+	// inspected. The Core Rule Set takes about a hundred milliseconds for it.
+	heavyRequest = 16 << 10
 	// turnTimeout bounds the wait for it.
 	turnTimeout = 5 * time.Second
 )
@@ -20,6 +22,8 @@ const (
 var (
 	busy   = &filter.LocalResponse{Status: 503, Reason: "InspectionBusy"}
 	failed = &filter.LocalResponse{Status: 500, Reason: "InspectionFailed"}
+
+	tooLarge = &filter.LocalResponse{Status: 413, Reason: "BodyTooLarge"}
 )
 
 // inspector is the filter of a policy.
@@ -45,6 +49,13 @@ type inspection struct {
 func (f *inspector) Request(x *filter.Exchange) *filter.LocalResponse {
 	i := &inspection{filter: f, tx: f.begin(x)}
 	x.Inspection = i
+	size := headSize(x.Head)
+	if size > heavyRequest {
+		if !f.compiler.takeTurn() {
+			return busy
+		}
+		defer f.compiler.endTurn()
+	}
 	if local := i.guarded(func() *types.Interruption { return i.requestHead(x) }); local != nil {
 		return local
 	}
@@ -52,13 +63,23 @@ func (f *inspector) Request(x *filter.Exchange) *filter.LocalResponse {
 	if local != nil {
 		return local
 	}
-	if body != nil && body.Size() > largeBody {
+	// The body has arrived: a slow client takes no turn from others.
+	if size <= heavyRequest && body != nil && size+body.Size() > heavyRequest {
 		if !f.compiler.takeTurn() {
 			return busy
 		}
 		defer f.compiler.endTurn()
 	}
 	return i.guarded(func() *types.Interruption { return i.inspectBody(body, i.tx.WriteRequestBody, i.tx.ProcessRequestBody) })
+}
+
+// headSize is the number of bytes of a head that rules look at.
+func headSize(head *h1.Head) int64 {
+	size := len(head.Target())
+	for line := range head.Len() {
+		size += len(head.Name(line)) + len(head.Value(line))
+	}
+	return int64(size)
 }
 
 // begin starts a transaction. Its name comes from the header of the policy, if there is one.
@@ -99,11 +120,25 @@ func (i *inspection) requestBody(x *filter.Exchange) (filter.BufferedBody, *filt
 	if !i.tx.IsRequestBodyAccessible() || i.tx.IsRuleEngineOff() || x.Bufferer == nil {
 		return nil, nil
 	}
-	if set.partial && x.Head.Framing == h1.Fixed && x.Head.Length > set.requestLimit {
+	limit := set.requestLimit
+	contentType, _ := x.Head.Get(normalize.FieldContentType)
+	boundary := boundaryOf(contentType)
+	if boundary == "" {
+		limit = min(limit, set.fieldsLimit)
+	}
+	if set.partial && x.Head.Framing == h1.Fixed && x.Head.Length > limit {
 		i.skipped = true
 		return nil, nil
 	}
-	return x.Bufferer.BufferBody(set.requestLimit)
+	body, local := x.Bufferer.BufferBody(limit)
+	if local != nil || body == nil || boundary == "" || body.Size() <= set.fieldsLimit || fieldsWithin(body, boundary, set.fieldsLimit) {
+		return body, local
+	}
+	if set.partial {
+		i.skipped = true
+		return nil, nil
+	}
+	return nil, tooLarge
 }
 
 // inspectBody passes a body to the engine, and evaluates the phase that follows it.

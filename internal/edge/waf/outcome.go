@@ -43,16 +43,14 @@ func (o *Outcome) Matched() []types.MatchedRule {
 }
 
 // isLogged reports whether a match is to be logged. ModSecurity logs matches unless the
-// rule has nolog; Coraza needs the action log, which rules of tenants often do not have.
+// rule has nolog. Coraza needs the action log or a SecDefaultAction, which the Core Rule
+// Set has for requests only. Phase 5 only sums up.
 func isLogged(rule types.MatchedRule) bool {
 	if logged, ok := rule.(interface{ Log() bool }); !ok || logged.Log() {
 		return true
 	}
-	return Class(rule.Rule().ID()) == customRules && !strings.Contains(strings.ToLower(rule.Rule().Raw()), "nolog")
+	return rule.Rule().Phase() < types.PhaseLogging && !strings.Contains(strings.ToLower(rule.Rule().Raw()), "nolog")
 }
-
-// customRules is the class of rules that are not in the Core Rule Set.
-const customRules = "custom"
 
 // Class returns the class of a rule by its number: 942 for the rules of the Core Rule Set
 // against SQL injection, and custom for all that are not of that set. There are few, so
@@ -61,7 +59,7 @@ func Class(rule int) string {
 	if rule >= 900_000 && rule < 1_000_000 {
 		return strconv.Itoa(rule / 1000)
 	}
-	return customRules
+	return "custom"
 }
 
 // log writes a line about a request that matched rules.

@@ -203,6 +203,38 @@ SecRule ARGS:a "@endsWith bad" "id:1,phase:2,deny"`
 	}
 }
 
+// TestForms: fields of forms are inspected up to a limit of their own, which files in them
+// do not count for.
+func TestForms(t *testing.T) {
+	f := start(t, `SecRuleEngine On
+SecRequestBodyAccess On
+SecRequestBodyNoFilesLimit 2000
+SecRule ARGS:a "@endsWith bad" "id:1,phase:2,deny"`, func(http.ResponseWriter, *http.Request) {})
+	part := func(name, text string) string {
+		return "--line\r\nContent-Disposition: form-data; " + name + "\r\n\r\n" + text + "\r\n"
+	}
+	long := strings.Repeat("x", 50_000)
+	for name, c := range map[string]struct {
+		body   string
+		status int
+	}{
+		"field":      {part(`name="a"`, "good"), 200},
+		"match":      {part(`name="a"`, "bad"), 403},
+		"file":       {part(`name="f"; filename="f.txt"`, long) + part(`name="a"`, "good"), 200},
+		"behind":     {part(`name="f"; filename="f.txt"`, long) + part(`name="a"`, "bad"), 403},
+		"long field": {part(`name="a"`, long), 413},
+		"fields":     {part(`name="a"`, long[:1500]) + part(`name="b"`, long[:1500]), 413},
+		"no form":    {long, 413},
+	} {
+		if status := f.status(t, "POST", "/", c.body+"--line--\r\n", "Content-Type: multipart/form-data; boundary=line"); status != c.status {
+			t.Errorf("%s: %d, want %d", name, status, c.status)
+		}
+	}
+	if status := f.status(t, "POST", "/", "a="+long, "Content-Type: application/x-www-form-urlencoded"); status != 413 {
+		t.Errorf("a form without files that is too large got %d", status)
+	}
+}
+
 // TestResponses: the head and the start of the body are inspected before the client gets
 // any of it, in all framings, and longer bodies arrive complete.
 func TestResponses(t *testing.T) {
