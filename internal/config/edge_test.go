@@ -312,6 +312,8 @@ func TestOptionList(t *testing.T) {
 		"providers.kubernetesCRD.defaultRuleSyntax":                 `string "v3"`,
 		"providers.kubernetesGateway.serviceType":                   `string ""`,
 		"providers.kubernetesGateway.targetPorts":                   `string "20000-20999"`,
+		"providers.kubernetesGateway.deployment":                    `string ""`,
+		"providers.kubernetesGateway.gateway":                       `string ""`,
 		"providers.kubernetesGateway.edgeService":                   `string ""`,
 		"providers.kubernetesGateway.targetPortsPerNamespace":       `number "100"`,
 		k:                                       `switch "false"`,

@@ -29,6 +29,15 @@ func TestValidateGateway(t *testing.T) {
 			"providers.kubernetesGateway.serviceType gives Gateways the addresses of Services: remove addresses\n" +
 			`providers.kubernetesGateway.targetPorts is "1023-2000": use two ports above 1024, such as 20000-20999` + "\n" +
 			`providers.kubernetesGateway.edgeService is "/edge": name the Service of the edge, as namespace/name`},
+		{"gateway Deployments", func(e *config.Edge, _ *config.KubernetesIngress) {
+			e.Providers.KubernetesGateway = &config.KubernetesGateway{
+				ServiceType: "ClusterIP", TargetPorts: "20000-20999", EdgeService: "slipway/edge", Deployment: "slipway-edge", Gateway: "infra/public",
+			}
+		}, ""},
+		{"gateway Deployments that cannot be", func(e *config.Edge, _ *config.KubernetesIngress) {
+			e.Providers.KubernetesGateway = &config.KubernetesGateway{Deployment: "slipway-edge", Gateway: "public"}
+		}, `providers.kubernetesGateway.gateway is "public": name a Gateway, as namespace/name` + "\n" +
+			"providers.kubernetesGateway.deployment needs Services that lead to the Pods of each Gateway: set serviceType"},
 		{"gateway target ports", func(e *config.Edge, _ *config.KubernetesIngress) {
 			e.Providers.KubernetesGateway = &config.KubernetesGateway{ServiceType: "NodePort", TargetPorts: "20001-20000", EdgeService: "slipway/edge"}
 		}, `providers.kubernetesGateway.targetPorts is "20001-20000": use two ports above 1024, such as 20000-20999`},

@@ -19,7 +19,13 @@ func (c *checker) kubernetesGateway(g *KubernetesGateway, ingress *KubernetesIng
 	if g.TargetPortsPerNamespace < 0 {
 		c.add(at+"targetPortsPerNamespace", "is negative: use 0 for no maximum")
 	}
+	if namespace, name, found := strings.Cut(g.Gateway, "/"); g.Gateway != "" && (!found || namespace == "" || name == "" || strings.Contains(name, "/")) {
+		c.add(at+"gateway", "is %q: name a Gateway, as namespace/name", g.Gateway)
+	}
 	if g.ServiceType == "" {
+		if g.Deployment != "" {
+			c.add(at+"deployment", "needs Services that lead to the Pods of each Gateway: set serviceType")
+		}
 		return
 	}
 	if types := []string{"ClusterIP", "NodePort", "LoadBalancer"}; !slices.Contains(types, g.ServiceType) {

@@ -111,6 +111,9 @@ func (p *ingressProvider) lead(ctx context.Context) {
 		p.gateways.ForgetFetchFailures() // before the fetcher, which reports new ones
 		leading.Go(func() { p.gateways.Lead(ctx) })
 		leading.Go(func() { p.gateways.Replicas.Lead(ctx) })
+		if p.deployments != nil {
+			leading.Go(func() { p.deployments.Lead(ctx) })
+		}
 	}
 	if p.fetcher != nil {
 		leading.Go(func() { p.fetcher.Lead(ctx) })

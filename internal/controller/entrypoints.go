@@ -58,6 +58,11 @@ func entryPoints(options *config.Edge) ([]edge.EntryPoint, error) {
 func entryPoint(options *config.Edge, name string) (edge.EntryPoint, error) {
 	given := options.EntryPoints[name]
 	address, udp := given.Listen()
+	if g := options.Providers.KubernetesGateway; g != nil && g.Gateway != "" {
+		// The Pods of a Gateway serve nothing else. Its listeners have ports of their own.
+		_, port, _ := net.SplitHostPort(address)
+		address = net.JoinHostPort("127.0.0.1", port)
+	}
 	point := edge.DefaultEntryPoint(name, address)
 	point.UDP, point.FlowTimeout = udp, time.Duration(given.UDP.Timeout)
 	point.ReusePort = given.ReusePort

@@ -80,6 +80,10 @@ type ingressProvider struct {
 	// the environment takes precedence. run sets it before it starts
 	// goroutines.
 	collects bool
+	// scope are the Gateways that this edge listens for, and deployments are those of
+	// each Gateway; nil if Gateways share the edge.
+	scope       gatewayScope
+	deployments *status.GatewayDeployments
 	// lastGood is the table served until the cluster has been read; nil if
 	// there is none. mu guards it.
 	lastGood *lastGoodTable
@@ -105,7 +109,7 @@ func newIngressProvider(options *config.Edge, server *edge.Server, parts Parts) 
 		return nil, fmt.Errorf("providers.kubernetesIngress: %w", err)
 	}
 	p := &ingressProvider{
-		options: options, cluster: cluster, server: server, log: parts.log,
+		options: options, cluster: cluster, server: server, log: parts.log, scope: newGatewayScope(options.Providers.KubernetesGateway),
 		live: make(chan struct{}), changed: func() {}, refused: publishRefusals(parts.admin),
 	}
 	reading := watch.Options{
@@ -133,6 +137,10 @@ func newIngressProvider(options *config.Edge, server *edge.Server, parts Parts) 
 		p.gateways = status.NewGatewayWriter(cluster, g.Services || g.ServiceType != "", parts.log)
 		p.gateways.Quiet = overload.ReleaseStartupMemory
 		p.gateways.Replicas = status.NewReplicas(cluster, leaseName(k.IngressClass), parts.log)
+		if g.Deployment != "" {
+			p.deployments = status.NewGatewayDeployments(cluster, g.Deployment, leaseName(k.IngressClass), parts.log)
+			p.gateways.Deployments = p.deployments
+		}
 	}
 	p.writer = status.New(cluster, status.Options{
 		IP: k.IngressEndpoint.IP, Hostname: k.IngressEndpoint.Hostname, PublishedService: k.IngressEndpoint.PublishedService,
@@ -209,6 +217,9 @@ func resolveOptions(options *config.Edge, home string) resolve.Options {
 	var gateways resolve.GatewayOptions
 	if g := options.Providers.KubernetesGateway; g != nil {
 		gateways = gatewayOptions(g, k.IngressEndpoint.PublishedService)
+		if g.Deployment != "" {
+			gateways.DeploymentNamespace = home
+		}
 	}
 	var traefik *resolve.TraefikOptions
 	if crd := options.Providers.KubernetesCRD; crd != nil {
@@ -251,7 +262,10 @@ func (p *ingressProvider) run(ctx context.Context) {
 		debug.SetGCPercent(readingGCPercent)
 	}
 	var parts sync.WaitGroup
-	running := []func(context.Context) error{p.watcher.Run, p.writer.Run, p.control.Run}
+	running := []func(context.Context) error{p.watcher.Run, p.control.Run}
+	if !p.scope.dedicated() { // the Pods of a Gateway write no status, and are no candidates of the election
+		running = append(running, p.writer.Run)
+	}
 	if p.gateways != nil {
 		running = append(running, p.gateways.Replicas.Run)
 	}
@@ -323,7 +337,7 @@ func (p *ingressProvider) apply(change *route.Change) ingress.Feedback {
 	if p.lastGood != nil {
 		p.lastGood.note(change)
 	}
-	feedback := p.server.Update(change)
+	feedback := p.server.Update(p.scope.narrow(change))
 	p.changed()
 	return ingressFeedback(feedback)
 }

@@ -72,6 +72,13 @@ func ServiceName(gateway string) string {
 	return servicePrefix + hex.EncodeToString(sum[:8])
 }
 
+// DeploymentName returns the name of the Deployment of a Gateway, and of the Service with
+// its Pods. Both are in the namespace of the edge, where Gateways of all namespaces have one.
+func DeploymentName(namespace, name string) string {
+	sum := sha256.Sum256([]byte(namespace + "/" + name))
+	return servicePrefix + "gateway-" + hex.EncodeToString(sum[:8])
+}
+
 // Service returns the Service that the Gateway should have; nil where it has an address
 // of the pool.
 func (g *Gateway) Service() *Service { return g.assignment.service }
@@ -95,7 +102,14 @@ func (g *Gateway) Starved() bool {
 // addService adds the Service with the assigned targets, and the addresses of the one that
 // is there. Without an address the Gateway is not programmed.
 func (a *Assignment) addService(view *snapshot.View, gateway *gatewayv1.Gateway, options resolve.GatewayOptions, requested netip.Addr) {
-	a.service = &Service{Type: options.ServiceType, Endpoints: edgeEndpoints(view, options.EdgeService)}
+	pods := options.EdgeService
+	if options.DeploymentNamespace != "" {
+		pods = options.DeploymentNamespace + "/" + DeploymentName(gateway.Namespace, gateway.Name)
+	}
+	a.service = &Service{Type: options.ServiceType, Endpoints: edgeEndpoints(view, pods)}
+	if options.DeploymentNamespace != "" && len(a.service.Endpoints) == 0 && a.Reason == "" {
+		a.Reason, a.Message = gatewayv1.GatewayReasonPending, fmt.Sprintf("no Pod of the Deployment %s is ready", pods)
+	}
 	if requested.IsValid() {
 		a.service.LoadBalancerIP = requested.String()
 	}

@@ -25,6 +25,9 @@ type GatewayOptions struct {
 	// no bound.
 	TargetsPerNamespace int
 	EdgeService         string
+	// DeploymentNamespace has the Deployments of Gateways, and the Services with their
+	// Pods, which replace EdgeService; empty if Gateways share the edge.
+	DeploymentNamespace string
 }
 
 // NGINXOptions are the options for Ingresses of ingress-nginx.

@@ -45,6 +45,9 @@
 //	networking.k8s.io    ingresses/status  patch                 where Ingresses are
 //	events.k8s.io        events            create, patch         where objects are
 //
+// With Gateway API also those of deploy/rbac/gateway-role.yaml, and with a Deployment for
+// each Gateway those of gateway-deployments-role.yaml (decision 0064).
+//
 // See decisions 0013 and 0063 in docs/decisions: an Ingress shows its health at its
 // ports, and the status of ingress-nginx's Ingresses is written by the holder of its
 // Lease.

@@ -38,6 +38,9 @@ type GatewayWriter struct {
 	// Replicas are waited for before a status is written; nil if this one is alone. It is
 	// set before Lead.
 	Replicas *Replicas
+	// Deployments are those of each Gateway; nil if Gateways share the edge. It is set
+	// before the first Set.
+	Deployments *GatewayDeployments
 
 	mu sync.Mutex
 	// needed are the versions that statuses are derived from, and waiting the objects
@@ -83,6 +86,9 @@ func (w *GatewayWriter) Set(ref snapshot.Ref, object snapshot.GatewayObject, wan
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.records[ref] = &gatewayRecord{object: object, wanted: wanted, needed: w.needed}
+	if w.Deployments != nil && ref.Kind == snapshot.Gateway {
+		w.Deployments.set(ref, wanted.Gateway != nil && object.GetDeletionTimestamp() == nil)
+	}
 	if w.queue != nil {
 		w.queue.Add(ref)
 	}
@@ -143,6 +149,9 @@ func (w *GatewayWriter) Gone(ref snapshot.Ref) {
 	delete(w.published, ref)
 	delete(w.fetchFailures, ref)
 	delete(w.waiting, ref)
+	if w.Deployments != nil {
+		w.Deployments.forget(ref)
+	}
 }
 
 // Lead writes until the context is done, and returns when no request is in flight.

@@ -155,6 +155,8 @@ func TestEdgeRights(t *testing.T) {
 
 	want = shipped(t, "rbac/clusterrole.yaml", "rbac/traefik-role.yaml", "rbac/role-lease.yaml", "rbac/gateway-role.yaml")
 	sameRights(t, given(t, render(t, runtimeChart, setNamed(t, runtimeSets(), "Gateway API")), "slipway-edge"), want)
+	want = shipped(t, "rbac/clusterrole.yaml", "rbac/traefik-role.yaml", "rbac/role-lease.yaml", "rbac/gateway-role.yaml", "rbac/gateway-deployments-role.yaml")
+	sameRights(t, given(t, render(t, runtimeChart, setNamed(t, runtimeSets(), "Gateway API by Deployments")), "slipway-edge"), want)
 }
 
 // TestNamespacedRights: R120: with singleNamespace nothing outside of namespaces

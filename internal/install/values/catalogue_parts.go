@@ -47,6 +47,7 @@ func edgeValues() []Value {
 		{Key: group + "gatewayAPI.className", Default: "slipway", Rule: dnsName(), About: "Name of the GatewayClass."},
 		{Key: group + "gatewayAPI.addresses", Kind: TextList, Default: []any{}, About: "Addresses for Gateways, each an address or a network, on which the Pods of the edge can listen."},
 		{Key: group + "gatewayAPI.serviceType", Rule: Rule{Pattern: `^(LoadBalancer|NodePort|ClusterIP)$`, Means: "LoadBalancer, NodePort or ClusterIP"}, About: "Type of the Service that each Gateway gets instead of such an address. It leads to ports 20000 to 20999 of the edge's Pods, one for each port of a Gateway."},
+		{Key: group + "gatewayAPI.deployments", Kind: Flag, Default: false, About: "With serviceType: give each Gateway a Deployment of its own in the namespace of the runtime, with the Pods of the edge, and the edge the permissions for that."},
 		{Key: group + "config", Kind: Object, Default: map[string]any{}, About: "Additional options of slipway edge, as in its configuration file. They override the options that the chart sets. No secrets: it is a ConfigMap."},
 		{Key: group + "resources", Kind: Object, Default: map[string]any{"requests": map[string]any{"cpu": "100m", "memory": "128Mi"}, "limits": map[string]any{"memory": "512Mi"}}, About: "Resources of the edge. It sheds load before it reaches the limit."},
 	}, workloadValues(group)...)
