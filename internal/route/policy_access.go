@@ -32,6 +32,9 @@ type ForwardAuth struct {
 	// ResponseHeaders are copied from its response into the request. The client's
 	// own headers of these names are removed in any case.
 	ResponseHeaders []string `json:"responseHeaders,omitempty"`
+	// ResponseHeadersRegexp matches the names of further ones, in the spelling X-User. The
+	// client's own headers that match are removed in any case.
+	ResponseHeadersRegexp string `json:"responseHeadersRegexp,omitempty"`
 	// SigninURL is where a client without permission is redirected to.
 	SigninURL string `json:"signinURL,omitempty"`
 	// MaxBodyBytes of the request go into the sub-request; 0 sends no body.

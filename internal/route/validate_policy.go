@@ -234,6 +234,9 @@ func (p *ForwardAuth) check(r *report) {
 	}
 	checkTokens(r, "requestHeaders", p.RequestHeaders)
 	checkTokens(r, "responseHeaders", p.ResponseHeaders)
+	if p.ResponseHeadersRegexp != "" {
+		checkExpressionField(r, "responseHeadersRegexp", p.ResponseHeadersRegexp)
+	}
 	if hasControl(p.SigninURL) {
 		r.add("signinURL", refusal.Invalid, "a URL has no control characters")
 	}

@@ -48,7 +48,7 @@ func (d Deps) Compile(policies []route.Policy) (Chain, error) {
 	if err := validate(policies, nil); err != nil {
 		return Chain{}, err
 	}
-	c := compiler{counters: d.Counters, deps: d, vouched: new([]string)}
+	c := compiler{counters: d.Counters, deps: d, vouched: new([]string), vouchedPatterns: new([]*headerPattern)}
 	if err := c.addAll("policies", policies); err != nil {
 		return Chain{}, err
 	}
@@ -75,7 +75,8 @@ type compiler struct {
 	chain    Chain
 	// vouched are the headers by which filters pass on the client's identity.
 	// Filters read it when requests come, so it has those of the whole chain.
-	vouched *[]string
+	vouched         *[]string
+	vouchedPatterns *[]*headerPattern
 }
 
 // vouch guards headers that pass on the client's identity.

@@ -284,6 +284,8 @@ type Chain struct {
 	marks int
 	// guarded are the names of request headers that filters remove or set.
 	guarded []string
+	// patterns match further names of them.
+	patterns []*headerPattern
 }
 
 // Empty reports whether there is nothing to run.
@@ -293,7 +295,7 @@ func (c *Chain) Empty() bool { return len(c.filters) == 0 }
 func (c *Chain) Marks() int { return c.marks }
 
 // Guarded reports whether there are request headers that filters remove or set.
-func (c *Chain) Guarded() bool { return len(c.guarded) > 0 }
+func (c *Chain) Guarded() bool { return len(c.guarded)+len(c.patterns) > 0 }
 
 // Guards reports whether a filter removes or sets the header of a name, in any
 // spelling. A trailer of such a name must not reach the backend: many merge
@@ -304,7 +306,7 @@ func (c *Chain) Guards(name []byte) bool {
 			return true
 		}
 	}
-	return false
+	return matchesAny(c.patterns, name)
 }
 
 // Request runs the filters in order, until one returns a local response. It

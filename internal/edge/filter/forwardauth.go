@@ -41,10 +41,13 @@ type forwardAuth struct {
 	// allowed are the client's headers that are sent along; none means all.
 	allowed []string
 	// vouched are the headers of the whole chain that only filters may set.
-	vouched *[]string
-	maxBody int64
-	copies  []authCopy
-	signin  *LocalResponse
+	vouched         *[]string
+	vouchedPatterns *[]*headerPattern
+	maxBody         int64
+	copies          []authCopy
+	// more matches further headers of the response that are copied; nil for none.
+	more   *headerPattern
+	signin *LocalResponse
 }
 
 // authCopy is a header that is copied from the response into the request.
@@ -71,7 +74,7 @@ func newForwardAuth(a *route.ForwardAuth, c *compiler) (*forwardAuth, error) {
 		path = append(append(path, '?'), a.Query...)
 	}
 	f := &forwardAuth{
-		backend: backend, allowed: a.RequestHeaders, vouched: c.vouched, maxBody: a.MaxBodyBytes,
+		backend: backend, allowed: a.RequestHeaders, vouched: c.vouched, vouchedPatterns: c.vouchedPatterns, maxBody: a.MaxBodyBytes,
 		pattern: Subrequest{
 			Method: cmp.Or(a.Method, "GET"), Target: string(path), Host: a.Host,
 			MaxResponse: cmp.Or(a.MaxResponseBytes, maxAuthResponse), Timeout: cmp.Or(time.Duration(a.Timeout), authTimeout),
@@ -85,6 +88,10 @@ func newForwardAuth(a *route.ForwardAuth, c *compiler) (*forwardAuth, error) {
 		f.copies = append(f.copies, entry)
 	}
 	c.vouch(a.ResponseHeaders...)
+	if f.more, err = newHeaderPattern(a.ResponseHeadersRegexp); err != nil {
+		return nil, err
+	}
+	c.vouchPattern(f.more)
 	if a.SigninURL != "" {
 		location, err := h1.SetField("Location", a.SigninURL)
 		if err != nil {
@@ -115,6 +122,7 @@ func (f *forwardAuth) Request(x *Exchange) *LocalResponse {
 	for i := range f.copies {
 		x.RequestEdits = append(x.RequestEdits, f.copies[i].remove)
 	}
+	x.RequestEdits = f.more.removals(x.RequestEdits, &x.Head.Fields)
 	request := f.pattern
 	if f.maxBody > 0 && x.Bufferer != nil {
 		body, local := x.Bufferer.BufferBody(f.maxBody)
@@ -178,6 +186,9 @@ func (f *forwardAuth) forwards(id normalize.Field, name []byte) bool {
 			return false
 		}
 	}
+	if matchesAny(*f.vouchedPatterns, name) {
+		return false
+	}
 	if len(f.allowed) == 0 {
 		return true
 	}
@@ -201,6 +212,9 @@ func (f *forwardAuth) admit(x *Exchange, head *h1.ResponseHead) *LocalResponse {
 			x.RequestEdits = append(x.RequestEdits, made)
 			edit = entry.add
 		}
+	}
+	if !f.more.copies(x, &head.Fields) {
+		return authUnavailable
 	}
 	return nil
 }

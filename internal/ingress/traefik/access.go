@@ -162,8 +162,10 @@ func (s *step) forwardAuth(r *record) *route.Policy {
 	auth := &route.ForwardAuth{
 		ResponseHeaders: r.texts("authResponseHeaders"),
 		RequestHeaders:  r.texts("authRequestHeaders"),
-		SigninURL:       r.text("authSigninURL"),
-		Timeout:         route.Duration(authWait),
+
+		ResponseHeadersRegexp: r.text("authResponseHeadersRegex"),
+		SigninURL:             r.text("authSigninURL"),
+		Timeout:               route.Duration(authWait),
 	}
 	s.authAddress(r, auth)
 	// Traefik's default for maxBodySize is -1, no limit. The edge requires one:
@@ -181,7 +183,6 @@ func (s *step) forwardAuth(r *record) *route.Policy {
 	// The entry point decides which X-Forwarded headers are trusted. A Location
 	// is always passed on unchanged.
 	r.ignore("trustForwardHeader", "preserveLocationHeader")
-	r.refuse("authResponseHeadersRegex", "list the headers in authResponseHeaders")
 	r.refuse("addAuthCookiesToResponse", "let the backend set the cookies")
 	r.refuse("headerField", "the log has no user of forwardAuth; remove it")
 	r.refuse("preserveRequestMethod", "the sub-request is a GET, and X-Forwarded-Method has the method of the request")
