@@ -17,8 +17,14 @@ type Directives struct {
 	// Behind is the number of policies that come first.
 	Behind int `json:"behind,omitempty"`
 	// Groups is an expression for the path whose groups the steps start with.
-	Groups string          `json:"groups,omitempty"`
-	Steps  []DirectiveStep `json:"steps,omitempty"`
+	Groups string `json:"groups,omitempty"`
+	// Server are steps of the whole host. They come first, once for a request, and a
+	// path that they change is matched again.
+	Server []DirectiveStep `json:"server,omitempty"`
+	// ServerResponse takes the place of Response if these steps end the request.
+	ServerResponse DirectiveResponse `json:"serverResponse,omitzero"`
+
+	Steps []DirectiveStep `json:"steps,omitempty"`
 	// Request are headers that the backend gets. An empty value removes the header.
 	Request []TextHeader `json:"request,omitempty"`
 	// Hide are headers of the backend that the client does not get.
@@ -32,7 +38,7 @@ type Directives struct {
 
 // IsZero reports whether there is nothing to do.
 func (d *Directives) IsZero() bool {
-	return len(d.Steps)+len(d.Request)+len(d.Hide)+len(d.Response.Change)+len(d.Response.Add) == 0
+	return len(d.Server)+len(d.Steps)+len(d.Request)+len(d.Hide)+len(d.Response.Change)+len(d.Response.Add) == 0
 }
 
 // DirectiveStep is one step. Exactly one of its fields is set.

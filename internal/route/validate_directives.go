@@ -3,6 +3,7 @@ package route
 import (
 	"regexp/syntax"
 	"slices"
+	"strings"
 
 	"slipway.dev/slipway/api/refusal"
 )
@@ -16,7 +17,7 @@ func (d *Directives) check(r *report) {
 	r.enter("directives")
 	defer r.leave()
 	checkAtLeast(r, "behind", int64(d.Behind), 0)
-	if len(d.Steps) > MaxDirectives || len(d.Request) > MaxDirectives || len(d.Hide) > MaxDirectives {
+	if len(d.Server)+len(d.Steps) > MaxDirectives || len(d.Request) > MaxDirectives || len(d.Hide) > MaxDirectives {
 		r.add("steps", refusal.TooMany, "there are more than %d directives; use fewer", MaxDirectives)
 		return
 	}
@@ -28,27 +29,36 @@ func (d *Directives) check(r *report) {
 	if d.Groups != "" {
 		checkExpressionField(r, "groups", d.Groups)
 	}
-	for i := range d.Steps {
-		r.enterItem("steps", i)
-		c.step(&d.Steps[i], len(d.Steps)-i-1)
-		r.leave()
-	}
+	c.steps("server", d.Server)
+	c.steps("steps", d.Steps)
 	if d.expressionSteps() > MaxDirectiveExpressions {
 		r.add("steps", refusal.TooLarge, "the regular expressions need more than %d steps; use fewer or shorter ones", MaxDirectiveExpressions)
 	}
 	c.headers("request", d.Request)
 	checkEach(r, "hide", d.Hide, checkChangedHeader)
-	c.response(&d.Response)
+	c.response("response", &d.Response)
+	c.response("serverResponse", &d.ServerResponse)
 	if hasControl(d.ContentType) {
 		r.add("contentType", refusal.Invalid, "a content type has no control characters")
+	}
+}
+
+// allSteps yields the steps of both lists.
+func (d *Directives) allSteps(yield func(*DirectiveStep) bool) {
+	for _, list := range [][]DirectiveStep{d.Server, d.Steps} {
+		for i := range list {
+			if !yield(&list[i]) {
+				return
+			}
+		}
 	}
 }
 
 // expressionSteps returns what the expressions of the steps compile to.
 func (d *Directives) expressionSteps() int {
 	total := 0
-	for i := range d.Steps {
-		switch step := &d.Steps[i]; {
+	for step := range d.allSteps {
+		switch {
 		case step.If != nil:
 			total += ExpressionSteps(step.If.Regexp)
 		case step.Rewrite != nil:
@@ -69,12 +79,12 @@ func (d *Directives) OwnVariables() map[string]bool {
 		}
 		for _, name := range parsed.CapNames() {
 			if name != "" {
-				own[name] = true
+				own[strings.ToLower(name)] = true
 			}
 		}
 	}
-	for i := range d.Steps {
-		switch step := &d.Steps[i]; {
+	for step := range d.allSteps {
+		switch {
 		case step.Set != nil:
 			own[step.Set.Variable] = true
 		case step.If != nil:
@@ -90,6 +100,15 @@ func (d *Directives) OwnVariables() map[string]bool {
 type directiveChecker struct {
 	report *report
 	own    map[string]bool
+}
+
+// steps validates a list of steps.
+func (c *directiveChecker) steps(field string, steps []DirectiveStep) {
+	for i := range steps {
+		c.report.enterItem(field, i)
+		c.step(&steps[i], len(steps)-i-1)
+		c.report.leave()
+	}
 }
 
 // step validates one step, which rest others follow.
@@ -150,7 +169,7 @@ func (c *directiveChecker) condition(step *DirectiveIf, rest int) {
 	if step.Steps < 0 || step.Steps > rest {
 		r.add("steps", refusal.Invalid, "%d steps do not follow", step.Steps)
 	}
-	c.response(&step.Response)
+	c.response("response", &step.Response)
 }
 
 func (c *directiveChecker) rewrite(step *DirectiveRewrite) {
@@ -162,8 +181,8 @@ func (c *directiveChecker) rewrite(step *DirectiveRewrite) {
 	checkOptionalChoice(r, "then", step.Then, ThenMatch, ThenServe)
 }
 
-func (c *directiveChecker) response(response *DirectiveResponse) {
-	c.report.enter("response")
+func (c *directiveChecker) response(field string, response *DirectiveResponse) {
+	c.report.enter(field)
 	c.headers("change", response.Change)
 	c.headers("add", response.Add)
 	c.report.leave()

@@ -39,6 +39,8 @@ type Explanation struct {
 	Steps []ExplainedStep `json:"steps"`
 	// Policies are those of the rule, in the order in which they run.
 	Policies []ExplainedPolicy `json:"policies,omitempty"`
+	// Directives are those of snippets, among the policies.
+	Directives *route.Directives `json:"directives,omitempty"`
 	// Rewrite is what the backend gets instead of host and path, after the policies.
 	Rewrite *route.Rewrite `json:"rewrite,omitempty"`
 	// Backends are those of the rule, with their endpoints.
@@ -310,7 +312,7 @@ func explain(source Source, at place, a explainRequest) *Explanation {
 
 // servedBy adds the action of the rule that serves the request.
 func (out *Explanation) servedBy(rule *route.Rule, source Source) {
-	out.Rule, out.Status, out.Rewrite = &rule.ID, 0, rule.Rewrite
+	out.Rule, out.Status, out.Rewrite, out.Directives = &rule.ID, 0, rule.Rewrite, rule.Directives
 	for _, policy := range shownPolicies(rule.Policies) {
 		out.Policies = append(out.Policies, explainedPolicy(&policy))
 	}

@@ -87,6 +87,11 @@ func (e *Explanation) served(line func(string, ...any)) {
 		}
 		line("  policy %s %s", policy.Name, settings.String())
 	}
+	if e.Directives != nil {
+		if text, err := json.Marshal(e.Directives); err == nil {
+			line("  directives %s", text)
+		}
+	}
 	if e.Rewrite != nil {
 		line("  rewrites %s", rewriteText(e.Rewrite))
 	}

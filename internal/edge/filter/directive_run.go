@@ -22,8 +22,9 @@ type directiveState struct {
 	// path is the path while steps run, moved reports that it must be matched again.
 	path  []byte
 	moved bool
-	// query reports that the query is not that of the client.
-	query bool
+	// query reports that the query is not that of the client, server that the steps of
+	// the server run, or have ended the request.
+	query, server bool
 }
 
 // begin returns the state of a request.
@@ -33,25 +34,37 @@ func (f *directives) begin(x *Exchange) *directiveState {
 		s = new(directiveState)
 		x.memory.directives = s
 	}
-	values := s.values
-	if again := s.of == f && x.rewritten.restarts > 0; !again {
-		groups := s.groups
-		*s = directiveState{of: f}
-		if x.rewritten.restarts > 0 {
-			s.groups = groups // those of the request, as in nginx
-		}
-		if cap(values) < f.slots {
-			values = make([]string, f.slots)
-		}
-		s.values = values[:f.slots]
-		clear(s.values)
+	if s.of != f || x.rewritten.restarts == 0 {
+		s.take(f, x.rewritten.restarts > 0)
 	}
-	s.active, s.moved, s.query = nil, false, false
+	s.active, s.moved, s.query, s.server = nil, false, false, false
 	s.path = append(s.path[:0], x.Path...)
-	if f.groups != nil {
-		s.setGroups(f.groups.FindSubmatchIndex(x.Path), x.Path, x)
-	}
 	return s
+}
+
+// take prepares the state for another rule. A request that is matched again keeps its
+// groups and the variables with the same names, as in nginx, if they are of the same
+// namespace.
+func (s *directiveState) take(f *directives, again bool) {
+	before := *s
+	values := before.values
+	if again || cap(values) < len(f.names) {
+		values = make([]string, len(f.names))
+	}
+	*s = directiveState{of: f, values: values[:len(f.names)], path: before.path[:0]}
+	clear(s.values)
+	if !again || before.of == nil {
+		return
+	}
+	s.groups = before.groups
+	if before.of.namespace != f.namespace {
+		return
+	}
+	for slot, name := range f.names {
+		if old := slices.Index(before.of.names, name); old >= 0 {
+			s.values[slot] = before.values[old]
+		}
+	}
 }
 
 // setGroups keeps the groups of a match. Without one there are none, as in nginx.
@@ -91,7 +104,20 @@ func (f *directives) Request(x *Exchange) *LocalResponse {
 		return nil
 	}
 	s := f.begin(x)
-	if local := f.run(s, x); local != nil {
+	if len(f.server) > 0 && x.rewritten.restarts == 0 {
+		s.server = true
+		if local := f.run(f.server, s, x); local != nil {
+			return local
+		}
+		s.server = false
+		if s.moved = !bytes.Equal(s.path, x.Head.URI.Path); s.moved {
+			return f.finish(s, x)
+		}
+	}
+	if f.groups != nil {
+		s.setGroups(f.groups.FindSubmatchIndex(s.path), s.path, x)
+	}
+	if local := f.run(f.steps, s, x); local != nil {
 		return local
 	}
 	if local := f.finish(s, x); local != nil {
@@ -100,10 +126,10 @@ func (f *directives) Request(x *Exchange) *LocalResponse {
 	return f.setRequest(s, x)
 }
 
-// run runs the steps, until one ends the request. Each runs at most once.
-func (f *directives) run(s *directiveState, x *Exchange) *LocalResponse {
-	for i := 0; i < len(f.steps); i++ {
-		step := &f.steps[i]
+// run runs steps, until one ends the request. Each runs at most once.
+func (f *directives) run(steps []directiveStep, s *directiveState, x *Exchange) *LocalResponse {
+	for i := 0; i < len(steps); i++ {
+		step := &steps[i]
 		switch step.kind {
 		case stepIf:
 			holds, fits := s.holds(step, x)
@@ -262,7 +288,7 @@ func (f *directives) respond(s *directiveState, step *directiveStep, x *Exchange
 	local := x.respond(step.status, "Directive")
 	if (step.hasText || step.status < 400) && step.status != http.StatusNoContent && step.status != http.StatusNotModified {
 		local.Body, local.ContentType = normalize.Bytes(x.keep(work)), f.typeOf(s.path)
-		s.setType(local, &f.response, x)
+		s.setType(local, f.outer(s), x)
 		if s.active != nil {
 			s.setType(local, s.active, x)
 		}
@@ -341,8 +367,9 @@ func (f *directives) Response(x *Exchange, status int) {
 	if !x.rewritten.locally {
 		x.ResponseEdits = append(x.ResponseEdits, f.hide...)
 	}
-	s.change(f.response.change, x, status)
-	add := f.response.add
+	of := f.outer(s)
+	s.change(of.change, x, status)
+	add := of.add
 	if s.active != nil {
 		s.change(s.active.change, x, status)
 		if len(s.active.add) > 0 {
@@ -360,6 +387,14 @@ func (f *directives) Response(x *Exchange, status int) {
 			x.ResponseEdits = append(x.ResponseEdits, edit)
 		}
 	}
+}
+
+// outer returns the changes of the response outside of conditions.
+func (f *directives) outer(s *directiveState) *directiveResponse {
+	if s.server {
+		return &f.serverResponse
+	}
+	return &f.response
 }
 
 // change changes the headers of a response. One whose value is invalid is removed.

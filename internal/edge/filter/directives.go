@@ -29,14 +29,20 @@ const maxRestarts = 10
 // directives carry out directives of nginx. They are compiled once: variables become
 // numbers of slots, and names of headers become edits.
 type directives struct {
-	steps    []directiveStep
+	// server are the steps of the host, steps those of the rule.
+	server, steps []directiveStep
+
 	groups   *regexp.Regexp
 	request  []textHeader
 	hide     []h1.Edit
 	response directiveResponse
-	location h1.Edit
-	// slots is the number of variables that steps set.
-	slots       int
+	// serverResponse is for requests that the steps of the server end.
+	serverResponse directiveResponse
+	location       h1.Edit
+	// names are the variables that steps set, by slot, and namespace is that of the
+	// rule. A rule of the namespace that the path leads to keeps their values.
+	names       []string
+	namespace   string
 	contentType string
 }
 
@@ -135,12 +141,11 @@ func newDirectives(rule *route.Rule, c *compiler) (*directives, error) {
 			return nil, invalid("groups", "%v", err)
 		}
 	}
-	for i := range d.Steps {
-		step, err := b.step(&d.Steps[i])
-		if err != nil {
-			return nil, placed(fmt.Sprintf("steps[%d]", i), err)
-		}
-		made.steps = append(made.steps, step)
+	if made.server, err = b.steps("server", d.Server); err != nil {
+		return nil, err
+	}
+	if made.steps, err = b.steps("steps", d.Steps); err != nil {
+		return nil, err
 	}
 	if made.request, err = b.headers("request", d.Request); err != nil {
 		return nil, err
@@ -159,7 +164,12 @@ func newDirectives(rule *route.Rule, c *compiler) (*directives, error) {
 	if err != nil {
 		return nil, err
 	}
-	made.response, made.slots = *response, len(b.slots)
+	of, err := b.response(&d.ServerResponse)
+	if err != nil {
+		return nil, err
+	}
+	made.serverResponse = *of
+	made.response, made.names, made.namespace = *response, b.names, rule.ID.Namespace
 	return made, nil
 }
 
@@ -167,6 +177,7 @@ func newDirectives(rule *route.Rule, c *compiler) (*directives, error) {
 type directiveBuilder struct {
 	rule  *route.Rule
 	slots map[string]int
+	names []string
 }
 
 // declare gives a slot to each variable, before any text uses one.
@@ -174,25 +185,39 @@ func (b *directiveBuilder) declare(d *route.Directives) {
 	slot := func(name string) {
 		if _, known := b.slots[name]; !known && name != "" && name != "args" {
 			b.slots[name] = len(b.slots)
+			b.names = append(b.names, name)
 		}
 	}
 	named := func(expression string) {
 		if compiled, err := regexp.Compile(expression); err == nil {
 			for _, name := range compiled.SubexpNames() {
-				slot(name)
+				slot(strings.ToLower(name))
 			}
 		}
 	}
-	for i := range d.Steps {
-		switch step := &d.Steps[i]; {
-		case step.Set != nil:
-			slot(step.Set.Variable)
-		case step.If != nil:
-			named(step.If.Regexp)
-		case step.Rewrite != nil:
-			named(step.Rewrite.Regexp)
+	for _, list := range [][]route.DirectiveStep{d.Server, d.Steps} {
+		for i := range list {
+			switch step := &list[i]; {
+			case step.Set != nil:
+				slot(step.Set.Variable)
+			case step.If != nil:
+				named(step.If.Regexp)
+			case step.Rewrite != nil:
+				named(step.Rewrite.Regexp)
+			}
 		}
 	}
+}
+
+func (b *directiveBuilder) steps(field string, list []route.DirectiveStep) (made []directiveStep, err error) {
+	for i := range list {
+		step, err := b.step(&list[i])
+		if err != nil {
+			return nil, placed(fmt.Sprintf("%s[%d]", field, i), err)
+		}
+		made = append(made, step)
+	}
+	return made, nil
 }
 
 func (b *directiveBuilder) step(step *route.DirectiveStep) (made directiveStep, err error) {
@@ -251,7 +276,7 @@ func (b *directiveBuilder) expression(text string) (*directiveExpression, error)
 	for _, name := range compiled.SubexpNames() {
 		slot := -1
 		if name != "" {
-			slot = b.slots[name]
+			slot = b.slots[strings.ToLower(name)]
 		}
 		made.slots = append(made.slots, slot)
 	}

@@ -97,7 +97,13 @@ func (e *Engine) placeLocations(u *routeUnit) []*route.Rule {
 		if claims := e.hosts[rule.Host]; claims != nil {
 			host = claims.nginx
 		}
-		rules, problem := host.Place(rule, u.outcome.NGINX.Locations[rule.ID])
+		at := u.outcome.NGINX.Locations[rule.ID]
+		if u.outcome.NGINX.Server != nil && !host.HasServer() && !at.Redirects {
+			refusals = append(refusals, refusal.New(nginx.FieldOf("server-snippet"), refusal.NotAllowed,
+				"it counts for a whole host, and the Ingress has only a part of %q, so its rules are not served: name a host that its namespace owns", rule.Host).Of(u.ref.Object()))
+			continue
+		}
+		rules, problem := host.Place(rule, at)
 		if problem != "" {
 			refusals = append(refusals, refusal.New(fieldOfRule(rule.ID)+".path", refusal.Unsupported,
 				"an Ingress of the host has use-regex or rewrite-target, so this path is an expression, too, and cannot be served: %s", problem).Of(u.ref.Object()))
@@ -106,7 +112,14 @@ func (e *Engine) placeLocations(u *routeUnit) []*route.Rule {
 	}
 	for i, name := range u.outcome.Hosts {
 		claims := e.hosts[name]
-		if name == "" || claims == nil || claims.mixed {
+		if name == "" || claims == nil {
+			continue
+		}
+		for _, rule := range claims.nginx.ServerRules(u.ref.Namespace, u.ref.Name) {
+			rule.ID.Rule, rule.Host, rule.Created = i, name, u.born
+			placed = append(placed, rule)
+		}
+		if claims.mixed {
 			continue
 		}
 		if missing := claims.nginx.Missing(u.ref.Namespace, u.ref.Name); missing != nil {

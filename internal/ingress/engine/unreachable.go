@@ -3,6 +3,7 @@ package engine
 import (
 	"reflect"
 	"slices"
+	"strings"
 
 	"slipway.dev/slipway/api/finding"
 	"slipway.dev/slipway/api/refusal"
@@ -103,7 +104,7 @@ func mayBeCovered(rule *route.Rule) bool {
 	case reservedVariant, nginx.SlashVariant, nginx.MissingVariant:
 		return false
 	}
-	return rule.Listener == (route.ListenerID{})
+	return rule.Listener == (route.ListenerID{}) && !strings.HasPrefix(rule.ID.Variant, nginx.ServerVariant)
 }
 
 // placedRule is a rule with its place in the order.

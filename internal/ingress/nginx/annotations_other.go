@@ -74,7 +74,11 @@ var otherAnnotations = []Setting{
 		Note:     "Directives of nginx for the paths of the Ingress, from a closed list: see [snippets](#snippets). Snippets must be allowed.",
 		Examples: snippetExamples, read: readConfigurationSnippet,
 	},
-	{Name: "server-snippet", Support: Refused, Closes: true, Note: snippetAdvice},
+	{
+		Name: "server-snippet", Support: Done, Closes: true,
+		Note:     "As configuration-snippet, for all paths of the host, with locations. Of several Ingresses of a host the oldest counts.",
+		Examples: serverExamples, read: readServerSnippet,
+	},
 	{Name: "stream-snippet", Support: Refused, Closes: true, Note: snippetAdvice},
 	{Name: "custom-headers", Support: Refused, Note: "write the headers of the ConfigMap into slipway.dev/response-headers"},
 	{Name: "mirror-target", Support: Refused, Note: "name a Service with slipway.dev/mirror: an address would lead the edge anywhere"},
@@ -106,18 +110,40 @@ var snippetExamples = []string{
 	"allow 10.0.0.0/8;\nallow 127.0.0.1;\ndeny all;\n",
 }
 
-// readConfigurationSnippet translates a snippet. Whoever may write one decides about
-// headers and responses of the host, so it must be allowed, as in ingress-nginx.
+var serverExamples = []string{
+	"if ($http_user_agent ~* badbot) {\n  return 403;\n}\nadd_header X-Server one;\n",
+	"location = /robots.txt {\n  return 200 \"User-agent: *\";\n}\nlocation ~* \\.(php|aspx)$ {\n  deny all;\n}\nlocation /old {\n  return 301 /app$request_uri;\n}\n",
+	"rewrite ^/moved/(.*)$ /app/$1 last;\nrewrite ^/gone /new permanent;\n",
+}
+
+// errSnippets is why a snippet is refused. Who may write one decides about headers and
+// responses of the host, so it must be allowed, as in ingress-nginx.
+var errSnippets = errors.New("snippets are not allowed: set providers.kubernetesIngressNGINX.allowSnippetAnnotations if all who write Ingresses may have them, or use annotations")
+
 func readConfigurationSnippet(s *Settings, text string) error {
-	if text == "" {
+	switch {
+	case text == "":
 		return nil
-	}
-	if !s.Snippets.Allowed {
-		return errors.New("snippets are not allowed: set providers.kubernetesIngressNGINX.allowSnippetAnnotations if all who write Ingresses may have them, or use annotations")
+	case !s.Snippets.Allowed:
+		return errSnippets
 	}
 	made, err := translateSnippet(text, s)
 	if err == nil {
 		s.Snippets.Location = made
+	}
+	return err
+}
+
+func readServerSnippet(s *Settings, text string) error {
+	switch {
+	case text == "":
+		return nil
+	case !s.Snippets.Allowed:
+		return errSnippets
+	}
+	made, err := translateServer(text, s)
+	if err == nil {
+		s.Snippets.Server = made
 	}
 	return err
 }

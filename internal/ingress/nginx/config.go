@@ -68,7 +68,7 @@ var defaultKeys = []Setting{
 		read: setBool(func(s *Settings) *bool { return &s.Retry.Unsafe }),
 	},
 	{
-		Name: "allow-snippet-annotations", Support: Done, Note: "Allows configuration-snippet, as the option `allowSnippetAnnotations`.", Examples: []string{"true"},
+		Name: "allow-snippet-annotations", Support: Done, Note: "Allows configuration-snippet and server-snippet, as the option `allowSnippetAnnotations`.", Examples: []string{"true"},
 		read: setBool(func(s *Settings) *bool { return &s.Snippets.Allowed }),
 	},
 	{

@@ -253,6 +253,46 @@ func (t *translator) respond(directive *snippet.Directive) error {
 	return nil
 }
 
+// location translates a location of a server-snippet. Variables of the server are known
+// in it, also those that are set behind it.
+func (t *translator) location(directive *snippet.Directive) error {
+	if err := words(directive, 1, 2); err != nil {
+		return err
+	}
+	if !directive.Block {
+		return errors.New("it has no block: write { behind the path")
+	}
+	made := SnippetLocation{Path: directive.Words[len(directive.Words)-1]}
+	if len(directive.Words) == 2 {
+		made.Modifier = directive.Words[0]
+	}
+	switch made.Modifier {
+	case "~", "~*":
+		if err := expressionError(made.Path); err != nil {
+			return err
+		}
+	case "", "=", "^~":
+		if !strings.HasPrefix(made.Path, "/") {
+			return fmt.Errorf("%.64q is not a path; put a space behind =, ^~ and ~", made.Path)
+		}
+	default:
+		return fmt.Errorf("%.64q is none of =, ^~, ~, ~*", made.Modifier)
+	}
+	if len(t.server.Locations) == maxSnippetLocations {
+		return fmt.Errorf("there are more than %d locations; use fewer", maxSnippetLocations)
+	}
+	inner := translator{settings: t.settings, made: &made.Directives, table: t.table, outer: t}
+	inner.translate(directive.Inner)
+	inner.checkVariables(directive.Inner)
+	inner.setAccess()
+	t.faults = append(t.faults, inner.faults...)
+	t.server.Locations = append(t.server.Locations, made)
+	return nil
+}
+
+// maxSnippetLocations bounds the locations of a server-snippet.
+const maxSnippetLocations = 32
+
 func (t *translator) stop(directive *snippet.Directive) error {
 	t.add(route.DirectiveStep{Break: true})
 	return words(directive, 0, 0)

@@ -2,7 +2,9 @@ package nginx
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -17,6 +19,23 @@ type Snippets struct {
 	Allowed bool
 	// Location is the configuration-snippet, nil without one.
 	Location *Directives
+	// Server is the server-snippet, nil without one.
+	Server *ServerDirectives
+}
+
+// ServerDirectives are what a server-snippet does for all locations of a host, and
+// locations that it adds.
+type ServerDirectives struct {
+	Directives
+	Locations []SnippetLocation
+}
+
+// SnippetLocation is a location of a server-snippet. It has no backend: it responds with
+// what its directives return, or with 404.
+type SnippetLocation struct {
+	Directives
+	// Modifier is =, ~, ~*, ^~ or empty.
+	Modifier, Path string
 }
 
 // Directives are what the directives of a snippet do, as far as it does not depend on
@@ -39,8 +58,9 @@ type accessRule struct {
 // DirectiveSetting declares a directive of nginx that snippets can have.
 type DirectiveSetting struct {
 	Name string
-	// Within is set if it can stand in an if.
-	Within bool
+	// Within is set if it can stand in an if, Server if it can stand in a
+	// server-snippet outside of a location. In an if there, only steps can.
+	Within, Server, step bool
 	// Note is what it does here.
 	Note string
 
@@ -55,33 +75,36 @@ func SnippetDirectives() []DirectiveSetting { return snippetDirectives() }
 // It is a function, because if is translated with the table.
 func snippetDirectives() []DirectiveSetting {
 	return []DirectiveSetting{
-		{Name: "set", Within: true, Note: "Variables of the snippet, and `$args`.", read: (*translator).set},
-		{Name: "if", Note: "`$name`, `=`, `!=`, `~`, `~*`, `!~` and `!~*`; not files (`-f`).", read: (*translator).condition},
-		{Name: "rewrite", Within: true, Note: "With `last`, `break`, `redirect` and `permanent`. A path without `break` is matched again with all rules of the host.", read: (*translator).rewrite},
-		{Name: "return", Within: true, Note: "Status, text or URL; not 444.", read: (*translator).respond},
-		{Name: "break", Within: true, Note: "Ends `set`, `if`, `rewrite` and `return`; the path is not matched again.", read: (*translator).stop},
-		{Name: "add_header", Within: true, Note: "With `always`. In an `if` it replaces those outside, as in nginx.", read: (*translator).addHeader},
-		{Name: "more_set_headers", Within: true, Note: "With `-s`; not `-t`, `-a` and `-r`.", read: (*translator).moreSet},
-		{Name: "more_clear_headers", Within: true, Note: "Names without `*`; with `-s`.", read: (*translator).moreClear},
+		{Name: "set", Within: true, Server: true, step: true, Note: "Variables of the snippet, and `$args`.", read: (*translator).set},
+		{Name: "if", Server: true, Note: "`$name`, `=`, `!=`, `~`, `~*`, `!~` and `!~*`; not files (`-f`).", read: (*translator).condition},
+		{Name: "rewrite", Within: true, Server: true, step: true, Note: "With `last`, `break`, `redirect` and `permanent`. A path without `break` is matched again with all rules of the host.", read: (*translator).rewrite},
+		{Name: "return", Within: true, Server: true, step: true, Note: "Status, text or URL; not 444.", read: (*translator).respond},
+		{Name: "break", Within: true, Server: true, step: true, Note: "Ends `set`, `if`, `rewrite` and `return`; the path is not matched again.", read: (*translator).stop},
+		{Name: "add_header", Within: true, Server: true, Note: "With `always`. In an `if` it replaces those outside, as in nginx.", read: (*translator).addHeader},
+		{Name: "more_set_headers", Within: true, Server: true, Note: "With `-s`; not `-t`, `-a` and `-r`.", read: (*translator).moreSet},
+		{Name: "more_clear_headers", Within: true, Server: true, Note: "Names without `*`; with `-s`.", read: (*translator).moreClear},
 		{Name: "proxy_set_header", Note: "The header replaces the one that the edge would send. `Host` is refused: use upstream-vhost. `Upgrade` and `Connection` have no effect: upgrades pass anyway.", read: (*translator).setHeader},
-		{Name: "proxy_hide_header", Note: "Headers of the backend.", read: (*translator).hideHeader},
-		{Name: "allow", Note: "Addresses, ranges, `all`. With whitelist-source-range it has no effect, as in ingress-nginx.", read: (*translator).access},
-		{Name: "deny", Note: "As `allow`.", read: (*translator).access},
-		{Name: "default_type", Note: "Type of the text of a `return`, if the path has no extension that nginx knows. The default is text/html.", read: (*translator).defaultType},
-		{Name: "proxy_intercept_errors", Note: "No effect: there is no `error_page` but that of custom-http-errors.", read: (*translator).onOff},
+		{Name: "proxy_hide_header", Server: true, Note: "Headers of the backend.", read: (*translator).hideHeader},
+		{Name: "allow", Server: true, Note: "Addresses, ranges, `all`. With whitelist-source-range it has no effect, as in ingress-nginx.", read: (*translator).access},
+		{Name: "deny", Server: true, Note: "As `allow`.", read: (*translator).access},
+		{Name: "default_type", Server: true, Note: "Type of the text of a `return`, if the path has no extension that nginx knows. The default is text/html.", read: (*translator).defaultType},
+		{
+			Name: "location", Server: true, read: (*translator).location,
+			Note: "In a server-snippet, with `=`, `^~`, `~` and `~*`. It has no backend: it responds with a `return`, with 403 after `deny`, or with 404.",
+		},
+		{Name: "proxy_intercept_errors", Server: true, Note: "No effect: there is no `error_page` but that of custom-http-errors.", read: (*translator).onOff},
 		{Name: "proxy_ssl_verify", Note: "As proxy-ssl-verify.", read: (*translator).sslVerify},
 		{Name: "proxy_ssl_name", Note: "As proxy-ssl-name, without variables.", read: (*translator).sslName},
-		{Name: "proxy_ssl_server_name", Note: "No effect: the name is always sent, if there is one.", read: (*translator).onOff},
+		{Name: "proxy_ssl_server_name", Server: true, Note: "No effect: the name is always sent, if there is one.", read: (*translator).onOff},
 		{Name: "proxy_ssl_protocols", Note: "`TLSv1.2` and `TLSv1.3`.", read: (*translator).sslProtocols},
-		{Name: "proxy_ssl_session_reuse", Note: "No effect.", read: (*translator).onOff},
-		{Name: "proxy_ssl_verify_depth", Note: "No effect: a CA certificate limits its chains.", read: (*translator).number},
+		{Name: "proxy_ssl_session_reuse", Server: true, Note: "No effect.", read: (*translator).onOff},
+		{Name: "proxy_ssl_verify_depth", Server: true, Note: "No effect: a CA certificate limits its chains.", read: (*translator).number},
 	}
 }
 
 // refusedDirectives have advice of their own.
 var refusedDirectives = map[string]string{
 	"auth_request_set":              "it needs auth-url; use slipway.dev/forward-auth with responseHeaders",
-	"location":                      "a location cannot stand in another one here; add a path to the Ingress",
 	"proxy_pass":                    "requests go to the Service of the path; add a path with the Service",
 	"error_page":                    "use custom-http-errors with default-backend",
 	"include":                       "a snippet cannot read files",
@@ -103,35 +126,69 @@ type translator struct {
 	table    map[string]*DirectiveSetting
 	settings *Settings
 	made     *Directives
+	// server has the locations of a server-snippet, nil in others.
+	server *ServerDirectives
 	// inside is the condition whose block is read, nil outside.
 	inside *route.DirectiveIf
 	rules  []accessRule
+	// outer is the translator of the server that a location is in, nil outside.
+	outer  *translator
 	faults []string
 }
 
 // maxSnippetFaults bounds the faults of one snippet that are listed.
 const maxSnippetFaults = 5
 
-// translateSnippet translates the text of a snippet into a location. The error lists
+// translateSnippet translates the text of a snippet for a location. The error lists
 // the directives that are not carried out, by line.
 func translateSnippet(text string, settings *Settings) (*Directives, error) {
-	parsed, err := snippet.Parse(text)
-	if err != nil {
+	t := translator{settings: settings, made: &Directives{}, table: directivesByName()}
+	return t.made, t.finish(text)
+}
+
+// translateServer translates the text of a server-snippet.
+func translateServer(text string, settings *Settings) (*ServerDirectives, error) {
+	made := &ServerDirectives{}
+	t := translator{settings: settings, made: &made.Directives, server: made, table: directivesByName()}
+	if err := t.finish(text); err != nil {
 		return nil, err
 	}
-	t := translator{settings: settings, made: &Directives{}, table: map[string]*DirectiveSetting{}}
+	// The steps of the host come before those of a rule.
+	made.Program.Server, made.Program.Steps = made.Program.Steps, nil
+	if problem := made.problem(); problem != "" {
+		return nil, fmt.Errorf("the routing table cannot hold it: %s", problem)
+	}
+	return made, nil
+}
+
+func directivesByName() map[string]*DirectiveSetting {
+	table := map[string]*DirectiveSetting{}
 	for _, declared := range snippetDirectives() {
-		t.table[declared.Name] = &declared
+		table[declared.Name] = &declared
+	}
+	return table
+}
+
+// finish parses and translates the text.
+func (t *translator) finish(text string) error {
+	parsed, err := snippet.Parse(text)
+	if err != nil {
+		return err
 	}
 	t.translate(parsed)
 	t.checkVariables(parsed)
+	t.setAccess()
+	if len(t.faults) > 0 {
+		return errors.New(strings.Join(t.faults, "; "))
+	}
+	return nil
+}
+
+// setAccess makes a filter of allow and deny.
+func (t *translator) setAccess() {
 	if t.made.Access = accessFilter(t.rules); t.made.Access != nil && len(t.made.Access.Deny) > maxAccessRanges {
 		t.fault(1, "allow and deny give more than %d ranges; use fewer", maxAccessRanges)
 	}
-	if len(t.faults) > 0 {
-		return nil, fmt.Errorf("%s", strings.Join(t.faults, "; "))
-	}
-	return t.made, nil
 }
 
 // fault records why a directive is refused.
@@ -149,9 +206,13 @@ func (t *translator) translate(list []snippet.Directive) {
 		switch {
 		case declared == nil:
 			t.fault(directive.Line, "%.64q is not carried out; %s", directive.Name, cmp.Or(refusedDirectives[directive.Name], otherDirectives))
-		case t.inside != nil && !declared.Within:
+		case t.inside != nil && (!declared.Within || t.server != nil && !declared.step):
 			t.fault(directive.Line, "%q cannot stand in an if; nginx refuses it, too", directive.Name)
-		case directive.Block && directive.Name != "if":
+		case t.server != nil && !declared.Server:
+			t.fault(directive.Line, "%q has no effect in a server-snippet, because each location has its own; use configuration-snippet", directive.Name)
+		case t.server == nil && directive.Name == "location":
+			t.fault(directive.Line, "\"location\" is not carried out within another; add a path to the Ingress, or use server-snippet")
+		case directive.Block && directive.Name != "if" && directive.Name != "location":
 			t.fault(directive.Line, "%q has no block; end it with a ;", directive.Name)
 		default:
 			if err := declared.read(t, directive); err != nil {
@@ -181,6 +242,9 @@ func (t *translator) checkVariables(parsed []snippet.Directive) {
 		return
 	}
 	own := t.made.Program.OwnVariables()
+	if t.outer != nil {
+		maps.Copy(own, t.outer.made.Program.OwnVariables())
+	}
 	var visit func([]snippet.Directive)
 	visit = func(list []snippet.Directive) {
 		for i := range list {
@@ -189,7 +253,9 @@ func (t *translator) checkVariables(parsed []snippet.Directive) {
 					t.fault(list[i].Line, "the variable $%.64s has no value here; use one of the list, or set it", name)
 				}
 			}
-			visit(list[i].Inner)
+			if list[i].Name != "location" { // it is visited with its own variables
+				visit(list[i].Inner)
+			}
 		}
 	}
 	visit(parsed)
@@ -204,6 +270,8 @@ func (t *translator) variablesOf(directive *snippet.Directive) []string {
 		words = words[1:]
 	case "if":
 		words = conditionTexts(words)
+	case "location":
+		return nil
 	}
 	var names []string
 	for _, word := range words {

@@ -174,7 +174,11 @@ func FuzzSnippet(f *testing.F) {
 	f.Add("add_header A b always; more_set_headers -s '404 500' 'A: b' C:; proxy_set_header X $http_y; proxy_hide_header Z;")
 	f.Add("allow 10.0.0.0/8; deny 10.1.0.0/16; allow ::1; deny all;")
 	f.Add("set $a ${b}$c; set $b 1; set $c 2; if ( $a = \"x\" ) { break; }")
+	f.Add("set $a 1;\nlocation ~* ^/(x) { add_header A $a$1; return 200 b; }\nlocation = /y { deny all; }")
 	f.Fuzz(func(t *testing.T, text string) {
+		if _, message, closed := serverOf(text); closed != (message != "") {
+			t.Fatalf("%q: %q, closed %v", text, message, closed)
+		}
 		settings, message, closed := snippetOf(text)
 		if closed != (message != "") {
 			t.Fatalf("%q: %q, closed %v", text, message, closed)

@@ -22,6 +22,9 @@ type Location struct {
 	// Guest marks a rule for an alias, or of a redirect between hosts with and without
 	// www. A host that an Ingress has itself does not get it.
 	Guest bool
+	// Redirects marks the redirect between hosts with and without www, which is another
+	// server in ingress-nginx.
+	Redirects bool
 	// ToTLS redirects plain requests, and Header is for encrypted ones, if the host has
 	// TLS, or always with Force. They have the place At among the policies.
 	ToTLS, Header *route.Policy
@@ -46,6 +49,8 @@ type Outcome struct {
 	// ExpressionHosts are those whose paths it makes expressions, also by a path that
 	// is refused.
 	ExpressionHosts []string
+	// Server is its server-snippet, nil without one.
+	Server *ServerDirectives
 	// Canaries are the paths of an Ingress that is a canary, which has no rules.
 	Canaries []Canary
 }
@@ -72,6 +77,9 @@ type Host struct {
 	// exact are the exact paths, and taken all paths as they are written.
 	exact, taken map[string]bool
 	canaries     map[canaryKey]Canary
+	// server is the server-snippet of the oldest Ingress that has one, serverOf.
+	server   *ServerDirectives
+	serverOf [2]string
 }
 
 // NewHost returns the state of a host, nil without a member.
@@ -85,8 +93,12 @@ func NewHost(name string, members []Member) *Host {
 		h.TLS = h.TLS || slices.Contains(member.Outcome.TLSHosts, name)
 		h.Expressions = h.Expressions || slices.Contains(member.Outcome.ExpressionHosts, name)
 		for _, at := range member.Outcome.Locations {
-			if at.Host == name {
-				h.add(at)
+			if at.Host != name {
+				continue
+			}
+			h.add(at)
+			if member.Outcome.Server != nil && h.server == nil && !at.Redirects {
+				h.server, h.serverOf = member.Outcome.Server, [2]string{member.Namespace, member.Name}
 			}
 		}
 		for _, canary := range member.Outcome.Canaries {
@@ -122,10 +134,12 @@ func (h *Host) Missing(namespace, name string) *route.Rule {
 	if h == nil || h.catchAll || !h.Owned || h.oldest != [2]string{namespace, name} {
 		return nil
 	}
-	return &route.Rule{
+	missing := &route.Rule{
 		ID:       route.ID{Kind: "Ingress", Namespace: namespace, Name: name, Variant: MissingVariant},
 		Fallback: true, Response: &route.Response{Status: 404, Reason: route.ReasonConfigured, Message: "no path of the host matches"},
 	}
+	h.addServer(missing, &Location{})
+	return missing
 }
 
 // HasCanaryTarget reports whether a location takes the requests of a canary.
@@ -151,6 +165,7 @@ func (h *Host) Place(rule *route.Rule, at Location) (rules []*route.Rule, proble
 		return nil, ""
 	}
 	placed := *rule
+	h.addServer(&placed, &at)
 	h.addTLS(&placed, &at)
 	if at.Default {
 		return []*route.Rule{&placed}, ""
@@ -161,8 +176,8 @@ func (h *Host) Place(rule *route.Rule, at Location) (rules []*route.Rule, proble
 		}
 		placed.Match.Path = route.PathMatch{Type: route.PathRegexp, Value: h.expressionOf(&at)}
 		placed.Match.PathOrder = at.Path
-		if rule.Directives != nil {
-			located := *rule.Directives
+		if placed.Directives != nil {
+			located := *placed.Directives
 			located.Groups = placed.Match.Path.Value
 			placed.Directives = &located
 		}

@@ -46,13 +46,10 @@ func tableOf(settings []Setting) string {
 // directiveTable writes the directives of snippets, in the order of their declaration.
 func directiveTable() string {
 	var page declare.Page
-	page.Table("Directive", "In `if`", "Here")
+	page.Table("Directive", "In `if`", "In server-snippet", "Here")
+	yes := map[bool]string{true: "yes"}
 	for _, d := range SnippetDirectives() {
-		within := ""
-		if d.Within {
-			within = "yes"
-		}
-		page.Row(declare.Code(d.Name), within, d.Note)
+		page.Row(declare.Code(d.Name), yes[d.Within], yes[d.Server], d.Note)
 	}
 	return page.String()
 }

@@ -42,7 +42,7 @@ func (r *resolver) readNGINX() {
 		settings: settings, variant: settings.VariantFor(name, r.options.NGINX.Defaults),
 		id: route.PolicyID{Kind: string(snapshot.Ingress), Namespace: r.resolved.Ingress.Namespace, Name: name},
 	}
-	r.resolved.NGINX = &nginx.Outcome{}
+	r.resolved.NGINX = &nginx.Outcome{Server: settings.Snippets.Server}
 	own := r.resolved.Timeouts
 	r.resolved.Timeouts.Connect = cmp.Or(own.Connect, settings.Timeouts.Connect)
 	r.resolved.Timeouts.Header = cmp.Or(own.Header, settings.Timeouts.Header)
@@ -201,7 +201,7 @@ func (r *resolver) addWWW() {
 			Response: &route.Response{
 				Status: r.nginx.settings.TLS.Status, Reason: route.ReasonConfigured, Redirect: &route.Redirect{Host: at.host},
 			},
-			Location: &nginx.Location{Path: "/"},
+			Location: &nginx.Location{Path: "/", Redirects: true},
 		}, host, fmt.Sprintf("www-%d", i+1))
 	}
 }

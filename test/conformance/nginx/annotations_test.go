@@ -105,6 +105,13 @@ var scenes = map[string]scene{
 		with: map[string]string{"rewrite-target": "/"}, path: of("/app"),
 		location: of(`proxy_set_header X-Forwarded-Prefix "V";`),
 	},
+	"server-snippet": {
+		server: of("V"), requests: []request{
+			{method: "GET", target: "/robots.txt", compare: serverHeaders}, {method: "GET", target: "/a/index.PHP?q=1", compare: serverHeaders},
+			{method: "GET", target: "/older/x?q=1", compare: serverHeaders}, {method: "GET", target: "/moved/x?q=1", compare: serverHeaders},
+			{method: "GET", target: "/gone", compare: serverHeaders}, {method: "GET", target: "/", headers: []string{"User-Agent: BadBot"}, compare: serverHeaders},
+		},
+	},
 	"configuration-snippet": {
 		location: of("V"), requests: []request{
 			{method: "GET", target: "/old/x?q=1", compare: snippetHeaders}, {method: "GET", target: "/status/404", compare: snippetHeaders},

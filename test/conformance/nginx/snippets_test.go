@@ -24,6 +24,8 @@ var typedHeaders = append([]string{"Content-Type"}, snippetHeaders...)
 // snippetCase is a snippet with its requests.
 type snippetCase struct {
 	name, text string
+	// outside is the server-snippet.
+	outside string
 	// path and target are those of the Ingress; / and no rewrite target if they are
 	// empty.
 	path, target string
@@ -159,7 +161,7 @@ var (
 		`$args ~ (x|y)=(.)`, `$request_method = POST`, `$uri = /`, `$cookie_b ~* ^T(.)`, `$is_args = "?"`,
 	}
 	generatedValues = []string{`1`, `0`, `""`, `$a`, `"$b-$1"`, `$1`, `$uri`, `"$arg_x"`, `$2$1`, `"${a}x"`, `$n`, `$request_method`}
-	generatedPaths  = []string{`^/old/(.*)$ /new/$1`, `^/(.*)/(.*)$ /$2`, `/a /b`, `^/new /two/x`, `^/old /two?v=$a`, `^/b/(.)$ /c?`, `^/(x) /y/$1/$a`, `c\.html$ /html`}
+	generatedPaths  = []string{`^/old/(.*)$ /new/$1`, `^/(.*)/(.*)$ /$2`, `/a /b`, `^/new /two/x`, `^/old /two?v=$a`, `^/b/(.)$ /c?`, `^/(x) /y/$1-$a`, `c\.html$ /html`}
 	generatedFlags  = []string{"", " last", " break", " redirect", " permanent"}
 )
 
@@ -207,7 +209,7 @@ func compareSnippets(t *testing.T, list []snippetCase, least int) {
 		servers.WriteString(list[i].server(g))
 		ingresses = append(ingresses, list[i].ingress(i))
 	}
-	g.startNGINX(t, "types { text/html html; text/css css; }", servers.String())
+	g.startNGINX(t, "types { text/html html; text/css css; text/plain txt; }", servers.String())
 	for _, refused := range g.startEdge(t, ingresses) {
 		t.Errorf("refused: %s", refused)
 	}
@@ -226,7 +228,7 @@ func compareSnippets(t *testing.T, list []snippetCase, least int) {
 			}
 			if compared++; got != want {
 				if differ++; differ <= 30 {
-					t.Errorf("%s\n%s\n\tedge  %+v\n\tnginx %+v", r, c.text, got, want)
+					t.Errorf("%s\n%s\n%s\n\tedge  %+v\n\tnginx %+v", r, c.outside, c.text, got, want)
 				}
 			}
 		}
@@ -256,7 +258,7 @@ func withoutType(headers string) string {
 }
 
 func (c *snippetCase) ingress(number int) *networkingv1.Ingress {
-	annotations := map[string]string{nginx.Prefix + "configuration-snippet": c.text}
+	annotations := map[string]string{nginx.Prefix + "configuration-snippet": c.text, nginx.Prefix + "server-snippet": c.outside}
 	if c.target != "" {
 		annotations[nginx.Prefix+"rewrite-target"] = c.target
 	}
@@ -276,16 +278,17 @@ func (c *snippetCase) ingress(number int) *networkingv1.Ingress {
 // the Ingress.
 func (c *snippetCase) server(g *ground) string {
 	location := func(head, service string) string {
-		body := "client_max_body_size 1m; proxy_set_header Host $http_host; default_type text/html;\n" + c.text + "\n"
-		if strings.Contains(c.text, "default_type") {
-			body = strings.Replace(body, "default_type text/html;", "", 1)
-		}
+		body := "client_max_body_size 1m; proxy_set_header Host $http_host;\n" + c.text + "\n"
 		if c.target != "" {
 			body += fmt.Sprintf("rewrite \"(?i)%s\" %s break;", c.path, c.target)
 		}
 		return fmt.Sprintf("location %s { %s %s }\n", head, body, g.passTo(service))
 	}
-	text := fmt.Sprintf("server { listen LISTEN; server_name %s.test;\n", c.name)
+	outside := c.outside
+	if !strings.HasPrefix(outside, "default_type") {
+		outside += "\ndefault_type text/html;" // as ingress-nginx
+	}
+	text := fmt.Sprintf("server { listen LISTEN; server_name %s.test;\n%s\n", c.name, outside)
 	switch {
 	case c.target != "":
 		text += location(`~* "^`+c.path+`"`, "one") + "location / { return 404; }\n"
