@@ -66,7 +66,7 @@ func startBackends(t *testing.T) *ground {
 		t.Cleanup(func() { _ = server.Close() })
 		g.ports[name] = listener.Addr().(*net.TCPAddr).Port
 	}
-	transport := &http.Transport{MaxIdleConnsPerHost: 16, DisableCompression: true}
+	transport := &http.Transport{MaxIdleConnsPerHost: 16, DisableCompression: true, ExpectContinueTimeout: time.Minute}
 	t.Cleanup(transport.CloseIdleConnections)
 	g.client = &http.Client{Transport: transport, Timeout: time.Minute, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	return g
