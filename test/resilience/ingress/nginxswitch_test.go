@@ -60,7 +60,9 @@ func (s *suite) testNGINXSwitch(t *testing.T) {
 	c.setPublish(t, true)
 	second := c.handOver(t, first)
 	c.balancer.lead(c.edges...) // as DNS does, which follows the status
+	pause(t.Context(), newProgram().calm)
 	second.end(t)
+	pause(t.Context(), newProgram().calm)
 	t.Logf("switched in %v", time.Since(began).Round(time.Millisecond))
 
 	began = time.Now()
@@ -69,6 +71,7 @@ func (s *suite) testNGINXSwitch(t *testing.T) {
 	c.setPublish(t, false)
 	c.awaitStatus(t, oldAddress)
 	c.balancer.lead(third.replica)
+	pause(t.Context(), newProgram().calm)
 	for _, edge := range c.edges {
 		edge.Stop(t)
 	}
