@@ -68,7 +68,7 @@ var limits = map[string]string{
 	"inFlightReq":      "`ipv6Subnet` other than 64",
 	"buffering":        "neither of the two limits",
 	"circuitBreaker":   "other expressions than those below, a `responseCode` other than 503",
-	"retry":            "more than 10 attempts, a `status` other than 502-504, `maxRequestBodyBytes` above 0",
+	"retry":            "more than 10 attempts, a `status` below 400, `maxRequestBodyBytes` above 0",
 	"errors":           "`{url}` and a query in `query`, a TraefikService",
 	"contentType":      "everything but `autoDetect: false`: content types are not guessed",
 }

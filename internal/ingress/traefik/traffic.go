@@ -2,6 +2,8 @@ package traefik
 
 import (
 	"cmp"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -139,20 +141,7 @@ func retry(r *record) *route.Policy {
 		r.fault("attempts", refusal.TooLarge, "%d are more than 10: every retry adds to the load of a failing backend", attempts)
 	}
 	again.Attempts = int(attempts)
-	// Network errors are retried unless disabled, statuses only if listed. The
-	// table has no list of statuses, only the group of 502, 503 and 504.
-	statuses := statusRanges(r, "status")
-	network := !r.flag("disableRetryOnNetworkError")
-	switch {
-	case len(statuses) == 0 && !network:
-		r.fault("disableRetryOnNetworkError", refusal.Invalid, "nothing is left to repeat a request for: list 502-504 in status")
-	case len(statuses) > 0 && !gatewayErrors(statuses):
-		r.fault("status", refusal.Unsupported, "requests are repeated for all of 502, 503 and 504, and for no others: write 502-504")
-	case len(statuses) > 0 && network:
-		again.On = []route.RetryCondition{route.RetryConnect, route.RetryUnavailable}
-	case len(statuses) > 0:
-		again.On = []route.RetryCondition{route.RetryUnavailable}
-	}
+	retryReasons(r, again)
 	r.refuse("timeout", "use initialInterval and fewer attempts")
 	if most := r.whole("maxRequestBodyBytes"); most > 0 {
 		r.fault("maxRequestBodyBytes", refusal.Unsupported, "use the Middleware buffering")
@@ -166,16 +155,32 @@ func retry(r *record) *route.Policy {
 	return &route.Policy{Retry: again}
 }
 
-// gatewayErrors reports whether ranges are 502, 503 and 504 together.
-func gatewayErrors(ranges []route.StatusRange) bool {
+// retryReasons reads what a request is repeated for: network errors unless that is disabled,
+// and the statuses that are listed.
+func retryReasons(r *record, again *route.Retry) {
 	covered := map[int]bool{}
-	for _, span := range ranges {
-		if span.From < 502 || span.To > 504 {
-			return false
+	for _, span := range statusRanges(r, "status") {
+		if span.From < 400 {
+			r.fault("status", refusal.Unsupported, "%d is not the status of an error: list statuses from 400 to 599", span.From)
+			return
 		}
 		for status := span.From; status <= span.To; status++ {
 			covered[status] = true
 		}
 	}
-	return len(covered) == 3
+	statuses, network := slices.Sorted(maps.Keys(covered)), !r.flag("disableRetryOnNetworkError")
+	if len(statuses) == 0 {
+		if !network {
+			r.fault("disableRetryOnNetworkError", refusal.Invalid, "nothing is left to repeat a request for: list 502-504 in status")
+		}
+		return
+	}
+	if network {
+		again.On = append(again.On, route.RetryConnect)
+	}
+	if slices.Equal(statuses, []int{502, 503, 504}) {
+		again.On = append(again.On, route.RetryUnavailable)
+	} else {
+		again.Statuses = statuses
+	}
 }
