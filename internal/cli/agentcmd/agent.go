@@ -54,11 +54,11 @@ stops it at once, with exit code 130.`,
 	return command
 }
 
-// agentGCPercent makes the garbage collector run twice as often as the default:
+// agentGCPercent makes the garbage collector run more often than the default:
 // most of an agent's memory lives as long as the process, such as the caches of
 // its watches, and the peak of a burst should not be kept between bursts. GOGC
 // overrides it.
-const agentGCPercent = 50
+const agentGCPercent = 40
 
 // agentRequestsPerSecond and agentRequestBurst are the client-side rate limit
 // of the agent.

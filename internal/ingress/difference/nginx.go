@@ -51,6 +51,10 @@ var ofNGINX = []Difference{
 		After: "X-Forwarded-For, -Host, -Port, -Proto",
 	},
 	{
+		ID: "ambiguous-paths", Source: NGINX, General: true, About: "paths with a semicolon, %2F, %5C or %23",
+		Before: "are forwarded", After: "get 400, unless http.encodedCharacters of the entry point allows them",
+	},
+	{
 		ID: "own-pages", Source: NGINX, General: true, About: "pages of errors that the proxy finds itself", Before: "HTML", After: "plain text",
 	},
 }
