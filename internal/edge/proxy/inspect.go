@@ -31,7 +31,7 @@ func (a *attempt) hold(bytes int64) *filter.LocalResponse {
 	x, c := a.x, a.x.conn
 	body := c.proxy.memory.newBody(0)
 	a.beginBody()
-	err := a.transferTo(body, bytes).Run()
+	err := a.transferTo(body, bytes)
 	switch {
 	case err == nil:
 		a.buffered = body
@@ -52,7 +52,7 @@ func (a *attempt) hold(bytes int64) *filter.LocalResponse {
 }
 
 // readRest reads what follows the start that is in memory.
-func (a *attempt) readRest(to *encodedBody) error { return a.transferTo(to, 0).Run() }
+func (a *attempt) readRest(to *encodedBody) error { return a.transferTo(to, 0) }
 
 // copyHeld sends a response whose start is in memory, and the rest as it comes.
 func (a *attempt) copyHeld() error {

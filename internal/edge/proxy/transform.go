@@ -46,7 +46,7 @@ func (a *attempt) bufferResponse() *filter.LocalResponse {
 // readResponseBody reads the decoded body of the response into a writer.
 func (a *attempt) readResponseBody(to io.Writer) error {
 	a.beginBody()
-	return a.transferTo(to, 0).Run()
+	return a.transferTo(to, 0)
 }
 
 // beginBody starts to decode the body of the response.
@@ -56,10 +56,11 @@ func (a *attempt) beginBody() {
 }
 
 // transferTo reads the decoded body of the response, from where it is, into a writer.
-func (a *attempt) transferTo(to io.Writer, pauseAfter int64) *h1.Transfer {
+// With a bound it pauses there, see [h1.Transfer].
+func (a *attempt) transferTo(to io.Writer, pauseAfter int64) error {
 	c := a.x.conn
 	sink := c.buffers.responseSink.to(to, c.proxy.cfg.Pool)
-	return &h1.Transfer{From: a.upstream.Reader, To: sink, Body: &c.buffers.responseBody, PauseAfter: pauseAfter}
+	return (&h1.Transfer{From: a.upstream.Reader, To: sink, Body: &c.buffers.responseBody, PauseAfter: pauseAfter}).Run()
 }
 
 // transformedFraming is how the body of a response ends that is not passed as it
