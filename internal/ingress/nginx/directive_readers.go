@@ -70,6 +70,12 @@ func variableName(name string) bool {
 	})
 }
 
+// namesVariable reports whether a name can be that of a variable which is set or tested.
+// One that starts with a digit would be a group with a text behind it in other places.
+func namesVariable(name string) bool {
+	return variableName(name) && (name[0] < '0' || name[0] > '9')
+}
+
 func (t *translator) set(directive *snippet.Directive) error {
 	if err := words(directive, 2, 2); err != nil {
 		return err
@@ -77,7 +83,7 @@ func (t *translator) set(directive *snippet.Directive) error {
 	name, found := strings.CutPrefix(directive.Words[0], "$")
 	name = strings.ToLower(name)
 	switch {
-	case !found || !variableName(name) || route.IsGroup(name):
+	case !found || !namesVariable(name):
 		return fmt.Errorf("%.64q is not the name of a variable", directive.Words[0])
 	case name != "args" && route.IsRequestVariable(name):
 		return fmt.Errorf("$%.64s has a value of nginx, and cannot be set", name)
@@ -142,7 +148,7 @@ func (t *translator) condition(directive *snippet.Directive) error {
 		return fmt.Errorf("%.64q looks at files, which a snippet cannot", list[0])
 	}
 	name, found := strings.CutPrefix(list[0], "$")
-	if name = strings.ToLower(name); !found || !variableName(name) || route.IsGroup(name) || len(list) != 1 && len(list) != 3 {
+	if name = strings.ToLower(name); !found || !namesVariable(name) || len(list) != 1 && len(list) != 3 {
 		return errors.New("a condition is a variable, or a variable, an operator and a value")
 	}
 	made := &route.DirectiveIf{Variable: name, Operator: route.DirectiveHolds}

@@ -45,6 +45,7 @@ func TestSnippetRefusals(t *testing.T) {
 		{"return maybe;", "not a status"},
 		{"set $host x;", "cannot be set"},
 		{"set $1 x;", "not the name of a variable"},
+		{"set $a 1;\nif ($10 = 1) { return 200; }", "line 2: if: a condition is a variable"},
 		{"add_header X-A $upstream_addr;", "$upstream_addr has no value here"},
 		{"add_header X-A $request_filename;", "$request_filename has no value here"},
 		{"add_header Connection close;", "writes the header Connection itself"},
@@ -175,6 +176,7 @@ func FuzzSnippet(f *testing.F) {
 	f.Add("allow 10.0.0.0/8; deny 10.1.0.0/16; allow ::1; deny all;")
 	f.Add("set $a ${b}$c; set $b 1; set $c 2; if ( $a = \"x\" ) { break; }")
 	f.Add("set $a 1;\nlocation ~* ^/(x) { add_header A $a$1; return 200 b; }\nlocation = /y { deny all; }")
+	f.Add("if ($100 ~ $0(0)){set $0 0;}#")
 	f.Fuzz(func(t *testing.T, text string) {
 		if _, message, closed := serverOf(text); closed != (message != "") {
 			t.Fatalf("%q: %q, closed %v", text, message, closed)
