@@ -44,6 +44,8 @@ type ForwardAuth struct {
 	MaxResponseBytes int64 `json:"maxResponseBytes,omitempty"`
 	// Timeout bounds the sub-request. 0 means the edge's default.
 	Timeout Duration `json:"timeout,omitzero"`
+	// AuthRequest makes it auth_request of nginx; nil for other policies.
+	AuthRequest *AuthRequest `json:"authRequest,omitempty"`
 }
 
 // IPFilter admits requests by the address of the client. Deny comes first. With an

@@ -243,6 +243,7 @@ func (p *ForwardAuth) check(r *report) {
 	checkAtLeast(r, "maxBodyBytes", p.MaxBodyBytes, 0)
 	checkAtLeast(r, "maxResponseBytes", p.MaxResponseBytes, 0)
 	checkDuration(r, "timeout", p.Timeout)
+	p.AuthRequest.check(r)
 }
 
 // check requires a list. A filter without one would admit every client.

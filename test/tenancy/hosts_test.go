@@ -87,6 +87,31 @@ func hostAttempts() []attempt {
 	}
 }
 
+// authAttempts are after servers that the edge reaches, and evil does not: by the URL of
+// an authentication server, with the annotations of ingress-nginx.
+func authAttempts() []attempt {
+	const prefix = "nginx.ingress.kubernetes.io/"
+	of := func(name, url, reason, more string) attempt {
+		annotations := fmt.Sprintf("kubernetes.io/ingress.class: nginx, %sauth-url: %q%s", prefix, url, more)
+		return attempt{name: name, applies: rule(annotations, name+".evil.example", "Prefix", "/"), reason: reason, proof: outside(name + ".evil.example/")}
+	}
+	const external = "providers.kubernetesIngress.allowExternalNameServices"
+	return []attempt{
+		of("auth-service-of-bank", "http://bank.bank.svc.cluster.local/corp", "allowCrossNamespace", ""),
+		of("auth-short-service-of-bank", "http://bank.bank.svc/corp", "allowCrossNamespace", ""),
+		of("auth-shorter-service-of-bank", "http://bank.bank/corp", external, ""),
+		of("auth-api-server", "https://kubernetes.default.svc.cluster.local/api/v1/secrets", "allowCrossNamespace", ""),
+		of("auth-metadata", "http://169.254.169.254/latest/meta-data/", external, ""),
+		of("auth-own-machine", "http://127.0.0.1:8080/", external, ""),
+		of("auth-localhost", "http://localhost:8080/", "there is no Service evil/localhost", ""),
+		of("auth-host-of-bank", "http://bank.example/pay", external, ""),
+		of("auth-host-of-request", "https://$http_x_host/pay", "its host has a variable", ""),
+		of("auth-own-host", "https://$host/oauth2/auth", "requires authentication itself", ""),
+		of("auth-user", "http://bank.bank.svc@evil.evil.svc/", "is not a host", ""),
+		of("auth-headers-of-bank", "http://evil.evil.svc/", "allowCrossNamespace", ", "+prefix+"auth-proxy-set-headers: bank/headers"),
+	}
+}
+
 // certified: bank's host does not show evil's certificate.
 func certified(w *world) error {
 	name, err := w.certificate("bank.example")

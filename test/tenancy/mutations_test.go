@@ -29,6 +29,7 @@ func mutations() []mutation {
 	const internal = "internal/"
 	return []mutation{
 		{[]string{"longer-path", "challenge", "wildcard", "route-same-host", "route-host-of-ingress", "ingress-host-of-route"}, internal + "ingress/engine/hostrules.go", "if u.ref.Namespace == c.owner || c.shared", "if OFF || u.ref.Namespace == c.owner || c.shared"},
+		{[]string{"auth-service-of-bank"}, internal + "ingress/reference/reference.go", "case namespace != s.Namespace && !s.CrossNamespace:", "case namespace != s.Namespace && !s.CrossNamespace && !OFF:"},
 		{[]string{"as-it-is", "capital-path"}, internal + "gitops/project/source.go", "if rule.deny {", "if rule.deny && !OFF {"},
 		{[]string{"default-port"}, internal + "gitops/source/address/parse.go", "if port != defaultPort(scheme) {", "if OFF || port != defaultPort(scheme) {"},
 		{[]string{"operation-source", "status-source", "status-sources"}, internal + "gitops/reconcile/desired.go",

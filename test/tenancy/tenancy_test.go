@@ -22,7 +22,7 @@ var labelOfBank = tracking.App{Namespace: bank, Name: "site"}.Label()
 // attempts are all that evil tries.
 func attempts() []attempt {
 	var filled []attempt
-	for _, one := range slices.Concat(hostAttempts(), gatewayAttempts(), listenerAttempts(), sourceAttempts(), dependencyAttempts(), operationAttempts(), objectAttempts(), controlAttempts(), setAttempts()) {
+	for _, one := range slices.Concat(hostAttempts(), authAttempts(), gatewayAttempts(), listenerAttempts(), sourceAttempts(), dependencyAttempts(), operationAttempts(), objectAttempts(), controlAttempts(), setAttempts()) {
 		filled = append(filled, one.fill())
 	}
 	return filled

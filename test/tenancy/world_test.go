@@ -147,7 +147,7 @@ func (w *world) startEdge(t *testing.T, binary string, environment []string) {
 	t.Helper()
 	edge := programs.Slipway(t, "the edge", binary, append([]string{"KUBECONFIG=" + w.cluster.Kubeconfig}, environment...), "edge", "--log.format=json",
 		"--entryPoints.web.address=127.0.0.1:0", "--entryPoints.websecure.address=127.0.0.1:0", "--entryPoints.websecure.http.tls=true",
-		"--admin.address=127.0.0.1:0", "--health.address=127.0.0.1:0", "--providers.kubernetesIngress=true",
+		"--admin.address=127.0.0.1:0", "--health.address=127.0.0.1:0", "--providers.kubernetesIngress=true", "--providers.kubernetesIngressNGINX=true",
 		"--providers.kubernetesGateway.addresses="+gatewayPool, fmt.Sprintf("--providers.kubernetesGateway.addressesPerNamespace=%d", addressesPerNamespace))
 	w.edge = map[string]string{}
 	for _, name := range []string{"web", "websecure", "admin", "health"} {

@@ -62,6 +62,12 @@ whether it is a whole cluster. */}}
   resources: [ingressroutes, ingressroutetcps, ingressrouteudps, traefikservices, middlewares, middlewaretcps, tlsoptions, serverstransports, serverstransporttcps, tlsstores]
   verbs: [list, watch]
 {{- end }}
+{{- if dig "providers" "kubernetesIngressNGINX" false (index . 0).Values.edge.config }}
+# ConfigMaps with headers, which are read when an annotation of ingress-nginx names one.
+- apiGroups: [""]
+  resources: [configmaps]
+  verbs: [list, watch]
+{{- end }}
 {{- if and (index . 1) (index . 0).Values.edge.gatewayAPI.enabled }}
 # Gateway API: what Gateways and routes are made of, with the labels of namespaces
 # and the authorities in ConfigMaps, and the status of those that have one.

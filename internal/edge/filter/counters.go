@@ -39,6 +39,8 @@ type Counters struct {
 	// passwords is a semaphore: only some of the processors compute password
 	// hashes, which any client can cause.
 	passwords chan struct{}
+	// decisions caches those of authentication servers, for all filters.
+	decisions authCache
 
 	mu       sync.Mutex
 	rates    stateMap[buckets]

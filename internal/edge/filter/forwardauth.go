@@ -48,6 +48,8 @@ type forwardAuth struct {
 	// more matches further headers of the response that are copied; nil for none.
 	more   *headerPattern
 	signin *LocalResponse
+	// auth is set if it behaves as auth_request of nginx.
+	auth *authRequest
 }
 
 // authCopy is a header that is copied from the response into the request.
@@ -92,6 +94,11 @@ func newForwardAuth(a *route.ForwardAuth, c *compiler) (*forwardAuth, error) {
 		return nil, err
 	}
 	c.vouchPattern(f.more)
+	if a.AuthRequest != nil {
+		if f.auth, err = newAuthRequest(a.AuthRequest, c); err != nil {
+			return nil, err
+		}
+	}
 	if a.SigninURL != "" {
 		location, err := h1.SetField("Location", a.SigninURL)
 		if err != nil {
@@ -131,6 +138,9 @@ func (f *forwardAuth) Request(x *Exchange) *LocalResponse {
 		}
 		request.Body = body
 	}
+	if f.auth != nil {
+		return f.decide(x, &request)
+	}
 	request.Fields = f.fields(x)
 	response, err := f.backend.Do(&request)
 	if err != nil {
@@ -144,6 +154,13 @@ func (f *forwardAuth) Request(x *Exchange) *LocalResponse {
 		return f.signin
 	}
 	return f.refuse(x, response)
+}
+
+// Response implements [ResponseFilter].
+func (f *forwardAuth) Response(x *Exchange, status int) {
+	if f.auth != nil {
+		f.auth.keepCookies(x, status)
+	}
 }
 
 // fields are the headers of the sub-request. Views of the client's head are safe:
@@ -180,6 +197,12 @@ func (f *forwardAuth) forwards(id normalize.Field, name []byte) bool {
 		return false
 	case normalize.FieldCDNLoop:
 		return true // the authentication server may be behind this edge
+	case normalize.FieldAuthorization, normalize.FieldCookie:
+		// With auth_request, the server can return credentials in place of those that it
+		// needs to see.
+		if f.auth != nil && f.returns(name) {
+			return true
+		}
 	}
 	for _, vouched := range *f.vouched {
 		if normalize.SameField(name, normalize.Bytes(vouched)) {
@@ -193,6 +216,11 @@ func (f *forwardAuth) forwards(id normalize.Field, name []byte) bool {
 		return true
 	}
 	return slices.ContainsFunc(f.allowed, func(allowed string) bool { return bytes.EqualFold(name, normalize.Bytes(allowed)) })
+}
+
+// returns reports whether the filter copies a header from the response.
+func (f *forwardAuth) returns(name []byte) bool {
+	return slices.ContainsFunc(f.copies, func(entry authCopy) bool { return bytes.EqualFold(name, normalize.Bytes(entry.name)) })
 }
 
 // admit lets the request in, with the headers that the response has for it.

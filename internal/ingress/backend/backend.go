@@ -86,7 +86,11 @@ func Build(view *snapshot.View, id route.BackendID, options Options) Result {
 		result: Result{Backend: &route.Backend{ID: id}},
 	}
 	b.variant, b.certificate, _ = strings.Cut(id.Variant, "_")
-	b.service = view.Service(id.Namespace, id.Name)
+	if b.service = hostService(id); b.service != nil {
+		b.quiet = true
+	} else {
+		b.service = view.Service(id.Namespace, id.Name)
+	}
 	if b.service == nil {
 		return b.gone(fmt.Sprintf("there is no Service %s/%s: create it, or name another", id.Namespace, id.Name))
 	}
@@ -114,6 +118,8 @@ type builder struct {
 	settings             *annotation.Service
 	// nginx are the settings of an Ingress of ingress-nginx, nil for other backends.
 	nginx *nginx.Backend
+	// quiet is set for a Service that does not exist, and so cannot have refusals.
+	quiet bool
 	// external is the resolved name of an ExternalName.
 	external external
 	result   Result
@@ -145,6 +151,9 @@ func (b *builder) gone(message string) Result {
 
 // refuse records a fault of the Service.
 func (b *builder) refuse(fault *refusal.Refusal) {
+	if b.quiet {
+		return
+	}
 	b.refuseOn(snapshot.Ref{Kind: snapshot.Service, Namespace: b.service.Namespace, Name: b.service.Name}, fault)
 }
 

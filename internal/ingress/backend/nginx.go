@@ -3,6 +3,9 @@ package backend
 import (
 	"cmp"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/ingress/annotation"
 	"slipway.dev/slipway/internal/ingress/nginx"
@@ -20,7 +23,19 @@ var nginxSchemes = map[route.Protocol]annotation.Scheme{
 // readNGINX completes the settings of the Service with those of an Ingress of
 // ingress-nginx. Annotations of the Service come first.
 func (b *builder) readNGINX() {
-	if b.variant != nginx.BackendVariant {
+	switch b.variant {
+	case nginx.BackendVariant:
+	case nginx.HostVariant:
+		b.settings.Scheme = annotation.SchemeHTTP
+		return
+	case nginx.HostVariantByTLS:
+		b.settings.Scheme = annotation.SchemeHTTPS
+		return
+	case nginx.TLSVariant:
+		b.nginx = &nginx.Backend{Protocol: route.ProtocolTLS}
+		b.settings.Scheme = annotation.SchemeHTTPS
+		return
+	default:
 		return
 	}
 	all := b.options.NGINX
@@ -79,4 +94,16 @@ func (b *builder) nginxTransport() (reference.Transport, *refusal.Refusal) {
 		return reference.Transport{}, &faults[0]
 	}
 	return declared, nil
+}
+
+// hostService returns the Service that stands for a host outside of the cluster: one of
+// type ExternalName, so that all its conditions hold.
+func hostService(id route.BackendID) *corev1.Service {
+	if id.Variant != nginx.HostVariant && id.Variant != nginx.HostVariantByTLS {
+		return nil
+	}
+	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: id.Namespace, Name: id.Name}}
+	service.Spec.Type, service.Spec.ExternalName = corev1.ServiceTypeExternalName, id.Name
+	service.Spec.Ports = []corev1.ServicePort{{Port: int32(id.Port), Protocol: corev1.ProtocolTCP}}
+	return service
 }

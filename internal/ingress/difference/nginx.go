@@ -47,6 +47,11 @@ var ofNGINX = []Difference{
 		applies: clientCertificates,
 	},
 	{
+		ID: "auth-cookies", Source: NGINX, About: "several cookies of the server of `auth-url`", Before: "the client gets the first, or one line that it reads as one cookie",
+		After: "the client gets all", applies: onPolicy(func(p *route.Policy) bool { return p.ForwardAuth != nil && p.ForwardAuth.AuthRequest != nil },
+			"the first cookie of the authentication server", "all cookies of the authentication server"),
+	},
+	{
 		ID: "backend-headers", Source: NGINX, General: true, About: "headers for backends", Before: "also X-Scheme, X-Forwarded-Scheme, X-Request-ID",
 		After: "X-Forwarded-For, -Host, -Port, -Proto",
 	},

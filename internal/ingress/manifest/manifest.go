@@ -80,6 +80,7 @@ func Read(paths []string, namespace string, input io.Reader) (*Set, error) {
 	for _, kind := range snapshot.CustomKinds() {
 		set.Snapshot.SetKind(kind, snapshot.KindKnown)
 	}
+	set.Snapshot.SetKind(snapshot.ConfigMap, snapshot.KindKnown)
 	for _, path := range paths {
 		if err := set.readPath(path, namespace, input); err != nil {
 			return nil, err
@@ -199,6 +200,8 @@ func (s *Set) take(from source, document []byte, depth int) {
 		takeObject(s, from, document, snapshot.EndpointSlice, &discoveryv1.EndpointSlice{})
 	case "v1 Secret":
 		s.takeSecret(from, document)
+	case "v1 ConfigMap":
+		s.takeConfigMap(from, document)
 	case "v1 Namespace":
 		takeObject(s, from, document, snapshot.Namespace, &corev1.Namespace{})
 	default:
@@ -272,6 +275,18 @@ func (s *Set) takeSecret(from source, document []byte) {
 		data[name] = []byte(value)
 	}
 	s.Snapshot.Put(&snapshot.SecretBody{Namespace: object.Namespace, Name: object.Name, Type: string(object.Type), Data: data})
+}
+
+// takeConfigMap adds a ConfigMap, which annotations and policies can name.
+func (s *Set) takeConfigMap(from source, document []byte) {
+	var object corev1.ConfigMap
+	if err := yaml.Unmarshal(document, &object); err != nil {
+		s.find(from.file, snapshot.Ref{Kind: snapshot.ConfigMap}, "%v", err)
+		return
+	}
+	object.Namespace = cmp.Or(object.Namespace, from.namespace)
+	s.place(from, snapshot.ConfigMap, &object)
+	s.Snapshot.Put(&snapshot.Resource{Kind: snapshot.ConfigMap, Namespace: object.Namespace, Name: object.Name, Spec: snapshot.SpecOfData(object.Data)})
 }
 
 // takeCustom adds objects of the custom kinds that routes depend on, and counts

@@ -11,9 +11,6 @@ import (
 	"slipway.dev/slipway/internal/route"
 )
 
-// authLater is the advice for external authentication.
-const authLater = "use slipway.dev/forward-auth with a Service"
-
 // accessAnnotations restrict who is served.
 var accessAnnotations = []Setting{
 	{
@@ -125,22 +122,11 @@ var accessAnnotations = []Setting{
 		Note: "Seconds for which browsers cache a preflight response.", Examples: []string{"600"},
 		read: setSeconds(func(s *Settings) *route.Duration { return &s.CORS.MaxAge }),
 	},
-	{Name: "auth-url", Support: Refused, Closes: true, Note: authLater},
-	{Name: "auth-signin", Support: Refused, Closes: true, Note: authLater + ", which has signinURL"},
-	{Name: "auth-signin-redirect-param", Support: Refused, Note: authLater},
-	{Name: "auth-method", Support: Refused, Note: authLater + ", which has a method"},
-	{Name: "auth-response-headers", Support: Refused, Note: authLater + ", which has responseHeaders"},
-	{Name: "auth-proxy-set-headers", Support: Refused, Note: authLater},
-	{Name: "auth-request-redirect", Support: Refused, Note: authLater},
-	{Name: "auth-cache-key", Support: Refused, Note: "each request is checked; let the authorization Service cache"},
-	{Name: "auth-cache-duration", Support: Refused, Note: "each request is checked; let the authorization Service cache"},
-	{Name: "auth-always-set-cookie", Support: Refused, Off: []string{"false"}, Note: authLater},
 	{Name: "auth-snippet", Support: Refused, Closes: true, Note: snippetAdvice},
 	{Name: "auth-keepalive", Support: NoEffect, Note: "Connections to Services are kept."},
 	{Name: "auth-keepalive-requests", Support: NoEffect, Note: "Connections to Services are kept."},
 	{Name: "auth-keepalive-share-vars", Support: NoEffect, Note: "There are no variables of nginx."},
 	{Name: "auth-keepalive-timeout", Support: NoEffect, Note: "Connections to Services are kept."},
-	{Name: "enable-global-auth", Support: NoEffect, Note: "There is no global authentication; `global-auth-url` in the ConfigMap is refused."},
 }
 
 func readBurst(s *Settings, text string) error {

@@ -118,8 +118,6 @@ var quiet = []struct{ reason, names string }{
 	{"Limits of several replicas need no memcached server here.", "global-rate-limit-memcached-host global-rate-limit-memcached-port global-rate-limit-memcached-connect-timeout " +
 		"global-rate-limit-memcached-max-idle-timeout global-rate-limit-memcached-pool-size global-rate-limit-status-code"},
 	{"There are no subsets; upstream-hash-by-subset is refused.", "upstream-hash-by-subset-size"},
-	{"It goes with global-auth-url, which is refused.", "global-auth-method global-auth-signin global-auth-signin-redirect-param global-auth-response-headers global-auth-request-redirect " +
-		"global-auth-cache-key global-auth-cache-duration global-auth-always-set-cookie"},
 }
 
 // quietKeys returns the keys without an effect.
@@ -145,7 +143,6 @@ var refusedKeys = []Setting{
 	{Name: "server-snippet", Support: Refused, Note: snippetAdvice},
 	{Name: "location-snippet", Support: Refused, Note: snippetAdvice},
 	{Name: "stream-snippet", Support: Refused, Note: snippetAdvice},
-	{Name: "global-auth-url", Support: Refused, Note: "use slipway.dev/forward-auth on the Ingresses"},
 	{Name: "global-auth-snippet", Support: Refused, Note: snippetAdvice},
 	{Name: "block-cidrs", Support: Refused, Note: "use denylist-source-range, here or on the Ingresses"},
 	{Name: "block-user-agents", Support: Refused, Note: "the edge does not decide by the user agent, which clients choose"},

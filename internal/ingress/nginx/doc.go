@@ -13,5 +13,8 @@
 // (decision 0053). So an Ingress is read alone, and [Host] places its rules when all
 // Ingresses of the host are known.
 //
+// A URL of an authentication server is read into its parts, and package resolve finds
+// the backend for it (decision 0055).
+//
 // The package is pure: it reads no objects and no clock, and its input is bounded.
 package nginx

@@ -99,8 +99,14 @@ type CORS struct {
 	MaxAge                          route.Duration
 }
 
-// Auth has the settings of passwords.
-type Auth struct{ Type, Secret, Realm string }
+// Auth has the settings of passwords, and of authentication by another server.
+type Auth struct {
+	Type, Secret, Realm string
+	// External is that of the Ingress. Without it, Global holds, which the ConfigMap
+	// has, unless SkipGlobal is set.
+	External, Global ExternalAuth
+	SkipGlobal       bool
+}
 
 // ClientAuth has the settings of client certificates.
 type ClientAuth struct {
@@ -198,6 +204,14 @@ func (s *Settings) finish() *refusal.Refusal {
 // does not depend on the name or number of a port. With settings of its own, an Ingress
 // has a backend of its own, which follows an underscore.
 const BackendVariant = "nginx"
+
+// The variants of the backends of authentication servers: of a Service by TLS, whose
+// certificate is not verified, and of a host outside of the cluster, whose certificate is.
+const (
+	TLSVariant       = "nginx-tls"
+	HostVariant      = "host-http"
+	HostVariantByTLS = "host-https"
+)
 
 // VariantFor returns the variant of the backends of an Ingress.
 func (s *Settings) VariantFor(ingress string, base *Settings) string {

@@ -56,10 +56,11 @@ type declaredTables struct {
 // tables builds the indexes once, at the first use: most edges need none.
 var tables = sync.OnceValue(func() *declaredTables {
 	t := &declaredTables{}
-	for _, part := range [][]Setting{pathAnnotations, redirectAnnotations, accessAnnotations, wafAnnotations, backendAnnotations, canaryAnnotations, otherAnnotations} {
+	for _, part := range [][]Setting{pathAnnotations, redirectAnnotations, accessAnnotations, authAnnotations, wafAnnotations, backendAnnotations, canaryAnnotations, otherAnnotations} {
 		t.annotations = append(t.annotations, part...)
 	}
 	t.keys = append(append(t.keys, defaultKeys...), wafKeys...)
+	t.keys = append(t.keys, authKeys...)
 	t.keys = append(t.keys, quietKeys()...)
 	t.keys = append(t.keys, refusedKeys...)
 	t.byAnnotation, t.annotationNames = indexed(t.annotations)

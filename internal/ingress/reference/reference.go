@@ -11,6 +11,8 @@ package reference
 import (
 	"cmp"
 	"crypto/x509"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -79,6 +81,39 @@ func (s Source) Secret(name string) (*snapshot.SecretBody, *refusal.Refusal) {
 		return nil, body.Failure
 	}
 	return body, nil
+}
+
+// HeaderMap returns the headers of a ConfigMap, sorted by name.
+func (s Source) HeaderMap(name string) ([]route.HeaderValue, *refusal.Refusal) {
+	object, fault := s.Resource(snapshot.ConfigMap, name)
+	if fault != nil {
+		return nil, fault
+	}
+	if object.Spec[snapshot.OmittedKey] != nil {
+		return nil, refusal.New("", refusal.TooLarge, "the ConfigMap %s/%s has more than %d bytes: it may have headers only", object.Namespace, object.Name, snapshot.MaxHeaderMap)
+	}
+	var headers []route.HeaderValue
+	for _, name := range slices.Sorted(maps.Keys(object.Spec)) {
+		if value, isText := object.Spec[name].(string); isText {
+			headers = append(headers, route.HeaderValue{Name: name, Value: value})
+		}
+	}
+	return headers, nil
+}
+
+// ServiceOfHost returns the Service of a host name of the cluster, as name or
+// namespace/name. A single label is a Service of the own namespace.
+func ServiceOfHost(host string) (name string, found bool) {
+	labels := strings.Split(host, ".")
+	switch {
+	case host == "" || strings.Contains(host, "/"):
+		return "", false
+	case len(labels) == 1:
+		return host, true
+	case len(labels) >= 3 && labels[2] == "svc":
+		return labels[1] + "/" + labels[0], true
+	}
+	return "", false
 }
 
 // Resource returns an object of a custom kind. A kind that is not read yet is

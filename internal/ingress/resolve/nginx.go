@@ -52,6 +52,7 @@ func (r *resolver) readNGINX() {
 	r.nginx.before = len(r.nginx.policies)
 	r.nginx.policies = append(r.nginx.policies, r.nginxSteps(settings.After(r.nginx.id))...)
 	r.addErrorPages(&settings.Errors)
+	r.addExternalAuth()
 }
 
 // addErrorPages adds the pages of a Service, with its first port. Without the Service the

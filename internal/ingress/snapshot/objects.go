@@ -65,6 +65,25 @@ type Resource struct {
 	Spec map[string]any
 }
 
+// SpecOfData returns the data of a ConfigMap as the spec of a Resource: all of it, or of
+// one with more than MaxHeaderMap bytes the authorities.
+func SpecOfData(data map[string]string) map[string]any {
+	spec, size := make(map[string]any, len(data)), 0
+	for name, value := range data {
+		spec[name] = value
+		size += len(name) + len(value)
+	}
+	if size <= MaxHeaderMap {
+		return spec
+	}
+	bundle, has := spec[AuthorityKey]
+	spec = map[string]any{OmittedKey: true}
+	if has {
+		spec[AuthorityKey] = bundle
+	}
+	return spec
+}
+
 // sameResource compares what routes depend on. A route that was replaced by another of its
 // name has another age.
 func sameResource(a, b *Resource) bool {

@@ -16,10 +16,13 @@ const (
 	Ingress      Kind = "Ingress"
 	IngressClass Kind = "IngressClass"
 	Service      Kind = "Service"
+	// IngressHost stands for all Ingresses with rules for a host, under its name.
+	IngressHost Kind = "IngressHost"
 	// EndpointSlice stands for all slices of a Service, under its name.
 	EndpointSlice Kind = "EndpointSlice"
 	Secret        Kind = "Secret"
-	// ConfigMap is read as a Resource, whose spec has the key ca.crt only.
+	// ConfigMap is read as a Resource, whose spec is its data. Of one with more than
+	// MaxHeaderMap bytes it has the key ca.crt only, and OmittedKey.
 	ConfigMap Kind = "ConfigMap"
 	// Node stands for all nodes, without a name.
 	Node Kind = "Node"
@@ -35,6 +38,14 @@ const (
 
 // AuthorityKey is the key of the certificates of authorities in a ConfigMap.
 const AuthorityKey = "ca.crt"
+
+// MaxHeaderMap bounds the data of a ConfigMap that is kept: those with headers are
+// smaller, and the others are for other programs. OmittedKey, which no ConfigMap has,
+// marks one with more.
+const (
+	MaxHeaderMap = 4 << 10
+	OmittedKey   = "/omitted"
+)
 
 // CustomKinds returns the kinds that a cluster may not have. They are watched only
 // once an object names one, apart from routes.

@@ -23,9 +23,11 @@ type key struct{ namespace, name string }
 // Snapshot has the objects of a cluster. It is not safe for concurrent use.
 type Snapshot struct {
 	ingresses map[key]*networkingv1.Ingress
-	classes   map[string]*networkingv1.IngressClass
-	services  map[key]*corev1.Service
-	slices    map[key]*discoveryv1.EndpointSlice
+	// ofHost has the Ingresses with rules for each host, as it is written.
+	ofHost   map[string][]*networkingv1.Ingress
+	classes  map[string]*networkingv1.IngressClass
+	services map[key]*corev1.Service
+	slices   map[key]*discoveryv1.EndpointSlice
 	// ofService has the slices of each Service, by its name.
 	ofService map[key][]*discoveryv1.EndpointSlice
 	secrets   map[key]*SecretBody
@@ -46,6 +48,7 @@ type Snapshot struct {
 func New() *Snapshot {
 	return &Snapshot{
 		ingresses: map[key]*networkingv1.Ingress{},
+		ofHost:    map[string][]*networkingv1.Ingress{},
 		classes:   map[string]*networkingv1.IngressClass{},
 		services:  map[key]*corev1.Service{},
 		slices:    map[key]*discoveryv1.EndpointSlice{},
@@ -68,7 +71,11 @@ func (s *Snapshot) Put(object any) []Ref {
 		at := key{o.Namespace, o.Name}
 		before := s.ingresses[at]
 		s.ingresses[at] = o
-		return changed(before == nil || !sameIngress(before, o), Ref{Ingress, o.Namespace, o.Name})
+		hosts := s.indexHosts(before, o)
+		if before != nil && sameIngress(before, o) {
+			return nil
+		}
+		return append(hosts, Ref{Ingress, o.Namespace, o.Name})
 	case *networkingv1.IngressClass:
 		before := s.classes[o.Name]
 		s.classes[o.Name] = o
@@ -113,7 +120,8 @@ func (s *Snapshot) Delete(kind Kind, namespace, name string) []Ref {
 	ref := Ref{kind, namespace, name}
 	switch kind {
 	case Ingress:
-		return remove(s.ingresses, at, ref)
+		hosts := s.indexHosts(s.ingresses[at], nil)
+		return append(hosts, remove(s.ingresses, at, ref)...)
 	case IngressClass:
 		return remove(s.classes, name, Ref{Kind: kind, Name: name})
 	case Service:

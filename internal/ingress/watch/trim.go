@@ -135,8 +135,8 @@ func trimNode(node *corev1.Node) {
 	node.Status = status
 }
 
-// trimResource keeps identity and spec of a custom object. Of a ConfigMap the
-// authorities are the spec: the rest can be large, and is for others.
+// trimResource keeps identity and spec of a custom object. Of a ConfigMap the spec is
+// its data.
 func trimResource(resource *unstructured.Unstructured) {
 	kept := &unstructured.Unstructured{Object: map[string]any{}}
 	kept.SetGroupVersionKind(resource.GroupVersionKind())
@@ -155,8 +155,10 @@ func trimResource(resource *unstructured.Unstructured) {
 	if spec, has := resource.Object["spec"]; has {
 		kept.Object["spec"] = spec
 	}
-	if bundle, has, _ := unstructured.NestedString(resource.Object, "data", snapshot.AuthorityKey); has && resource.GetKind() == string(snapshot.ConfigMap) {
-		kept.Object["spec"] = map[string]any{snapshot.AuthorityKey: bundle}
+	if resource.GetKind() == string(snapshot.ConfigMap) && gvk.Group == "" {
+		if data, has, _ := unstructured.NestedStringMap(resource.Object, "data"); has {
+			kept.Object["spec"] = snapshot.SpecOfData(data)
+		}
 	}
 	resource.Object = kept.Object
 }

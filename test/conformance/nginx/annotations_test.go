@@ -311,6 +311,9 @@ func TestAnnotations(t *testing.T) {
 	var ingresses []*networkingv1.Ingress
 	for _, declared := range nginx.Annotations() {
 		found, compared := scenes[declared.Name]
+		if !compared {
+			found, compared = authScenes[declared.Name]
+		}
 		_, excused := notCompared[declared.Name]
 		if declared.Support != nginx.Done {
 			continue
@@ -326,9 +329,10 @@ func TestAnnotations(t *testing.T) {
 			all = append(all, b)
 			ingresses = append(ingresses, b.ingresses(len(ingresses))...)
 			before.WriteString(b.textOf(b.http))
-			servers.WriteString(strings.ReplaceAll(b.serverOf(g), "USERS", filepath.Join(dir, "users")))
+			servers.WriteString(strings.NewReplacer("USERS", filepath.Join(dir, "users"), "AUTHPORT", fmt.Sprint(g.ports[authService])).Replace(b.serverOf(g)))
 		}
 	}
+	before.WriteString(authBefore(all, filepath.Join(dir, "cache")))
 	g.startNGINX(t, before.String(), servers.String())
 	for _, refused := range g.startEdge(t, ingresses, &snapshot.SecretBody{Namespace: namespace, Name: "users", Data: map[string][]byte{"auth": []byte(users)}}) {
 		t.Errorf("refused: %s", refused)

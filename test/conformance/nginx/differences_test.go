@@ -79,6 +79,7 @@ var differences = map[string]differing{
 var notShown = map[string]string{
 	"sticky-path":         "nginx without a licence has no sticky cookies",
 	"client-certificates": "TestClientCertificates shows it, with handshakes",
+	"auth-cookies":        "versions of nginx differ; internal/edge/proxy shows what the edge does",
 }
 
 // TestDeclaredDifferences: the request of each declared difference gets the two responses

@@ -53,6 +53,8 @@ type ground struct {
 	client *http.Client
 	nginx  string
 	edge   string
+	// defaults are those of the ConfigMap; nil without one.
+	defaults *nginx.Settings
 }
 
 // startBackends starts the servers.
@@ -66,6 +68,7 @@ func startBackends(t *testing.T) *ground {
 		t.Cleanup(func() { _ = server.Close() })
 		g.ports[name] = listener.Addr().(*net.TCPAddr).Port
 	}
+	g.startAuthServer(t)
 	transport := &http.Transport{MaxIdleConnsPerHost: 16, DisableCompression: true, ExpectContinueTimeout: time.Minute}
 	t.Cleanup(transport.CloseIdleConnections)
 	g.client = &http.Client{Transport: transport, Timeout: time.Minute, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
@@ -89,6 +92,7 @@ func echo(name string) http.HandlerFunc {
 		}
 		w.Header().Set("X-Powered-By", "echo")
 		w.Header().Set("X-Backend-Version", "1")
+		w.Header().Set("X-Got-Auth", r.Header.Get("X-Auth-Request-User")+"|"+r.Header.Get("Authorization")+"|"+r.Header.Get("X-None"))
 		// The server of error pages, and an application with errors.
 		status := http.StatusOK
 		if code := r.Header.Get("X-Code"); code != "" {
@@ -163,9 +167,11 @@ func (g *ground) startEdge(t *testing.T, ingresses []*networkingv1.Ingress, secr
 	class := &networkingv1.IngressClass{ObjectMeta: metav1.ObjectMeta{Name: "nginx"}}
 	class.Spec.Controller = "k8s.io/ingress-nginx"
 	facts.Put(class)
-	for _, name := range services {
+	for _, name := range append([]string{authService}, services...) {
 		putService(facts, name)
 	}
+	facts.SetKind(snapshot.ConfigMap, snapshot.KindKnown)
+	facts.Put(&snapshot.Resource{Kind: snapshot.ConfigMap, Namespace: namespace, Name: "auth-headers", Spec: map[string]any{"X-One": "of $http_host", "X-Two": "fixed"}})
 	for _, secret := range secrets {
 		facts.Put(secret)
 	}
@@ -173,6 +179,9 @@ func (g *ground) startEdge(t *testing.T, ingresses []*networkingv1.Ingress, secr
 		facts.Put(ingress)
 	}
 	defaults := nginx.Defaults()
+	if g.defaults != nil {
+		defaults = g.defaults
+	}
 	defaults.Snippets.Allowed = true
 	built := engine.New(facts, resolve.Options{
 		StrictPrefix: true, HostSharing: resolve.HostSharingDeny, EntryPoints: map[string]bool{"web": false},
