@@ -136,6 +136,9 @@ func (w wantedPorts) ofIngress(ingress *networkingv1.Ingress) {
 	if name := ingress.Annotations[nginxAnnotations+"default-backend"]; name != "" {
 		w.add(ingress.Namespace, name, networkingv1.ServiceBackendPort{Number: 80})
 	}
+	if address := ingress.Annotations[nginxAnnotations+"auth-url"]; address != "" {
+		w.ofAddress(ingress.Namespace, address)
+	}
 }
 
 // ofSpec adds the Services of an object of Traefik: all values with a name and a port,

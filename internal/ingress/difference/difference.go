@@ -151,26 +151,30 @@ func Find(s *Subject) []Found {
 	return found
 }
 
-// policies yields the policies of the object's rules that a Middleware of Traefik
-// declares, chains included, with their rule.
+// policies yields the policies of the object's rules that the other controller has, too:
+// those of Traefik's Middlewares, chains included, or of ingress-nginx's annotations.
 func (s *Subject) policies(yield func(*route.Rule, *route.Policy) bool) {
 	for _, rule := range s.Rules {
-		if !eachPolicy(rule, rule.Policies, yield) {
+		if !s.eachPolicy(rule, rule.Policies, yield) {
 			return
 		}
 	}
 }
 
-func eachPolicy(rule *route.Rule, policies []route.Policy, yield func(*route.Rule, *route.Policy) bool) bool {
+func (s *Subject) eachPolicy(rule *route.Rule, policies []route.Policy, yield func(*route.Rule, *route.Policy) bool) bool {
 	for i := range policies {
 		policy := &policies[i]
 		if policy.Chain != nil {
-			if !eachPolicy(rule, policy.Chain.Policies, yield) {
+			if !s.eachPolicy(rule, policy.Chain.Policies, yield) {
 				return false
 			}
 			continue
 		}
-		if strings.HasPrefix(policy.ID.Kind, "Middleware.traefik") && !yield(rule, policy) {
+		declared := strings.HasPrefix(policy.ID.Kind, "Middleware.traefik")
+		if s.Source == NGINX {
+			declared = strings.HasPrefix(policy.ID.Variant, "nginx-")
+		}
+		if declared && !yield(rule, policy) {
 			return false
 		}
 	}
