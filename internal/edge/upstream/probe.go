@@ -23,7 +23,8 @@ func (p *checkPlan) run(stop context.Context) error {
 	ctx, cancel := context.WithTimeout(stop, time.Duration(p.check.Timeout))
 	defer cancel()
 	err := p.runWithin(ctx)
-	if err != nil && ctx.Err() != nil {
+	// The deadline of the socket may come before the context's timer.
+	if deadline, _ := ctx.Deadline(); err != nil && (ctx.Err() != nil || !time.Now().Before(deadline)) {
 		return fmt.Errorf("no response within %s", p.check.Timeout)
 	}
 	return err
