@@ -59,7 +59,7 @@ func TestLintOfNGINX(t *testing.T) {
 	}
 	const head = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: ingress-nginx-controller, namespace: ingress-nginx}\n"
 	got := clitest.Run(t, "lint -f "+objects+" --config-file "+options(file("configmap.yaml", head+"data: {proxy-body-size: 8m, keep-alive: \"75\"}\n")))
-	for _, want := range []string{"[nginx.ingress.kubernetes.io/configuration-snippet]: it is not supported", "a look-ahead, (?!,", "0 of other classes"} {
+	for _, want := range []string{"[nginx.ingress.kubernetes.io/configuration-snippet]: snippets are not allowed", "a look-ahead, (?!,", "0 of other classes"} {
 		if !strings.Contains(strings.Join(strings.Fields(got.Stdout), " "), want) {
 			t.Errorf("%q is missing: %s", want, got.Stdout)
 		}
