@@ -47,8 +47,8 @@ var full = map[string]string{
 var ofOthers = map[string]bool{
 	"waf.IDHeader": true, "retry.Statuses": true, "mirror.Of": true,
 	"redirectScheme.TrimSlash": true, "rateLimit.Status": true, "inFlight.Status": true, "errorPages.Headers": true,
-	"forwardAuth.ResponseHeadersRegexp": true,
-	"ipFilter.Client":                   true, "rateLimit.Client": true, "inFlight.Client": true,
+	"forwardAuth.ResponseHeadersRegexp": true, "forwardAuth.AuthRequest": true,
+	"ipFilter.Client": true, "rateLimit.Client": true, "inFlight.Client": true,
 	"forwardCertificate.Bare": true, "forwardCertificate.Subject": true, "forwardCertificate.Issuer": true,
 }
 

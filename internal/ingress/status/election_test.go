@@ -58,6 +58,8 @@ func TestOneReplicaWrites(t *testing.T) {
 		t.Error("the second replica writes")
 	}
 
+	// The status is there before the response to its write: that must have come, too.
+	programs.Until(t, "the first wrote two", func() bool { return first.writes(resultWritten) == 2 })
 	first.gate.Close()
 	makeIngress(t, cluster, namespace, "three", "ours")
 	waitStatus(t, cluster, namespace, 3, "192.0.2.1")
