@@ -1,6 +1,7 @@
 package nginx
 
 import (
+	"errors"
 	"maps"
 	"net/netip"
 	"slices"
@@ -172,7 +173,7 @@ func Parse(annotations map[string]string, base *Settings) (settings *Settings, f
 			closed = closed || declared.Closes
 		case declared.Support == Done:
 			if err := declared.read(settings, strings.TrimSpace(annotations[name])); err != nil {
-				add(refusal.New(fieldOf(name), refusal.Invalid, "%v", err))
+				add(refusal.New(fieldOf(name), reasonOf(err), "%v", err))
 				closed = closed || declared.Closes
 			}
 		}
@@ -253,5 +254,13 @@ func (b *Backend) Balancing() route.Balancing {
 
 // FieldOf returns the field of an annotation, without its prefix, for a Refusal.
 func FieldOf(annotation string) string { return fieldOf(Prefix + annotation) }
+
+// reasonOf returns the reason of an annotation that was not read.
+func reasonOf(err error) refusal.Reason {
+	if errors.Is(err, errSnippets) {
+		return refusal.NotAllowed
+	}
+	return refusal.Invalid
+}
 
 func fieldOf(name string) string { return "metadata.annotations[" + refusal.Shorten(name, 120) + "]" }

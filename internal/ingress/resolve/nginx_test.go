@@ -103,7 +103,7 @@ func TestNGINXPaths(t *testing.T) {
 		t.Errorf("hosts with TLS: %v", site.NGINX.TLSHosts)
 	}
 	closed := nginxSite(nil, nil, "configuration-snippet", "return 200;")
-	if closed.Closed == nil || !slices.Contains(told(closed), "metadata.annotations[nginx.ingress.kubernetes.io/configuration-snippet] Invalid") {
+	if closed.Closed == nil || !slices.Contains(told(closed), "metadata.annotations[nginx.ingress.kubernetes.io/configuration-snippet] NotAllowed") {
 		t.Errorf("a snippet: %v, %v", closed.Closed, told(closed))
 	}
 	perl := nginxSite(func(in *networkingv1.Ingress) { in.Spec.Rules[0].HTTP.Paths[0].Path = "/a(?!b)" }, nil, "use-regex", "true")
