@@ -104,7 +104,8 @@ func authAttempts() []attempt {
 		of("auth-metadata", "http://169.254.169.254/latest/meta-data/", external, ""),
 		of("auth-own-machine", "http://127.0.0.1:8080/", external, ""),
 		of("auth-localhost", "http://localhost:8080/", "there is no Service evil/localhost", ""),
-		of("auth-host-of-bank", "http://bank.example/pay", external, ""),
+		// Evil has no Ingress for this host; where it has one, the URL leads to the Service of that.
+		of("auth-host-of-bank", "http://vault.bank.example/pay", external, ""),
 		of("auth-host-of-request", "https://$http_x_host/pay", "its host has a variable", ""),
 		of("auth-own-host", "https://$host/oauth2/auth", "requires authentication itself", ""),
 		of("auth-user", "http://bank.bank.svc@evil.evil.svc/", "is not a host", ""),
