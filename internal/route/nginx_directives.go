@@ -34,11 +34,28 @@ type Directives struct {
 	Response DirectiveResponse `json:"response,omitzero"`
 	// ContentType is the type of texts whose path has no known extension.
 	ContentType string `json:"contentType,omitempty"`
+	// Auth is about the sub-request of an authRequest among the policies behind.
+	Auth *DirectiveAuth `json:"auth,omitempty"`
+}
+
+// DirectiveAuth are directives about the sub-request that authenticates a request. It
+// shares the variables of the request, as in nginx, and has groups of its own.
+type DirectiveAuth struct {
+	// Steps run before the sub-request. They are conditions, sets and returns; the
+	// status of a return takes the place of the server's.
+	Steps []DirectiveStep `json:"steps,omitempty"`
+	// Request are further headers of the sub-request. The client's of the same name
+	// are left out, and so is a header with an empty value.
+	Request []TextHeader `json:"request,omitempty"`
+	// Set gives variables values of the response of the server. The steps of the rule
+	// come before it, and headers after it.
+	Set []DirectiveSet `json:"set,omitempty"`
 }
 
 // IsZero reports whether there is nothing to do.
 func (d *Directives) IsZero() bool {
-	return len(d.Server)+len(d.Steps)+len(d.Request)+len(d.Hide)+len(d.Response.Change)+len(d.Response.Add) == 0
+	return len(d.Server)+len(d.Steps)+len(d.Request)+len(d.Hide)+len(d.Response.Change)+len(d.Response.Add) == 0 &&
+		(d.Auth == nil || len(d.Auth.Steps)+len(d.Auth.Request) == 0)
 }
 
 // DirectiveStep is one step. Exactly one of its fields is set.
@@ -194,12 +211,33 @@ func RequestVariables() []RequestVariable {
 // IsRequestVariable reports whether a name is that of a variable with a value for each
 // request.
 func IsRequestVariable(name string) bool {
-	return slices.ContainsFunc(requestVariables, func(v RequestVariable) bool {
+	return declares(requestVariables, name)
+}
+
+// declares reports whether a list has a variable.
+func declares(list []RequestVariable, name string) bool {
+	return slices.ContainsFunc(list, func(v RequestVariable) bool {
 		return name == v.Name && !v.Prefix || v.Prefix && len(name) > len(v.Name) && strings.HasPrefix(name, v.Name)
 	})
 }
 
 var requestVariables = RequestVariables()
+
+// AuthVariables returns the variables of the response of an authentication server. They
+// have a value in the sets of a [DirectiveAuth].
+func AuthVariables() []RequestVariable {
+	return []RequestVariable{
+		{Name: "upstream_cookie_", Prefix: true, Note: "A cookie that the server sets: its value alone."},
+		{Name: "upstream_http_", Prefix: true, Note: "A header of the response; `_` stands for `-`. Several lines are joined with commas."},
+		{Name: "upstream_status", Note: "The status. It is empty for a cached response, and for one that a snippet returns."},
+	}
+}
+
+var authVariables = AuthVariables()
+
+// IsAuthVariable reports whether a name is that of a variable of the response of an
+// authentication server.
+func IsAuthVariable(name string) bool { return declares(authVariables, name) }
 
 // IsGroup reports whether a name is the number of a group.
 func IsGroup(name string) bool { return len(name) == 1 && name[0] >= '1' && name[0] <= '9' }

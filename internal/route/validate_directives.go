@@ -17,7 +17,7 @@ func (d *Directives) check(r *report) {
 	r.enter("directives")
 	defer r.leave()
 	checkAtLeast(r, "behind", int64(d.Behind), 0)
-	if len(d.Server)+len(d.Steps) > MaxDirectives || len(d.Request) > MaxDirectives || len(d.Hide) > MaxDirectives {
+	if d.stepCount() > MaxDirectives || len(d.Request) > MaxDirectives || len(d.Hide) > MaxDirectives {
 		r.add("steps", refusal.TooMany, "there are more than %d directives; use fewer", MaxDirectives)
 		return
 	}
@@ -38,14 +38,28 @@ func (d *Directives) check(r *report) {
 	checkEach(r, "hide", d.Hide, checkChangedHeader)
 	c.response("response", &d.Response)
 	c.response("serverResponse", &d.ServerResponse)
+	c.auth(d.Auth)
 	if hasControl(d.ContentType) {
 		r.add("contentType", refusal.Invalid, "a content type has no control characters")
 	}
 }
 
-// allSteps yields the steps of both lists.
+// stepCount returns the number of steps and sets.
+func (d *Directives) stepCount() int {
+	count := len(d.Server) + len(d.Steps)
+	if d.Auth != nil {
+		count += len(d.Auth.Steps) + len(d.Auth.Set)
+	}
+	return count
+}
+
+// allSteps yields the steps of all lists.
 func (d *Directives) allSteps(yield func(*DirectiveStep) bool) {
-	for _, list := range [][]DirectiveStep{d.Server, d.Steps} {
+	lists := [][]DirectiveStep{d.Server, d.Steps}
+	if d.Auth != nil {
+		lists = append(lists, d.Auth.Steps)
+	}
+	for _, list := range lists {
 		for i := range list {
 			if !yield(&list[i]) {
 				return
@@ -83,6 +97,11 @@ func (d *Directives) OwnVariables() map[string]bool {
 			}
 		}
 	}
+	if d.Auth != nil {
+		for i := range d.Auth.Set {
+			own[d.Auth.Set[i].Variable] = true
+		}
+	}
 	for step := range d.allSteps {
 		switch {
 		case step.Set != nil:
@@ -100,6 +119,36 @@ func (d *Directives) OwnVariables() map[string]bool {
 type directiveChecker struct {
 	report *report
 	own    map[string]bool
+	// authenticated is set for texts that see the response of an authentication server.
+	authenticated bool
+}
+
+// auth validates the part of a sub-request. It has no path of its own that steps could
+// change.
+func (c *directiveChecker) auth(auth *DirectiveAuth) {
+	if auth == nil {
+		return
+	}
+	r := c.report
+	r.enter("auth")
+	defer r.leave()
+	c.steps("steps", auth.Steps)
+	for i := range auth.Steps {
+		if step := &auth.Steps[i]; step.Rewrite != nil || step.Break || step.Set != nil && step.Set.Variable == "args" {
+			r.addItem("steps", i, refusal.Invalid, "a sub-request has conditions, sets of variables, and returns")
+		}
+	}
+	c.headers("request", auth.Request)
+	c.authenticated = true
+	for i := range auth.Set {
+		r.enterItem("set", i)
+		if name := auth.Set[i].Variable; !settable(name) || name == "args" {
+			r.add("variable", refusal.Invalid, "%q is not the name of a variable that can be set", name)
+		}
+		c.text("value", auth.Set[i].Value)
+		r.leave()
+	}
+	c.authenticated = false
 }
 
 // steps validates a list of steps.
@@ -123,7 +172,7 @@ func (c *directiveChecker) step(step *DirectiveStep, rest int) {
 	if step.Set != nil {
 		count++
 		r.enter("set")
-		if name := step.Set.Variable; !validVariable(name) || name != "args" && IsRequestVariable(name) {
+		if name := step.Set.Variable; !settable(name) {
 			r.add("variable", refusal.Invalid, "%q is not the name of a variable that can be set", name)
 		}
 		c.text("value", step.Set.Value)
@@ -227,7 +276,12 @@ func (c *directiveChecker) text(field string, text Text) {
 
 // known reports whether a variable has a value.
 func (c *directiveChecker) known(name string) bool {
-	return c.own[name] || IsGroup(name) || IsRequestVariable(name)
+	return c.own[name] || IsGroup(name) || IsRequestVariable(name) || c.authenticated && IsAuthVariable(name)
+}
+
+// settable reports whether a set can have a variable.
+func settable(name string) bool {
+	return validVariable(name) && (name == "args" || !IsRequestVariable(name))
 }
 
 // validVariable reports whether a text can be the name of a variable: letters, digits

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
+	"net/http"
 	"slices"
 	"time"
 
@@ -29,6 +30,8 @@ type authRequest struct {
 	mark              int
 	cookie, challenge h1.Edit
 	redirect          redirection
+	// directives are those of the rule, nil without any.
+	directives *directives
 
 	// cacheKey is nil without a cache. salt keeps the decisions of this filter apart
 	// from those of all others.
@@ -46,7 +49,10 @@ type authHeader struct {
 
 // newAuthRequest compiles the texts.
 func newAuthRequest(a *route.AuthRequest, c *compiler) (*authRequest, error) {
-	f := &authRequest{always: a.AlwaysSetCookie, mark: c.mark(), cacheTimes: a.Cache}
+	f := &authRequest{always: a.AlwaysSetCookie, mark: c.mark(), cacheTimes: a.Cache, directives: c.directives}
+	if f.directives != nil && f.directives.auth != nil {
+		f.directives.auth.attached = true
+	}
 	for _, text := range []struct {
 		field, text string
 		into        *variableText
@@ -87,25 +93,36 @@ type authDecision struct {
 	// list of the filter.
 	copies              [][]string
 	cookies, challenges []string
+	// kept are the headers that variables of directives need, by their place in the
+	// list of the directives.
+	kept []string
 }
 
-// decide sends the sub-request, unless its decision is cached.
+// decide sends the sub-request, unless directives return a status in its place, or its
+// decision is cached.
 func (f *forwardAuth) decide(x *Exchange, request *Subrequest) *LocalResponse {
 	a := f.auth
+	further, status, local := a.directives.prepareAuth(x)
+	switch {
+	case local != nil:
+		return local
+	case status != 0:
+		return f.apply(x, &authDecision{status: status}, false)
+	}
 	var key [sha256.Size]byte
 	if a.cache != nil {
 		key = a.keyOf(x)
 		if cached := a.cache.get(key, x.Now); cached != nil {
-			return f.apply(x, cached)
+			return f.apply(x, cached, false)
 		}
 	}
 	if !a.fill(x, request) {
 		return authFailed
 	}
-	request.Fields = a.fields(f, x)
+	request.Fields = append(a.fields(f, x), further...)
 	response, err := f.backend.Do(request)
 	if err != nil {
-		return authFailed
+		return f.apply(x, &authDecision{status: http.StatusBadGateway}, true)
 	}
 	defer response.Close()
 	decision := f.read(response.Head)
@@ -114,7 +131,7 @@ func (f *forwardAuth) decide(x *Exchange, request *Subrequest) *LocalResponse {
 			a.cache.put(key, decision, x.Now.Add(valid))
 		}
 	}
-	return f.apply(x, decision)
+	return f.apply(x, decision, true)
 }
 
 // fill sets target and host of the sub-request. It reports false if the request makes
@@ -164,7 +181,7 @@ func (a *authRequest) fields(f *forwardAuth, x *Exchange) []Field {
 
 // sets reports whether a header of the sub-request is set.
 func (a *authRequest) sets(name []byte) bool {
-	return slices.ContainsFunc(a.headers, func(header authHeader) bool { return normalize.SameField(name, normalize.Bytes(header.name)) })
+	return a.directives.setsAuth(name) || slices.ContainsFunc(a.headers, func(header authHeader) bool { return normalize.SameField(name, normalize.Bytes(header.name)) })
 }
 
 // read copies a decision out of a response.
@@ -172,6 +189,10 @@ func (f *forwardAuth) read(head *h1.ResponseHead) *authDecision {
 	decision := &authDecision{status: head.Status}
 	if len(f.copies) > 0 {
 		decision.copies = make([][]string, len(f.copies))
+	}
+	kept := f.auth.directives.keptNames()
+	if len(kept) > 0 {
+		decision.kept = make([]string, len(kept))
 	}
 	for line := range head.Len() {
 		name := head.Name(line)
@@ -186,14 +207,31 @@ func (f *forwardAuth) read(head *h1.ResponseHead) *authDecision {
 				decision.copies[i] = append(decision.copies[i], string(head.Value(line)))
 			}
 		}
+		for i, variable := range kept {
+			if namesHeader(variable, name) {
+				decision.keep(i, head.Value(line))
+			}
+		}
 	}
 	return decision
 }
 
+// keep adds a line of a header that variables need.
+func (d *authDecision) keep(i int, value []byte) {
+	if d.kept[i] != "" {
+		d.kept[i] += ", "
+	}
+	d.kept[i] += string(value)
+}
+
 // apply lets the request in or refuses it. The cookies are added here, and taken away
-// by keepCookies if the response turns out to be one without them.
-func (f *forwardAuth) apply(x *Exchange, decision *authDecision) *LocalResponse {
+// by keepCookies if the response turns out to be one without them. Variables get their
+// values in both cases: headers of a refusal can have them.
+func (f *forwardAuth) apply(x *Exchange, decision *authDecision, sent bool) *LocalResponse {
 	a := f.auth
+	if local := a.directives.setAuth(x, decision, sent); local != nil {
+		return local
+	}
 	x.Marks[a.mark] = int64(len(x.ResponseEdits)) << 16
 	for _, value := range decision.cookies[:min(len(decision.cookies), maxAuthHeaders)] {
 		if edit, err := a.cookie.With(value); err == nil {
@@ -203,7 +241,10 @@ func (f *forwardAuth) apply(x *Exchange, decision *authDecision) *LocalResponse 
 	}
 	switch {
 	case decision.status/100 == 2:
-		return f.copyInto(x, decision)
+		if local := f.copyInto(x, decision); local != nil {
+			return local
+		}
+		return a.directives.admit(x)
 	case decision.status == 401:
 		return a.refuse(x, decision)
 	case decision.status == 403:
@@ -246,6 +287,9 @@ func (a *authRequest) refuse(x *Exchange, decision *authDecision) *LocalResponse
 			return local
 		}
 		local.Reason = "SigninNeeded"
+		if s := a.directives.state(x); s != nil {
+			s.signin = true
+		}
 	}
 	for _, value := range decision.challenges[:min(len(decision.challenges), maxAuthHeaders)] {
 		if edit, err := a.challenge.With(value); err == nil {
@@ -260,11 +304,7 @@ func (a *authRequest) refuse(x *Exchange, decision *authDecision) *LocalResponse
 // failed, unless the policy adds them to all: add_header of nginx does the same.
 func (a *authRequest) keepCookies(x *Exchange, status int) {
 	first, count := int(x.Marks[a.mark]>>16), int(x.Marks[a.mark]&0xffff)
-	if a.always || count == 0 || first+count > len(x.ResponseEdits) {
-		return
-	}
-	switch status {
-	case 200, 201, 204, 206, 301, 302, 303, 304, 307, 308:
+	if count == 0 || first+count > len(x.ResponseEdits) || (a.always || addsHeaders(status)) && !a.directives.replaces(x) {
 		return
 	}
 	x.ResponseEdits = slices.Delete(x.ResponseEdits, first, first+count)
@@ -302,7 +342,7 @@ func (a *authRequest) validFor(head *h1.ResponseHead, decision *authDecision) ti
 // size returns the bytes of the texts of a decision.
 func (d *authDecision) size() int {
 	size := 0
-	for _, values := range append([][]string{d.cookies, d.challenges}, d.copies...) {
+	for _, values := range append([][]string{d.cookies, d.challenges, d.kept}, d.copies...) {
 		for _, value := range values {
 			size += len(value) + 16
 		}

@@ -48,7 +48,7 @@ func (d Deps) Compile(policies []route.Policy) (Chain, error) {
 	if err := validate(policies, nil); err != nil {
 		return Chain{}, err
 	}
-	c := compiler{counters: d.Counters, deps: d, vouched: new([]string), vouchedPatterns: new([]*headerPattern)}
+	c := newCompiler(d)
 	if err := c.addAll("policies", policies); err != nil {
 		return Chain{}, err
 	}
@@ -77,6 +77,12 @@ type compiler struct {
 	// Filters read it when requests come, so it has those of the whole chain.
 	vouched         *[]string
 	vouchedPatterns *[]*headerPattern
+	// directives are those of the rule, nil for policies that come before them.
+	directives *directives
+}
+
+func newCompiler(d Deps) *compiler {
+	return &compiler{counters: d.Counters, deps: d, vouched: new([]string), vouchedPatterns: new([]*headerPattern)}
 }
 
 // vouch guards headers that pass on the client's identity.

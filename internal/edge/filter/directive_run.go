@@ -25,6 +25,12 @@ type directiveState struct {
 	// query reports that the query is not that of the client, server that the steps of
 	// the server run, or have ended the request.
 	query, server bool
+	// signin reports that the response is a redirect to a sign-in page.
+	signin bool
+	// decision is that of the authentication server while variables get its values,
+	// sent is set if its response is a new one.
+	decision *authDecision
+	sent     bool
 }
 
 // begin returns the state of a request.
@@ -37,7 +43,7 @@ func (f *directives) begin(x *Exchange) *directiveState {
 	if s.of != f || x.rewritten.restarts == 0 {
 		s.take(f, x.rewritten.restarts > 0)
 	}
-	s.active, s.moved, s.query, s.server = nil, false, false, false
+	s.active, s.moved, s.query, s.server, s.signin = nil, false, false, false, false
 	s.path = append(s.path[:0], x.Path...)
 	return s
 }
@@ -101,6 +107,12 @@ func (f *directives) Request(x *Exchange) *LocalResponse {
 		if s := x.memory.directives; s != nil {
 			s.of = nil // its values are those of another request
 		}
+		if f.auth != nil {
+			// No header of the client takes the place of one that authentication sets.
+			for i := range f.request {
+				x.RequestEdits = append(x.RequestEdits, f.request[i].remove)
+			}
+		}
 		return nil
 	}
 	s := f.begin(x)
@@ -122,6 +134,9 @@ func (f *directives) Request(x *Exchange) *LocalResponse {
 	}
 	if local := f.finish(s, x); local != nil {
 		return local
+	}
+	if f.auth != nil && f.auth.attached {
+		return nil // the authRequest sets the headers
 	}
 	return f.setRequest(s, x)
 }
@@ -345,7 +360,7 @@ func (f *directives) setRequest(s *directiveState, x *Exchange) *LocalResponse {
 			return valueTooLong
 		}
 		edit := header.remove
-		if len(work) > 0 {
+		if work = spaceless(work); len(work) > 0 {
 			var err error
 			if edit, err = header.set.With(x.keep(work)); err != nil {
 				return badHeader
@@ -363,6 +378,11 @@ func (f *directives) Response(x *Exchange, status int) {
 	s := x.memory.directives
 	if s == nil || s.of != f {
 		return // the request had no path
+	}
+	if s.signin {
+		// It is another location in nginx, which has the changes of the server alone.
+		s.change(f.serverResponse.change, x, status)
+		return
 	}
 	if !x.rewritten.locally {
 		x.ResponseEdits = append(x.ResponseEdits, f.hide...)
@@ -383,6 +403,7 @@ func (f *directives) Response(x *Exchange, status int) {
 		}
 		work, fits := s.evaluate(x.memory.work[:0], x, header.value)
 		x.memory.work = work
+		work = spaceless(work)
 		if edit, err := header.add.With(x.keep(work)); fits && err == nil && len(work) > 0 {
 			x.ResponseEdits = append(x.ResponseEdits, edit)
 		}
@@ -407,7 +428,7 @@ func (s *directiveState) change(headers []textHeader, x *Exchange, status int) {
 		work, fits := s.evaluate(x.memory.work[:0], x, header.value)
 		x.memory.work = work
 		edit := header.remove
-		if fits && len(work) > 0 {
+		if work = spaceless(work); fits && len(work) > 0 {
 			if made, err := header.set.With(x.keep(work)); err == nil {
 				edit = made
 			}
@@ -415,6 +436,10 @@ func (s *directiveState) change(headers []textHeader, x *Exchange, status int) {
 		x.ResponseEdits = append(x.ResponseEdits, edit)
 	}
 }
+
+// spaceless returns the value of a header without space around it, which is no part of
+// it.
+func spaceless(value []byte) []byte { return bytes.Trim(value, " \t") }
 
 // applies reports whether a header is for responses with a status.
 func (h *textHeader) applies(status int) bool {

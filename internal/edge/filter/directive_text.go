@@ -11,11 +11,11 @@ import (
 )
 
 // textPart is a part of a text: a literal, the number of a group, the slot of a
-// variable, or a value of the request.
+// variable, a value of the request, or one of the response of an authentication server.
 type textPart struct {
 	kind    partKind
 	literal string
-	// number is that of a group or slot.
+	// number is that of a group, a slot, or a header that a decision keeps.
 	number int
 	// name is that of a header, cookie or parameter.
 	name  string
@@ -32,6 +32,9 @@ const (
 	partCookie
 	partParameter
 	partRequest
+	partUpstreamHeader
+	partUpstreamCookie
+	partUpstreamStatus
 )
 
 // text compiles a text. Neighbours that are literal are joined.
@@ -59,6 +62,9 @@ func (b *directiveBuilder) part(part route.TextPart) (textPart, error) {
 	}
 	if slot, own := b.slots[name]; own {
 		return textPart{kind: partSlot, number: slot}, nil
+	}
+	if part, found := b.upstreamPart(name); found {
+		return part, nil
 	}
 	if route.IsGroup(name) {
 		return textPart{kind: partGroup, number: int(name[0] - '0')}, nil
@@ -212,6 +218,8 @@ func (s *directiveState) evaluate(dst []byte, x *Exchange, text []textPart) ([]b
 			dst = appendParameter(dst, x.Query, part.name)
 		case partRequest:
 			dst = part.value(dst, x)
+		default:
+			dst = s.appendUpstream(dst, part)
 		}
 		if len(dst)-start > route.MaxDirectiveValue {
 			return dst, false

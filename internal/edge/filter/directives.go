@@ -44,6 +44,8 @@ type directives struct {
 	names       []string
 	namespace   string
 	contentType string
+	// auth is nil without directives about authentication.
+	auth *directiveAuth
 }
 
 // directiveStep is one step. The fields that are used depend on the kind.
@@ -111,15 +113,15 @@ func (d Deps) CompileRule(rule *route.Rule) (Chain, error) {
 	if err := validate(rule.Policies, rule.Directives); err != nil {
 		return Chain{}, err
 	}
-	c := compiler{counters: d.Counters, deps: d, vouched: new([]string)}
+	c := newCompiler(d)
 	if err := c.addAll("policies", rule.Policies[:behind]); err != nil {
 		return Chain{}, err
 	}
-	made, err := newDirectives(rule, &c)
+	made, err := newDirectives(rule, c)
 	if err != nil {
 		return Chain{}, placed("directives", err)
 	}
-	c.chain.filters = append(c.chain.filters, made)
+	c.chain.filters, c.directives = append(c.chain.filters, made), made
 	if err := c.addAll("policies", rule.Policies[behind:]); err != nil {
 		return Chain{}, err
 	}
@@ -169,6 +171,9 @@ func newDirectives(rule *route.Rule, c *compiler) (*directives, error) {
 		return nil, err
 	}
 	made.serverResponse = *of
+	if made.auth, err = b.auth(d, c); err != nil {
+		return nil, err
+	}
 	made.response, made.names, made.namespace = *response, b.names, rule.ID.Namespace
 	return made, nil
 }
@@ -178,6 +183,9 @@ type directiveBuilder struct {
 	rule  *route.Rule
 	slots map[string]int
 	names []string
+	// kept collects headers of the response of an authentication server; nil where
+	// texts do not see it.
+	kept *[]string
 }
 
 // declare gives a slot to each variable, before any text uses one.
@@ -195,7 +203,14 @@ func (b *directiveBuilder) declare(d *route.Directives) {
 			}
 		}
 	}
-	for _, list := range [][]route.DirectiveStep{d.Server, d.Steps} {
+	lists := [][]route.DirectiveStep{d.Server, d.Steps}
+	if d.Auth != nil {
+		lists = append(lists, d.Auth.Steps)
+		for i := range d.Auth.Set {
+			slot(d.Auth.Set[i].Variable)
+		}
+	}
+	for _, list := range lists {
 		for i := range list {
 			switch step := &list[i]; {
 			case step.Set != nil:

@@ -122,7 +122,6 @@ var accessAnnotations = []Setting{
 		Note: "Seconds for which browsers cache a preflight response.", Examples: []string{"600"},
 		read: setSeconds(func(s *Settings) *route.Duration { return &s.CORS.MaxAge }),
 	},
-	{Name: "auth-snippet", Support: Refused, Closes: true, Note: snippetAdvice},
 	{Name: "auth-keepalive", Support: NoEffect, Note: "Connections to Services are kept."},
 	{Name: "auth-keepalive-requests", Support: NoEffect, Note: "Connections to Services are kept."},
 	{Name: "auth-keepalive-share-vars", Support: NoEffect, Note: "There are no variables of nginx."},

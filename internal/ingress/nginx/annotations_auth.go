@@ -63,6 +63,11 @@ var authAnnotations = []Setting{
 		read: setBool(func(s *Settings) *bool { return &s.Auth.External.AlwaysSetCookie }),
 	},
 	{
+		Name: "auth-snippet", Support: Done, Closes: true, lines: true,
+		Note:     "Directives for the sub-request: `set`, `if`, `return` and `proxy_set_header`; see [snippets](#snippets). Snippets must be allowed.",
+		Examples: authSnippetExamples, read: readAuthSnippet(externalAuth, false),
+	},
+	{
 		Name: "enable-global-auth", Support: Done, Closes: true,
 		Note: "`false` serves the Ingress without `global-auth-url` of the ConfigMap.", Examples: []string{"true", "false"},
 		read: func(s *Settings, text string) error {
@@ -89,6 +94,10 @@ var authKeys = []Setting{
 	{Name: "global-auth-request-redirect", Support: Done, Closes: true, Note: globalNote, Examples: []string{"$request_uri"}, read: readRequestRedirect(globalAuth)},
 	{Name: "global-auth-cache-key", Support: Done, Closes: true, Note: globalNote, Examples: []string{"$remote_addr"}, read: readCacheKey(globalAuth)},
 	{Name: "global-auth-cache-duration", Support: Done, Closes: true, Note: globalNote, Examples: []string{"200 1m"}, read: readCacheDuration(globalAuth)},
+	{
+		Name: "global-auth-snippet", Support: Done, Closes: true, lines: true, Note: globalNote + " It needs no permission.",
+		Examples: authSnippetExamples, read: readAuthSnippet(globalAuth, true),
+	},
 	{
 		Name: "global-auth-always-set-cookie", Support: Done, Note: globalNote, Examples: []string{"true"},
 		read: setBool(func(s *Settings) *bool { return &s.Auth.Global.AlwaysSetCookie }),

@@ -70,12 +70,12 @@ func readCanaryPattern(s *Settings, text string) error {
 // otherAnnotations are all others.
 var otherAnnotations = []Setting{
 	{
-		Name: "configuration-snippet", Support: Done, Closes: true,
+		Name: "configuration-snippet", Support: Done, Closes: true, lines: true,
 		Note:     "Directives of nginx for the paths of the Ingress, from a closed list: see [snippets](#snippets). Snippets must be allowed.",
 		Examples: snippetExamples, read: readConfigurationSnippet,
 	},
 	{
-		Name: "server-snippet", Support: Done, Closes: true,
+		Name: "server-snippet", Support: Done, Closes: true, lines: true,
 		Note:     "As configuration-snippet, for all paths of the host, with locations. Of several Ingresses of a host the oldest counts.",
 		Examples: serverExamples, read: readServerSnippet,
 	},

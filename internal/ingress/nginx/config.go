@@ -17,7 +17,7 @@ func ParseConfig(data map[string]string) (*Settings, []refusal.Refusal) {
 	settings := Defaults()
 	var faults []refusal.Refusal
 	for _, name := range slices.Sorted(maps.Keys(data)) {
-		value := strings.TrimSpace(data[name])
+		value := data[name]
 		field := "data[" + refusal.Shorten(name, 120) + "]"
 		declared := tables().byKey[name]
 		switch {
@@ -27,8 +27,8 @@ func ParseConfig(data map[string]string) (*Settings, []refusal.Refusal) {
 			faults = append(faults, *refusal.New(field, refusal.Unknown, "%s", unknown(name, tables().keyNames)))
 		case declared.Support == Refused && !declared.leavesOff(value):
 			faults = append(faults, *refusal.New(field, refusal.Unsupported, "it is not supported: %s", declared.Note))
-		case declared.Support == Done && value != "":
-			if err := declared.read(settings, value); err != nil {
+		case declared.Support == Done && strings.TrimSpace(value) != "":
+			if err := declared.read(settings, declared.trimmed(value)); err != nil {
 				faults = append(faults, *refusal.New(field, refusal.Invalid, "%v", err))
 			}
 		}
@@ -68,7 +68,7 @@ var defaultKeys = []Setting{
 		read: setBool(func(s *Settings) *bool { return &s.Retry.Unsafe }),
 	},
 	{
-		Name: "allow-snippet-annotations", Support: Done, Note: "Allows configuration-snippet and server-snippet, as the option `allowSnippetAnnotations`.", Examples: []string{"true"},
+		Name: "allow-snippet-annotations", Support: Done, Note: "Allows configuration-snippet, server-snippet and auth-snippet, as the option `allowSnippetAnnotations`.", Examples: []string{"true"},
 		read: setBool(func(s *Settings) *bool { return &s.Snippets.Allowed }),
 	},
 	{
@@ -143,7 +143,6 @@ var refusedKeys = []Setting{
 	{Name: "server-snippet", Support: Refused, Note: snippetAdvice},
 	{Name: "location-snippet", Support: Refused, Note: snippetAdvice},
 	{Name: "stream-snippet", Support: Refused, Note: snippetAdvice},
-	{Name: "global-auth-snippet", Support: Refused, Note: snippetAdvice},
 	{Name: "block-cidrs", Support: Refused, Note: "use denylist-source-range, here or on the Ingresses"},
 	{Name: "block-user-agents", Support: Refused, Note: "the edge does not decide by the user agent, which clients choose"},
 	{Name: "block-referers", Support: Refused, Note: "the edge does not decide by the referer, which clients choose"},

@@ -71,6 +71,9 @@ func (t *translator) setHeader(directive *snippet.Directive) error {
 	case "upgrade", "connection":
 		return nil
 	case "host":
+		if t.auth {
+			return errors.New("ingress-nginx sends its own Host, too; use auth-proxy-set-headers")
+		}
 		return errors.New("ingress-nginx sends its own Host, too; use upstream-vhost")
 	}
 	made, err := header(directive.Words[0], directive.Words[1])

@@ -77,22 +77,29 @@ func namesVariable(name string) bool {
 }
 
 func (t *translator) set(directive *snippet.Directive) error {
+	made, err := t.assignment(directive, !t.auth)
+	if err == nil {
+		t.add(route.DirectiveStep{Set: made})
+	}
+	return err
+}
+
+// assignment reads a variable and its value; args is a variable that can be set only
+// with the path of the request.
+func (t *translator) assignment(directive *snippet.Directive, args bool) (*route.DirectiveSet, error) {
 	if err := words(directive, 2, 2); err != nil {
-		return err
+		return nil, err
 	}
 	name, found := strings.CutPrefix(directive.Words[0], "$")
 	name = strings.ToLower(name)
 	switch {
 	case !found || !namesVariable(name):
-		return fmt.Errorf("%.64q is not the name of a variable", directive.Words[0])
-	case name != "args" && route.IsRequestVariable(name):
-		return fmt.Errorf("$%.64s has a value of nginx, and cannot be set", name)
+		return nil, fmt.Errorf("%.64q is not the name of a variable", directive.Words[0])
+	case (name != "args" || !args) && route.IsRequestVariable(name):
+		return nil, fmt.Errorf("$%.64s has a value of nginx, and cannot be set", name)
 	}
 	value, err := parseText(directive.Words[1])
-	if err == nil {
-		t.add(route.DirectiveStep{Set: &route.DirectiveSet{Variable: name, Value: value}})
-	}
-	return err
+	return &route.DirectiveSet{Variable: name, Value: value}, err
 }
 
 // conditionWords returns the words of a condition without its parentheses.

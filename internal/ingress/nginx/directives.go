@@ -61,6 +61,8 @@ type DirectiveSetting struct {
 	// Within is set if it can stand in an if, Server if it can stand in a
 	// server-snippet outside of a location. In an if there, only steps can.
 	Within, Server, step bool
+	// Auth is set if it can stand in an auth-snippet.
+	Auth bool
 	// Note is what it does here.
 	Note string
 
@@ -75,15 +77,19 @@ func SnippetDirectives() []DirectiveSetting { return snippetDirectives() }
 // It is a function, because if is translated with the table.
 func snippetDirectives() []DirectiveSetting {
 	return []DirectiveSetting{
-		{Name: "set", Within: true, Server: true, step: true, Note: "Variables of the snippet, and `$args`.", read: (*translator).set},
-		{Name: "if", Server: true, Note: "`$name`, `=`, `!=`, `~`, `~*`, `!~` and `!~*`; not files (`-f`).", read: (*translator).condition},
+		{Name: "set", Within: true, Server: true, step: true, Auth: true, Note: "Variables of the snippet, and `$args`.", read: (*translator).set},
+		{Name: "if", Server: true, Auth: true, Note: "`$name`, `=`, `!=`, `~`, `~*`, `!~` and `!~*`; not files (`-f`).", read: (*translator).condition},
 		{Name: "rewrite", Within: true, Server: true, step: true, Note: "With `last`, `break`, `redirect` and `permanent`. A path without `break` is matched again with all rules of the host.", read: (*translator).rewrite},
-		{Name: "return", Within: true, Server: true, step: true, Note: "Status, text or URL; not 444.", read: (*translator).respond},
+		{Name: "return", Within: true, Server: true, step: true, Auth: true, Note: "Status, text or URL; not 444. In an auth-snippet the status takes the place of that of the server.", read: (*translator).respond},
 		{Name: "break", Within: true, Server: true, step: true, Note: "Ends `set`, `if`, `rewrite` and `return`; the path is not matched again.", read: (*translator).stop},
 		{Name: "add_header", Within: true, Server: true, Note: "With `always`. In an `if` it replaces those outside, as in nginx.", read: (*translator).addHeader},
 		{Name: "more_set_headers", Within: true, Server: true, Note: "With `-s`; not `-t`, `-a` and `-r`.", read: (*translator).moreSet},
 		{Name: "more_clear_headers", Within: true, Server: true, Note: "Names without `*`; with `-s`.", read: (*translator).moreClear},
-		{Name: "proxy_set_header", Note: "The header replaces the one that the edge would send. `Host` is refused: use upstream-vhost. `Upgrade` and `Connection` have no effect: upgrades pass anyway.", read: (*translator).setHeader},
+		{Name: "proxy_set_header", Auth: true, Note: "The header replaces the one that the edge would send. `Host` is refused: use upstream-vhost. `Upgrade` and `Connection` have no effect: upgrades pass anyway.", read: (*translator).setHeader},
+		{
+			Name: "auth_request_set", read: (*translator).authRequestSet,
+			Note: "A variable with a value of the response of auth-url; see [variables of authentication](#variables-of-authentication).",
+		},
 		{Name: "proxy_hide_header", Server: true, Note: "Headers of the backend.", read: (*translator).hideHeader},
 		{Name: "allow", Server: true, Note: "Addresses, ranges, `all`. With whitelist-source-range it has no effect, as in ingress-nginx.", read: (*translator).access},
 		{Name: "deny", Server: true, Note: "As `allow`.", read: (*translator).access},
@@ -104,7 +110,7 @@ func snippetDirectives() []DirectiveSetting {
 
 // refusedDirectives have advice of their own.
 var refusedDirectives = map[string]string{
-	"auth_request_set":              "it needs auth-url; use slipway.dev/forward-auth with responseHeaders",
+	"auth_request":                  "use auth-url",
 	"proxy_pass":                    "requests go to the Service of the path; add a path with the Service",
 	"error_page":                    "use custom-http-errors with default-backend",
 	"include":                       "a snippet cannot read files",
@@ -131,6 +137,8 @@ type translator struct {
 	// inside is the condition whose block is read, nil outside.
 	inside *route.DirectiveIf
 	rules  []accessRule
+	// auth is set for an auth-snippet.
+	auth bool
 	// outer is the translator of the server that a location is in, nil outside.
 	outer  *translator
 	faults []string
@@ -159,6 +167,15 @@ func translateServer(text string, settings *Settings) (*ServerDirectives, error)
 		return nil, fmt.Errorf("the routing table cannot hold it: %s", problem)
 	}
 	return made, nil
+}
+
+// translateAuth translates the text of an auth-snippet.
+func translateAuth(text string, settings *Settings) (*route.DirectiveAuth, error) {
+	t := translator{settings: settings, made: &Directives{}, auth: true, table: directivesByName()}
+	if err := t.finish(text); err != nil {
+		return nil, err
+	}
+	return &route.DirectiveAuth{Steps: t.made.Program.Steps, Request: t.made.Program.Request}, nil
 }
 
 func directivesByName() map[string]*DirectiveSetting {
@@ -206,6 +223,8 @@ func (t *translator) translate(list []snippet.Directive) {
 		switch {
 		case declared == nil:
 			t.fault(directive.Line, "%.64q is not carried out; %s", directive.Name, cmp.Or(refusedDirectives[directive.Name], otherDirectives))
+		case t.auth && !declared.Auth:
+			t.fault(directive.Line, "%q is not carried out in an auth-snippet; use set, if, return and proxy_set_header, or remove it", directive.Name)
 		case t.inside != nil && (!declared.Within || t.server != nil && !declared.step):
 			t.fault(directive.Line, "%q cannot stand in an if; nginx refuses it, too", directive.Name)
 		case t.server != nil && !declared.Server:
@@ -249,8 +268,12 @@ func (t *translator) checkVariables(parsed []snippet.Directive) {
 	visit = func(list []snippet.Directive) {
 		for i := range list {
 			for _, name := range t.variablesOf(&list[i]) {
-				if !own[name] && !route.IsGroup(name) && !route.IsRequestVariable(name) {
-					t.fault(list[i].Line, "the variable $%.64s has no value here; use one of the list, or set it", name)
+				if name == authCookie && t.located() {
+					t.declareCookie()
+					continue
+				}
+				if problem := t.variableProblem(list[i].Name, name, own); problem != "" {
+					t.fault(list[i].Line, "%s", problem)
 				}
 			}
 			if list[i].Name != "location" { // it is visited with its own variables
@@ -288,14 +311,31 @@ func (t *translator) variablesOf(directive *snippet.Directive) []string {
 	return names
 }
 
+// program returns the directives of the snippets for the paths of the Ingress, with
+// those for the sub-request of its authentication.
+func (s *Settings) program() route.Directives {
+	var made route.Directives
+	if s.Snippets.Location != nil {
+		made = s.Snippets.Location.Program
+	}
+	if auth, _, _ := s.Auth.Effective(); auth != nil && auth.Snippet != nil {
+		own := *auth.Snippet
+		if made.Auth != nil {
+			own.Set = made.Auth.Set
+		}
+		made.Auth = &own
+	}
+	return made
+}
+
 // Located returns the directives of a path, nil without any; an empty path is that of
 // the default backend. The rewrite target comes behind those of the snippet, as
 // ingress-nginx writes it.
 func (s *Settings) Located(path string, behind int) *route.Directives {
-	if s.Snippets.Location == nil || s.Snippets.Location.Program.IsZero() {
+	made := s.program()
+	if made.IsZero() {
 		return nil
 	}
-	made := s.Snippets.Location.Program
 	made.Behind = behind
 	if path != "" && s.NeedsRewrite(path) && ExpressionProblem(path) == "" {
 		target, _ := parseText(s.RewriteTarget) // checked when it was read

@@ -31,7 +31,20 @@ func TestSnippetRefusals(t *testing.T) {
 		{"proxy_pass http://other.kube-system;", "the Service of the path"},
 		{"proxy_ssl_certificate /etc/x;", "proxy-ssl-secret"},
 		{"location / { return 200; }", "line 1: \"location\" is not carried out"},
-		{"auth_request_set $a $upstream_http_b;", "auth_request_set"},
+		{"\n\n  \nauth_request /x;", "line 4: \"auth_request\" is not carried out; use auth-url"},
+		{"auth_request_set $a;", "arguments"},
+		{"auth_request_set a $upstream_http_b;", "not the name of a variable"},
+		{"auth_request_set $host $upstream_http_b;", "cannot be set"},
+		{"auth_request_set $args $upstream_http_b;", "cannot be set"},
+		{"auth_request_set $http_x $upstream_http_b;", "cannot be set"},
+		{"set $b 1;\nauth_request_set $a $uri;", "line 2: $uri is that of the sub-request"},
+		{"auth_request_set $a $arg_x;", "$arg_x is that of the sub-request"},
+		{"auth_request_set $a $1;", "$1 is that of the sub-request"},
+		{"auth_request_set $a $upstream_addr;", "$upstream_addr has no value here"},
+		{"auth_request_set $a $upstream_http_;", "$upstream_http_ has no value here"},
+		{"if ($uri) { auth_request_set $a $upstream_http_b; }", "cannot stand in an if"},
+		{"add_header X-A $upstream_http_b;", "$upstream_http_b has no value here"},
+		{"proxy_set_header X-A $upstream_status;", "$upstream_status has no value here"},
 		{"if (-f /etc/passwd) { return 200; }", "looks at files"},
 		{"if (!-e $request_filename) { return 200; }", "looks at files"},
 		{"if ($a = 1) { return 200; }", "line 1: the variable $a has no value here"},
@@ -71,6 +84,75 @@ func TestSnippetRefusals(t *testing.T) {
 		}
 		if settings.Located("/", 0) != nil {
 			t.Errorf("%.60q has directives", c.text)
+		}
+	}
+}
+
+// authSnippetOf parses an Ingress with an auth-snippet.
+func authSnippetOf(text string) (*nginx.Settings, string, bool) {
+	settings, faults, closed := nginx.Parse(map[string]string{
+		nginx.Prefix + "auth-url": "http://auth/check", nginx.Prefix + "auth-snippet": text,
+	}, withSnippets())
+	message := ""
+	for _, fault := range faults {
+		message += fault.Message
+	}
+	return settings, message, closed
+}
+
+// TestAuthSnippetRefusals: an auth-snippet has few directives, and others close the
+// Ingress with their line.
+func TestAuthSnippetRefusals(t *testing.T) {
+	for _, c := range []struct{ text, want string }{
+		{"\n\nrewrite ^ /x break;", `line 3: "rewrite" is not carried out in an auth-snippet`},
+		{"break;", "is not carried out in an auth-snippet"},
+		{"add_header X-A b;", "is not carried out in an auth-snippet"},
+		{"allow all;", "is not carried out in an auth-snippet"},
+		{"location / { }", "is not carried out in an auth-snippet"},
+		{"auth_request_set $a $upstream_http_b;", "is not carried out in an auth-snippet"},
+		{"proxy_ssl_verify off;", "is not carried out in an auth-snippet"},
+		{"proxy_pass http://kube-apiserver;", "line 1:"},
+		{"include /etc/passwd;", "cannot read files"},
+		{"set $args x;", "cannot be set"},
+		{"set $a 1;\nproxy_set_header X-A $uri;", "line 2: $uri is that of the sub-request"},
+		{"if ($arg_x) { return 200; }", "$arg_x is that of the sub-request"},
+		{"if ($user) { return 200; }", "$user has no value here"},
+		{"proxy_set_header X-A $upstream_http_b;", "$upstream_http_b has no value here"},
+		{"proxy_set_header X-A $auth_cookie;", "$auth_cookie has no value here"},
+		{"proxy_set_header Host other;", "auth-proxy-set-headers"},
+		{"proxy_set_header Content-Length 5;", "itself"},
+		{"if ($host) { proxy_set_header X-A b; }", "cannot stand in an if"},
+		{"return 444;", "444"},
+	} {
+		settings, message, closed := authSnippetOf(c.text)
+		if !strings.Contains(message, c.want) || !closed || settings.Located("/", 0) != nil {
+			t.Errorf("%.60q: %q, closed %v; want %q", c.text, message, closed, c.want)
+		}
+	}
+	if _, faults, closed := nginx.Parse(map[string]string{nginx.Prefix + "auth-snippet": "return 200;"}, nil); len(faults) != 1 || !closed {
+		t.Errorf("without permission it is refused with %v, closed %v", faults, closed)
+	}
+	// Without auth-url it counts as little as in ingress-nginx, and that of the operator
+	// counts for Ingresses without their own.
+	settings, faults, _ := nginx.Parse(map[string]string{nginx.Prefix + "auth-snippet": "return 200;"}, withSnippets())
+	if len(faults) > 0 || settings.Located("/", 0) != nil {
+		t.Errorf("without auth-url: %v, %+v", faults, settings.Located("/", 0))
+	}
+	base, faults := nginx.ParseConfig(map[string]string{"global-auth-url": "http://auth.default.svc/check", "global-auth-snippet": "\nreturn 204;"})
+	if settings, _, _ = nginx.Parse(nil, base); len(faults) > 0 || settings.Located("/", 0) == nil || settings.Located("/", 0).Auth.Steps[0].Return.Status != 204 {
+		t.Errorf("that of the ConfigMap: %v, %+v", faults, settings.Located("/", 0))
+	}
+	if _, faults = nginx.ParseConfig(map[string]string{"global-auth-snippet": "\n\nbreak;"}); len(faults) != 1 || !strings.Contains(faults[0].Message, "line 3") {
+		t.Errorf("that of the ConfigMap is refused with %v", faults)
+	}
+}
+
+// TestSnippetLines: the empty lines before a snippet count.
+func TestSnippetLines(t *testing.T) {
+	for _, name := range []string{"configuration-snippet", "server-snippet", "auth-snippet", "modsecurity-snippet"} {
+		_, faults, _ := nginx.Parse(map[string]string{nginx.Prefix + name: "\n\n\t\nunknown_directive x;\n"}, withSnippets())
+		if len(faults) != 1 || !strings.Contains(faults[0].Message, "line 4") {
+			t.Errorf("%s: %v", name, faults)
 		}
 	}
 }
@@ -177,7 +259,13 @@ func FuzzSnippet(f *testing.F) {
 	f.Add("set $a ${b}$c; set $b 1; set $c 2; if ( $a = \"x\" ) { break; }")
 	f.Add("set $a 1;\nlocation ~* ^/(x) { add_header A $a$1; return 200 b; }\nlocation = /y { deny all; }")
 	f.Add("if ($100 ~ $0(0)){set $0 0;}#")
+	f.Add("auth_request_set $u $upstream_http_x_user; auth_request_set $c $upstream_cookie_a$upstream_status; proxy_set_header X $u$c$auth_cookie;")
 	f.Fuzz(func(t *testing.T, text string) {
+		if settings, message, closed := authSnippetOf(text); closed != (message != "") {
+			t.Fatalf("%q: %q, closed %v", text, message, closed)
+		} else if !closed {
+			checkLocated(t, text, settings)
+		}
 		if _, message, closed := serverOf(text); closed != (message != "") {
 			t.Fatalf("%q: %q, closed %v", text, message, closed)
 		}
@@ -188,12 +276,18 @@ func FuzzSnippet(f *testing.F) {
 		if closed {
 			return
 		}
-		rule := route.Rule{ID: route.ID{Name: "x"}, Response: &route.Response{Status: 200}, Directives: settings.Located("/", 0)}
-		for _, step := range settings.After(policyID) {
-			rule.Policies = append(rule.Policies, step.Policy)
-		}
-		if problems := rule.Validate(); len(problems) > 0 && !strings.Contains(problems[0].Message, "more than") {
-			t.Fatalf("%q: %s", text, problems[0])
-		}
+		checkLocated(t, text, settings)
 	})
+}
+
+// checkLocated validates the rule of a path.
+func checkLocated(t *testing.T, text string, settings *nginx.Settings) {
+	t.Helper()
+	rule := route.Rule{ID: route.ID{Name: "x"}, Response: &route.Response{Status: 200}, Directives: settings.Located("/", 0)}
+	for _, step := range settings.After(policyID) {
+		rule.Policies = append(rule.Policies, step.Policy)
+	}
+	if problems := rule.Validate(); len(problems) > 0 && !strings.Contains(problems[0].Message, "more than") {
+		t.Fatalf("%q: %s", text, problems[0])
+	}
 }

@@ -30,6 +30,8 @@ type ExternalAuth struct {
 	AlwaysSetCookie bool
 	CacheKey        string
 	CacheTimes      []route.AuthCacheTime
+	// Snippet has directives for the sub-request, nil without any.
+	Snippet *route.DirectiveAuth
 }
 
 // AuthURL is a parsed URL of an authentication server.

@@ -15,6 +15,7 @@ import (
 func WriteTables(page []byte) ([]byte, error) {
 	for _, part := range []struct{ name, table string }{
 		{"annotations", tableOf(Annotations())}, {"keys", tableOf(ConfigKeys())}, {"directives", directiveTable()}, {"variables", variableTable()},
+		{"authentication variables", authVariableTable()},
 	} {
 		begin, end := []byte("<!-- "+part.name+": written by make generate -->\n"), []byte("<!-- end of "+part.name+" -->\n")
 		before, rest, found := bytes.Cut(page, begin)
@@ -46,10 +47,10 @@ func tableOf(settings []Setting) string {
 // directiveTable writes the directives of snippets, in the order of their declaration.
 func directiveTable() string {
 	var page declare.Page
-	page.Table("Directive", "In `if`", "In server-snippet", "Here")
+	page.Table("Directive", "In `if`", "In server-snippet", "In auth-snippet", "Here")
 	yes := map[bool]string{true: "yes"}
 	for _, d := range SnippetDirectives() {
-		page.Row(declare.Code(d.Name), yes[d.Within], yes[d.Server], d.Note)
+		page.Row(declare.Code(d.Name), yes[d.Within], yes[d.Server], yes[d.Auth], d.Note)
 	}
 	return page.String()
 }
@@ -59,12 +60,24 @@ func variableTable() string {
 	var page declare.Page
 	page.Table("Variable", "Value")
 	page.Row("`$1` to `$9`", "Groups of the last expression that matched: of `if`, `rewrite`, or the path, if it is one.")
-	for _, v := range route.RequestVariables() {
+	addVariables(&page, route.RequestVariables())
+	return page.String()
+}
+
+// authVariableTable writes the variables of responses of authentication servers.
+func authVariableTable() string {
+	var page declare.Page
+	page.Table("Variable", "Value")
+	addVariables(&page, route.AuthVariables())
+	return page.String()
+}
+
+func addVariables(page *declare.Page, list []route.RequestVariable) {
+	for _, v := range list {
 		name := "$" + v.Name
 		if v.Prefix {
 			name += "NAME"
 		}
 		page.Row(declare.Code(name), v.Note)
 	}
-	return page.String()
 }

@@ -172,7 +172,7 @@ func Parse(annotations map[string]string, base *Settings) (settings *Settings, f
 			add(refusal.New(fieldOf(name), refusal.Unsupported, "it is not supported: %s", declared.Note))
 			closed = closed || declared.Closes
 		case declared.Support == Done:
-			if err := declared.read(settings, strings.TrimSpace(annotations[name])); err != nil {
+			if err := declared.read(settings, declared.trimmed(annotations[name])); err != nil {
 				add(refusal.New(fieldOf(name), reasonOf(err), "%v", err))
 				closed = closed || declared.Closes
 			}

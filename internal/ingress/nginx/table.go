@@ -36,6 +36,8 @@ type Setting struct {
 	// Examples are values that are carried out. Tests use all of them.
 	Examples []string
 
+	// lines is set for a text whose faults have the numbers of lines.
+	lines bool
 	// read parses the value.
 	read func(*Settings, string) error
 }
@@ -84,6 +86,16 @@ func unknown(name string, known []string) string {
 		return "ingress-nginx has none of this name: did you mean " + near + "?"
 	}
 	return "ingress-nginx has none of this name: remove it"
+}
+
+// trimmed returns a value without space around it. A text with lines keeps the empty ones
+// at its start, because they count.
+func (s *Setting) trimmed(value string) string {
+	trimmed := strings.TrimSpace(value)
+	if !s.lines || trimmed == "" {
+		return trimmed
+	}
+	return strings.TrimRight(value, " \t\r\n")
 }
 
 // leavesOff reports whether a value of a refused setting leaves it off.

@@ -36,7 +36,7 @@ var wafAnnotations = []Setting{
 		read: setBool(func(s *Settings) *bool { return &s.WAF.CoreRules }),
 	},
 	{
-		Name: "modsecurity-snippet", Support: Done, Closes: true,
+		Name: "modsecurity-snippet", Support: Done, Closes: true, lines: true,
 		Note:     "Directives in place of the recommended settings, with enable-modsecurity: a [closed set](waf.md#directives).",
 		Examples: []string{"SecRuleEngine On", "SecRuleEngine On\nSecRule ARGS:probe \"@streq attack\" \"id:1001,phase:1,deny,status:403\""},
 		read:     setDirectives(func(s *Settings) *string { return &s.WAF.Snippet }),
@@ -59,7 +59,7 @@ var wafKeys = []Setting{
 		read: setBool(func(s *Settings) *bool { return &s.WAF.Everywhere.CoreRules }),
 	},
 	{
-		Name: "modsecurity-snippet", Support: Done, Note: "Directives in place of the recommended settings. Those of an Ingress are added to them.", Examples: []string{"SecRuleEngine On"},
+		Name: "modsecurity-snippet", Support: Done, lines: true, Note: "Directives in place of the recommended settings. Those of an Ingress are added to them.", Examples: []string{"SecRuleEngine On"},
 		read: setDirectives(func(s *Settings) *string { return &s.WAF.Everywhere.Snippet }),
 	},
 }

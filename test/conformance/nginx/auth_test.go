@@ -40,7 +40,7 @@ func decideBy(once *sync.Map) http.HandlerFunc {
 		got := fmt.Sprintf("%s %s %s %d", r.Method, r.Host, r.RequestURI, size)
 		for _, name := range []string{
 			"X-Original-Url", "X-Original-Method", "X-Original-Uri", "X-Scheme", "X-Sent-From", "X-Real-Ip", "X-Forwarded-For", "X-Forwarded-Proto",
-			"X-Auth-Request-Redirect", "Cookie", "Authorization", "X-One", "X-Two",
+			"X-Auth-Request-Redirect", "Cookie", "Authorization", "X-One", "X-Two", "Foo-Header",
 		} {
 			got += " " + name + "=" + strings.Join(r.Header.Values(name), ",")
 		}
@@ -208,6 +208,7 @@ var authScenes = map[string]scene{
 		return authDirectives{cache: cacheOf(value)}
 	}, cachedOnce...),
 	"auth-always-set-cookie": authScene(authURL, func(value string) authDirectives { return authDirectives{always: value == "true"} }),
+	"auth-snippet":           authScene(authURL, func(value string) authDirectives { return authDirectives{set: value} }),
 	"enable-global-auth":     {},
 }
 
@@ -234,7 +235,7 @@ func TestGlobalAuth(t *testing.T) {
 	defaults, faults := nginx.ParseConfig(map[string]string{
 		"global-auth-url": authURL["auth-url"], "global-auth-method": "HEAD", "global-auth-signin": "https://login.example/start",
 		"global-auth-signin-redirect-param": "back", "global-auth-response-headers": "X-Auth-Request-User", "global-auth-request-redirect": "$scheme://$host$request_uri",
-		"global-auth-always-set-cookie": "true",
+		"global-auth-always-set-cookie": "true", "global-auth-snippet": "proxy_set_header X-One global;\nif ($http_x_one) { return 204; }\n",
 	})
 	if len(faults) > 0 {
 		t.Fatal(faults)
@@ -242,7 +243,7 @@ func TestGlobalAuth(t *testing.T) {
 	g.defaults = defaults
 	global := authDirectives{
 		method: "HEAD", signin: signinOf("https://login.example/start", "back"), responses: []string{"X-Auth-Request-User"},
-		redirect: "$scheme://$host$request_uri", always: true,
+		redirect: "$scheme://$host$request_uri", always: true, set: "proxy_set_header X-One global; if ($http_x_one) { return 204; }",
 	}
 	own := authDirectives{host: "auth", target: "/other"}
 	var all []built
