@@ -128,8 +128,22 @@ func readConfigurationSnippet(s *Settings, text string) error {
 		return errSnippets
 	}
 	made, err := translateSnippet(text, s)
+	if err != nil {
+		return err
+	}
+	joined := Snippets{Location: made, Everywhere: s.Snippets.Everywhere}
+	if err := joined.located().accessError(); err != nil {
+		return fmt.Errorf("with location-snippet of the ConfigMap, %w", err)
+	}
+	s.Snippets.Location = made
+	return nil
+}
+
+// readLocationSnippet reads the snippet of the operator, which needs no permission.
+func readLocationSnippet(s *Settings, text string) error {
+	made, err := translateSnippet(text, s)
 	if err == nil {
-		s.Snippets.Location = made
+		s.Snippets.Everywhere = made
 	}
 	return err
 }

@@ -72,6 +72,10 @@ var defaultKeys = []Setting{
 		read: setBool(func(s *Settings) *bool { return &s.Snippets.Allowed }),
 	},
 	{
+		Name: "location-snippet", Support: Done, lines: true, Examples: snippetExamples, read: readLocationSnippet,
+		Note: "As configuration-snippet, behind it, for the paths of all Ingresses, and for requests that match no path of a host. It needs no permission.",
+	},
+	{
 		Name: "disable-access-log", Support: Done, Note: "Keeps the requests out of the access log.", Examples: []string{"true"},
 		read: setBool(func(s *Settings) *bool { return &s.NoAccessLog }),
 	},
@@ -141,7 +145,6 @@ var refusedKeys = []Setting{
 	{Name: "main-snippet", Support: Refused, Note: snippetAdvice},
 	{Name: "http-snippet", Support: Refused, Note: snippetAdvice},
 	{Name: "server-snippet", Support: Refused, Note: snippetAdvice},
-	{Name: "location-snippet", Support: Refused, Note: snippetAdvice},
 	{Name: "stream-snippet", Support: Refused, Note: snippetAdvice},
 	{Name: "block-cidrs", Support: Refused, Note: "use denylist-source-range, here or on the Ingresses"},
 	{Name: "block-user-agents", Support: Refused, Note: "the edge does not decide by the user agent, which clients choose"},

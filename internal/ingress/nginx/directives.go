@@ -19,6 +19,8 @@ type Snippets struct {
 	Allowed bool
 	// Location is the configuration-snippet, nil without one.
 	Location *Directives
+	// Everywhere is the location-snippet of the ConfigMap, nil without one.
+	Everywhere *Directives
 	// Server is the server-snippet, nil without one.
 	Server *ServerDirectives
 }
@@ -45,6 +47,7 @@ type Directives struct {
 	Program route.Directives
 	// Access is made of allow and deny, nil without them.
 	Access *route.IPFilter
+	rules  []accessRule
 }
 
 // accessRule admits or refuses clients with an address of a range. The first rule that
@@ -203,8 +206,9 @@ func (t *translator) finish(text string) error {
 
 // setAccess makes a filter of allow and deny.
 func (t *translator) setAccess() {
-	if t.made.Access = accessFilter(t.rules); t.made.Access != nil && len(t.made.Access.Deny) > maxAccessRanges {
-		t.fault(1, "allow and deny give more than %d ranges; use fewer", maxAccessRanges)
+	t.made.rules, t.made.Access = t.rules, accessFilter(t.rules)
+	if err := t.made.accessError(); err != nil {
+		t.fault(1, "%v", err)
 	}
 }
 
@@ -315,8 +319,8 @@ func (t *translator) variablesOf(directive *snippet.Directive) []string {
 // those for the sub-request of its authentication.
 func (s *Settings) program() route.Directives {
 	var made route.Directives
-	if s.Snippets.Location != nil {
-		made = s.Snippets.Location.Program
+	if located := s.Snippets.located(); located != nil {
+		made = located.Program
 	}
 	if auth, _, _ := s.Auth.Effective(); auth != nil && auth.Snippet != nil {
 		own := *auth.Snippet

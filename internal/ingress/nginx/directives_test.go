@@ -147,6 +147,45 @@ func TestAuthSnippetRefusals(t *testing.T) {
 	}
 }
 
+// TestLocationSnippet: the snippet of the ConfigMap comes behind that of an Ingress, and
+// both have one list of addresses.
+func TestLocationSnippet(t *testing.T) {
+	base, faults := nginx.ParseConfig(map[string]string{
+		"allow-snippet-annotations": "true", "location-snippet": "set $b 2;\ndeny all;\nadd_header X-B $b;\nauth_request_set $u $upstream_http_u;",
+	})
+	settings, more, closed := nginx.Parse(map[string]string{
+		nginx.Prefix + "configuration-snippet": "set $a 1;\nallow 10.0.0.0/8;\nadd_header X-A $a;\nauth_request_set $v $upstream_http_v;",
+	}, base)
+	if len(faults)+len(more) > 0 || closed {
+		t.Fatalf("%v, %v", faults, more)
+	}
+	located := settings.Located("/", 0)
+	if len(located.Steps) != 2 || located.Steps[1].Set.Variable != "b" || len(located.Response.Add) != 2 || len(located.Auth.Set) != 2 || located.Auth.Set[1].Variable != "u" {
+		t.Errorf("%+v", located)
+	}
+	var filter *route.IPFilter
+	for _, step := range settings.After(policyID) {
+		if step.Policy.IPFilter != nil {
+			filter = step.Policy.IPFilter
+		}
+	}
+	if !admits(filter, netip.MustParseAddr("10.1.1.1")) || admits(filter, netip.MustParseAddr("192.0.2.1")) {
+		t.Errorf("the addresses are %+v", filter)
+	}
+	// Each alone is within the bound.
+	var allowed strings.Builder
+	for i := range 200 {
+		fmt.Fprintf(&allowed, "allow 10.%d.7.9;\n", i)
+	}
+	base, _ = nginx.ParseConfig(map[string]string{"allow-snippet-annotations": "true", "location-snippet": "deny 10.0.0.0/8;"})
+	if _, faults, closed = nginx.Parse(map[string]string{nginx.Prefix + "configuration-snippet": allowed.String()}, base); len(faults) != 1 || !closed {
+		t.Errorf("too many ranges are refused with %v, closed %v", faults, closed)
+	}
+	if _, faults = nginx.ParseConfig(map[string]string{"location-snippet": "\nbreak;\ninclude x;"}); len(faults) != 1 || !strings.Contains(faults[0].Message, "line 3") {
+		t.Errorf("an include is refused with %v", faults)
+	}
+}
+
 // TestSnippetLines: the empty lines before a snippet count.
 func TestSnippetLines(t *testing.T) {
 	for _, name := range []string{"configuration-snippet", "server-snippet", "auth-snippet", "modsecurity-snippet"} {

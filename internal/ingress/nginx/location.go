@@ -51,6 +51,8 @@ type Outcome struct {
 	ExpressionHosts []string
 	// Server is its server-snippet, nil without one.
 	Server *ServerDirectives
+	// Everywhere is the location-snippet of the ConfigMap, nil without one.
+	Everywhere *Directives
 	// Canaries are the paths of an Ingress that is a canary, which has no rules.
 	Canaries []Canary
 }
@@ -80,6 +82,8 @@ type Host struct {
 	// server is the server-snippet of the oldest Ingress that has one, serverOf.
 	server   *ServerDirectives
 	serverOf [2]string
+	// everywhere is the location-snippet of the ConfigMap, nil without one.
+	everywhere *Directives
 }
 
 // NewHost returns the state of a host, nil without a member.
@@ -88,7 +92,7 @@ func NewHost(name string, members []Member) *Host {
 		return nil
 	}
 	h := &Host{exact: map[string]bool{}, taken: map[string]bool{}, canaries: map[canaryKey]Canary{}}
-	h.oldest = [2]string{members[0].Namespace, members[0].Name}
+	h.oldest, h.everywhere = [2]string{members[0].Namespace, members[0].Name}, members[0].Outcome.Everywhere
 	for _, member := range members {
 		h.TLS = h.TLS || slices.Contains(member.Outcome.TLSHosts, name)
 		h.Expressions = h.Expressions || slices.Contains(member.Outcome.ExpressionHosts, name)
@@ -138,6 +142,7 @@ func (h *Host) Missing(namespace, name string) *route.Rule {
 		ID:       route.ID{Kind: "Ingress", Namespace: namespace, Name: name, Variant: MissingVariant},
 		Fallback: true, Response: &route.Response{Status: 404, Reason: route.ReasonConfigured, Message: "no path of the host matches"},
 	}
+	h.addEverywhere(missing)
 	h.addServer(missing, &Location{})
 	return missing
 }

@@ -73,7 +73,7 @@ func (s *Settings) After(id route.PolicyID) []Step {
 	}
 	// With whitelist-source-range, whose last rule denies all others, those of a snippet
 	// are never reached.
-	if of := s.Snippets.Location; of != nil && of.Access != nil && len(s.Allow) == 0 {
+	if of := s.Snippets.located(); of != nil && of.Access != nil && len(s.Allow) == 0 {
 		p.add("configuration-snippet", route.Policy{IPFilter: of.Access})
 	}
 	if firewall := s.WAF.policy(); firewall != nil {

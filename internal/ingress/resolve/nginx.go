@@ -42,7 +42,7 @@ func (r *resolver) readNGINX() {
 		settings: settings, variant: settings.VariantFor(name, r.options.NGINX.Defaults),
 		id: route.PolicyID{Kind: string(snapshot.Ingress), Namespace: r.resolved.Ingress.Namespace, Name: name},
 	}
-	r.resolved.NGINX = &nginx.Outcome{Server: settings.Snippets.Server}
+	r.resolved.NGINX = &nginx.Outcome{Server: settings.Snippets.Server, Everywhere: settings.Snippets.Everywhere}
 	own := r.resolved.Timeouts
 	r.resolved.Timeouts.Connect = cmp.Or(own.Connect, settings.Timeouts.Connect)
 	r.resolved.Timeouts.Header = cmp.Or(own.Header, settings.Timeouts.Header)

@@ -30,7 +30,7 @@ func Ingress(resolved *resolve.ResolvedIngress) Outcome {
 	if resolved.NGINX != nil {
 		t.outcome.NGINX = &nginx.Outcome{
 			TLSHosts: resolved.NGINX.TLSHosts, ExpressionHosts: resolved.NGINX.ExpressionHosts, Canaries: resolved.NGINX.Canaries,
-			Server:    resolved.NGINX.Server,
+			Server: resolved.NGINX.Server, Everywhere: resolved.NGINX.Everywhere,
 			Locations: map[route.ID]nginx.Location{},
 		}
 	}
