@@ -44,7 +44,7 @@ type statedRequest struct {
 // notExamples are the pages with examples of the documentation that are not compared, with
 // the reason.
 var notExamples = map[string]string{
-	"examples/affinity/cookie":                       "nginx without a licence has no sticky cookies",
+	"examples/affinity/cookie":                       "TestStickyCookies; nginx without a licence has no sticky cookies",
 	"examples/auth/client-certs":                     "handshakes are not compared here",
 	"examples/auth/external-auth":                    "it needs a server for authentication; see auth-url",
 	"examples/auth/oauth-external-auth":              "it needs a server for authentication; see auth-url",
@@ -56,13 +56,13 @@ var notExamples = map[string]string{
 	"examples/customization/jwt":                     "it needs a server for authentication; see auth-url",
 	"examples/customization/ssl-dh-param":            "handshakes are not compared here",
 	"examples/customization/sysctl":                  "it is about the nodes of the cluster",
-	"examples/grpc":                                  "nginx serves HTTP/2 with TLS only; handshakes are not compared here",
+	"examples/grpc":                                  "TestGRPC",
 	"examples/openpolicyagent":                       "it is about an admission webhook",
 	"examples/psp":                                   "it is about Pods of the controller",
 	"user-guide/default-backend":                     "the default backend is an option of the controller",
 	"user-guide/exposing-tcp-udp-services":           "TCP and UDP are Gateways",
 	"user-guide/fcgi-services":                       "FastCGI is refused by name",
-	"user-guide/third-party-addons/modsecurity":      "nginx of Debian has no ModSecurity",
+	"user-guide/third-party-addons/modsecurity":      "TestModSecurity; nginx of Debian has no ModSecurity",
 	"user-guide/third-party-addons/opentelemetry":    "spans do not show in responses",
 	"user-guide/nginx-configuration/custom-template": "it is about the configuration text of nginx",
 	"user-guide/nginx-configuration/log-format":      "logs do not show in responses",

@@ -10,7 +10,10 @@
 package nginx
 
 import (
+	"bufio"
 	"context"
+	"crypto/tls"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -35,7 +38,6 @@ import (
 	"slipway.dev/slipway/internal/edge"
 	"slipway.dev/slipway/internal/ingress/engine"
 	"slipway.dev/slipway/internal/ingress/nginx"
-	"slipway.dev/slipway/internal/ingress/resolve"
 	"slipway.dev/slipway/internal/ingress/snapshot"
 	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/programs"
@@ -53,20 +55,20 @@ type ground struct {
 	client *http.Client
 	nginx  string
 	edge   string
+	// replicas are the ports of further endpoints of a service.
+	replicas map[string][]int
 	// defaults are those of the ConfigMap; nil without one.
 	defaults *nginx.Settings
+	// tls is set if both have an address for encrypted connections.
+	tls *encryption
 }
 
 // startBackends starts the servers.
 func startBackends(t *testing.T) *ground {
 	t.Helper()
-	g := &ground{ports: map[string]int{}}
+	g := &ground{ports: map[string]int{}, replicas: map[string][]int{}}
 	for _, name := range services {
-		listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
-		server := &http.Server{Handler: echo(name), ReadHeaderTimeout: time.Minute}
-		go func() { _ = server.Serve(listener) }()
-		t.Cleanup(func() { _ = server.Close() })
-		g.ports[name] = listener.Addr().(*net.TCPAddr).Port
+		g.ports[name] = startServer(t, echo(name))
 	}
 	g.startAuthServer(t)
 	transport := &http.Transport{MaxIdleConnsPerHost: 16, DisableCompression: true, ExpectContinueTimeout: time.Minute}
@@ -74,6 +76,19 @@ func startBackends(t *testing.T) *ground {
 	g.client = &http.Client{Transport: transport, Timeout: time.Minute, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	return g
 }
+
+// startServer starts a server and returns its port.
+func startServer(t *testing.T, handler http.Handler) int {
+	t.Helper()
+	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
+	server := &http.Server{Handler: handler, ReadHeaderTimeout: time.Minute}
+	go func() { _ = server.Serve(listener) }()
+	t.Cleanup(func() { _ = server.Close() })
+	return listener.Addr().(*net.TCPAddr).Port
+}
+
+// reported start the names of headers that backends report.
+var reported = []string{"X-Set-", "Ssl-Client-", "Userid", "Userrole"}
 
 // echo reports the request in headers of the response.
 func echo(name string) http.HandlerFunc {
@@ -86,7 +101,7 @@ func echo(name string) http.HandlerFunc {
 		w.Header().Set("X-Got-Prefix", r.Header.Get("X-Forwarded-Prefix"))
 		w.Header().Set("X-Got-Location", r.Header.Get("X-Location"))
 		for name, values := range r.Header {
-			if strings.HasPrefix(name, "X-Set-") {
+			if slices.ContainsFunc(reported, func(start string) bool { return strings.HasPrefix(name, start) }) {
 				w.Header().Set("X-Got-"+name, strings.Join(values, ","))
 			}
 		}
@@ -117,6 +132,11 @@ func (g *ground) startNGINX(t *testing.T, before, servers string) {
 	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	g.nginx = listener.Addr().String()
 	must.Do(t, listener.Close())
+	if g.tls != nil {
+		encrypted := programs.FreeAddress(t).String()
+		g.tls.addresses[g.nginx] = encrypted
+		servers = strings.NewReplacer("LISTEN_TLS", encrypted+" ssl", "ADDRESS_TLS", encrypted, "TLS_DIR", g.tls.dir).Replace(servers)
+	}
 	text := strings.NewReplacer("DIR", dir, "BEFORE", before, "SERVERS", strings.ReplaceAll(servers, "LISTEN", g.nginx), "LISTEN", g.nginx).Replace(configuration)
 	file := filepath.Join(dir, "nginx.conf")
 	must.Do(t, os.WriteFile(file, []byte(text), 0o600))
@@ -167,7 +187,7 @@ func (g *ground) startEdge(t *testing.T, ingresses []*networkingv1.Ingress, secr
 	class := &networkingv1.IngressClass{ObjectMeta: metav1.ObjectMeta{Name: "nginx"}}
 	class.Spec.Controller = "k8s.io/ingress-nginx"
 	facts.Put(class)
-	for _, name := range append([]string{authService}, services...) {
+	for name := range g.ports {
 		putService(facts, name)
 	}
 	facts.SetKind(snapshot.ConfigMap, snapshot.KindKnown)
@@ -183,19 +203,25 @@ func (g *ground) startEdge(t *testing.T, ingresses []*networkingv1.Ingress, secr
 		defaults = g.defaults
 	}
 	defaults.Snippets.Allowed = true
-	built := engine.New(facts, resolve.Options{
-		StrictPrefix: true, HostSharing: resolve.HostSharingDeny, EntryPoints: map[string]bool{"web": false},
-		NGINX: &resolve.NGINXOptions{Class: "nginx", Controller: "k8s.io/ingress-nginx", Defaults: defaults},
-	})
+	points, options := []edge.EntryPoint{edge.DefaultEntryPoint("web", "127.0.0.1:0")}, optionsOf(map[string]bool{"web": false})
+	if g.tls != nil {
+		secure := edge.DefaultEntryPoint("websecure", "127.0.0.1:0")
+		secure.TLS = true
+		points, options.EntryPoints = append(points, secure), map[string]bool{"web": false, "websecure": true}
+	}
+	options.NGINX.Defaults = defaults
+	built := engine.New(facts, options)
 	change := built.All().Change
 	// Endpoints of a cluster are no addresses of this machine.
 	for _, backend := range change.Backends.Added {
-		if len(backend.Endpoints) > 0 {
-			address := netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), uint16(g.ports[backend.ID.Name]))
-			backend.Endpoints = []route.Endpoint{{Address: address}}
+		if len(backend.Endpoints) == 0 {
+			continue
+		}
+		backend.Endpoints = nil
+		for _, port := range append([]int{g.ports[backend.ID.Name]}, g.replicas[backend.ID.Name]...) {
+			backend.Endpoints = append(backend.Endpoints, route.Endpoint{Address: netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), uint16(port))})
 		}
 	}
-	points := []edge.EntryPoint{edge.DefaultEntryPoint("web", "127.0.0.1:0")}
 	server := must.Get(edge.New(context.Background(), edge.Options{
 		EntryPoints: points, Metrics: edge.NewMetrics(prometheus.NewRegistry(), points), Log: slog.New(slog.DiscardHandler),
 	}))(t)
@@ -215,6 +241,9 @@ func (g *ground) startEdge(t *testing.T, ingresses []*networkingv1.Ingress, secr
 		<-done
 	})
 	g.edge = server.Addresses()[0].String()
+	if g.tls != nil {
+		g.tls.addresses[g.edge] = server.Addresses()[1].String()
+	}
 	return built.Refusals()
 }
 
@@ -232,6 +261,10 @@ func putService(facts *snapshot.Snapshot, name string) {
 	})
 }
 
+// oneWrite is the size up to which a client writes a body with the head at once, so that no
+// response can come in between.
+const oneWrite = 2048
+
 // send sends a request and returns the parts of its response that are compared.
 func (g *ground) send(address string, r request) (outcome, error) {
 	var body io.Reader
@@ -247,12 +280,16 @@ func (g *ground) send(address string, r request) (outcome, error) {
 		name, value, _ := strings.Cut(header, ": ")
 		sent.Header.Set(name, value)
 	}
-	response, err := g.client.Do(sent)
-	if err != nil {
-		return outcome{}, err
+	var response *http.Response
+	var text []byte
+	if r.size > oneWrite || r.tls {
+		response, text, err = g.exchange(address, sent, r)
+	} else {
+		// Without a value it is not sent, and lets the client repeat a POST on another
+		// connection if the server has just closed the one that was kept.
+		sent.Header["Idempotency-Key"] = []string{}
+		response, text, err = read(g.client.Do(sent))
 	}
-	defer response.Body.Close()
-	text, err := io.ReadAll(response.Body)
 	if err != nil {
 		return outcome{}, err
 	}
@@ -262,6 +299,9 @@ func (g *ground) send(address string, r request) (outcome, error) {
 		value := strings.ReplaceAll(strings.Join(response.Header.Values(name), ","), " ", "")
 		// The edge adds the encoding of passwords, which nginx leaves open.
 		got.Headers += name + ": " + strings.TrimSuffix(value, `,charset="UTF-8"`) + "\n"
+	}
+	if response.TLS != nil {
+		got.Certificate = response.TLS.PeerCertificates[0].SerialNumber.String()
 	}
 	got.body = string(text)
 	got.location = response.Header.Get("X-Got-Location")
@@ -273,6 +313,56 @@ func (g *ground) send(address string, r request) (outcome, error) {
 		got.Backend, got.Target, got.Host = "", "", ""
 	}
 	return got, nil
+}
+
+// read reads the body of a response.
+func read(response *http.Response, err error) (*http.Response, []byte, error) {
+	if err != nil {
+		return nil, nil, err
+	}
+	text, err := io.ReadAll(response.Body)
+	return response, text, errors.Join(err, response.Body.Close())
+}
+
+// exchange sends a request on a connection of its own, and reads the response while the
+// request is still being written: a server that refuses a body responds before it has
+// read all of it, and closes the connection. A write that fails then is no failed request.
+func (g *ground) exchange(address string, sent *http.Request, r request) (response *http.Response, text []byte, err error) {
+	if r.tls {
+		address = g.tls.addresses[address]
+	}
+	raw, err := net.DialTimeout("tcp", address, time.Minute)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer raw.Close()
+	if err := raw.SetDeadline(time.Now().Add(time.Minute)); err != nil {
+		return nil, nil, err
+	}
+	conn := raw
+	var state *tls.ConnectionState
+	if r.tls {
+		encrypted := tls.Client(raw, g.tls.clientOf(r))
+		if err := encrypted.Handshake(); err != nil {
+			return nil, nil, err
+		}
+		conn, state = encrypted, new(encrypted.ConnectionState())
+	}
+	sent.Close = true
+	written := make(chan error, 1)
+	go func() { written <- sent.Write(conn) }()
+	reader := bufio.NewReader(conn)
+	for response == nil || response.StatusCode < 200 { // 100 Continue
+		if response, err = http.ReadResponse(reader, sent); err != nil {
+			_ = raw.Close() // ends the write
+			return nil, nil, errors.Join(err, <-written)
+		}
+	}
+	response.TLS = state
+	response, text, err = read(response, nil)
+	_ = raw.Close()
+	<-written
+	return response, text, err
 }
 
 // oneSlash makes several slashes one: the edge normalises a path that was rewritten.
@@ -288,6 +378,9 @@ type request struct {
 	method, host, target string
 	size                 int
 	headers              []string
+	// tls sends it encrypted, with the client certificate of that name, if there is one.
+	tls         bool
+	certificate string
 	// compare are headers of the response.
 	compare []string
 }
@@ -300,8 +393,9 @@ func (r request) String() string {
 type outcome struct {
 	Status                                           int
 	Location, Backend, Target, Host, Prefix, Headers string
-	// Page is the server whose page it is.
-	Page string
+	// Page is the server whose page it is, and Certificate the serial number of the
+	// certificate of the connection.
+	Page, Certificate string
 	// location is the number of nginx's location, and body the text of the response;
 	// most tests do not compare them.
 	location, body string
