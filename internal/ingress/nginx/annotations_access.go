@@ -81,7 +81,7 @@ var accessAnnotations = []Setting{
 	},
 	{
 		Name: "auth-tls-pass-certificate-to-upstream", Support: Done,
-		Note: "Passes the certificate on in the header ssl-client-cert.", Examples: []string{"true", "false"},
+		Note: "Passes the certificate on in the header ssl-client-cert. ssl-client-verify, ssl-client-subject-dn and ssl-client-issuer-dn are removed from requests, and not set.", Examples: []string{"true", "false"},
 		read: setBool(func(s *Settings) *bool { return &s.ClientAuth.Forward }),
 	},
 	{Name: "auth-tls-verify-depth", Support: NoEffect, Note: "A chain may have any length; a CA certificate limits it with its path length."},

@@ -85,6 +85,12 @@ func (s *Settings) After(id route.PolicyID) []Step {
 			Secret: s.Auth.Secret, Realm: s.Auth.Realm, KeepAuthorization: true,
 		}}})
 	}
+	if s.ClientAuth.Secret != "" {
+		// Backends trust these headers where ingress-nginx verifies clients, so a client must not send them.
+		p.add("auth-tls-secret", route.Policy{RequestHeaders: &route.RequestHeaders{
+			Remove: []string{"ssl-client-cert", "ssl-client-verify", "ssl-client-subject-dn", "ssl-client-issuer-dn"},
+		}})
+	}
 	if s.ClientAuth.Secret != "" && s.ClientAuth.Mode != "" && s.ClientAuth.Forward {
 		p.add("auth-tls-pass-certificate-to-upstream", route.Policy{ForwardCertificate: &route.ForwardCertificate{PEMHeader: "ssl-client-cert"}})
 	}
