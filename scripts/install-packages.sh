@@ -10,6 +10,7 @@ PATH=$PATH:/usr/sbin$(printf ':%s' /usr/lib/postgresql/*/bin)
 needed=(
 	git=git
 	gcc=gcc # the race detector needs cgo
+	curl=curl # the requests that slipway migrate report prints
 	nginx=nginx-light # a backend that requests must not be smuggled to
 	node=nodejs # another one
 	pebble=pebble # a certificate authority to fetch certificates from

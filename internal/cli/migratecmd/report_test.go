@@ -217,9 +217,6 @@ func TestReportHTML(t *testing.T) {
 // TestReportCommands: the commands of the report work as printed, in a shell, and send
 // what they name, whatever an object contains.
 func TestReportCommands(t *testing.T) {
-	if _, err := exec.LookPath("curl"); err != nil {
-		t.Skip("curl is not installed")
-	}
 	clitest.Clean(t)
 	t.Chdir(t.TempDir())
 	var got *http.Request
