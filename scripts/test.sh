@@ -19,7 +19,19 @@ raced=$(go list ./internal/{agent/report,edge,gitserver,ingress/engine,observe,s
 console=$(go list ./test/{console,acme,runtime,traffic})
 others=$(go list ./{api,charts,cmd,internal,test}/... | grep -vxF "$raced"$'\n'"$console")
 
-go test -race -p 3 "${flags[@]}" $raced
+# A group that fails ends with the tests that failed and their messages, because the logs of the
+# programs that they ran are long.
+output=$(mktemp)
+trap 'rm -f "$output"' EXIT
+group() {
+	go test "${flags[@]}" "$@" 2>&1 | tee "$output" || {
+		printf '\nWhat failed:\n'
+		grep -E '^ *--- FAIL|^ +[a-z0-9_]+\.go:[0-9]+: |^panic: |WARNING: DATA RACE|^FAIL' "$output" | cut -c -400 | tail -n 60
+		exit 1
+	}
+}
+
+group -race -p 3 $raced
 export CGO_ENABLED=0 GOFLAGS="$GOFLAGS -trimpath -buildvcs=false"
-go test -p 4 "${flags[@]}" $others
-go test -p 2 "${flags[@]}" $console
+group -p 4 $others
+group -p 2 $console

@@ -23,8 +23,8 @@ func Executions(trace string) ([]Execution, error) {
 		switch {
 		case rest == "" || strings.HasPrefix(rest, "+++ ") || strings.HasPrefix(rest, "<... execve"):
 			continue // an exit, or the second half of a call that was interrupted
-		case rest == "???( <detached ...>":
-			continue // strace ends with the agent, whose process was just entering a call
+		case strings.HasPrefix(rest, "???") || strings.HasPrefix(rest, "<... ???"):
+			continue // a process that ended, or was detached with the agent, before strace had the number of its call
 		case !strings.HasPrefix(rest, "execve(") && !strings.HasPrefix(rest, "execveat("):
 			return nil, fmt.Errorf("strace reports %q", line)
 		}
