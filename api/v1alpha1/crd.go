@@ -4,19 +4,41 @@ import (
 	"reflect"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"slipway.dev/slipway/api/declare"
 )
 
 // Kind is one of our kinds.
 type Kind = declare.Kind
 
-// Kinds lists our kinds. They have no status: problems are reported as Events.
+// Kinds lists our kinds. Those that users write have no status: problems are reported
+// as Events.
 func Kinds() []Kind {
 	return []Kind{
 		kind("Middleware", "A named list of filters, for the Ingresses that reference it.", reflect.TypeFor[MiddlewareSpec]()),
 		kind("TLSOption", "TLS options of the hosts of Ingresses that reference it.", reflect.TypeFor[TLSOptionSpec]()),
 		kind("BackendTransport", "Transport options for the Services that reference it: certificates, timeouts and protocol.", reflect.TypeFor[BackendTransportSpec]()),
+		releaseKind(),
 	}
+}
+
+// releaseKind declares Release. Its status is a subresource, so that who may change the
+// shares need not be who reports the progress.
+func releaseKind() Kind {
+	k := kind(KindRelease, "Shares of two revisions of a workload. The agent writes it during a release.", reflect.TypeFor[ReleaseSpec]())
+	k.Status, k.StatusSubresource = reflect.TypeFor[ReleaseStatus](), true
+	k.Schema.Types = map[reflect.Type]declare.ForeignType{
+		reflect.TypeFor[metav1.Time](): {Schema: map[string]any{"type": "string", "format": "date-time"}},
+	}
+	k.Columns = append([]declare.Column{
+		{Name: "Phase", Type: "string", JSONPath: ".status.phase"},
+		{Name: "Canary", Type: "integer", JSONPath: ".spec.revisions[1].weight"},
+		{Name: "Step", Type: "integer", JSONPath: ".status.step"},
+		{Name: "Steps", Type: "integer", JSONPath: ".status.steps"},
+		{Name: "Message", Type: "string", JSONPath: ".status.message"},
+	}, k.Columns...)
+	return k
 }
 
 // kind declares one of our kinds.

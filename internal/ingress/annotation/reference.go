@@ -141,13 +141,26 @@ func (p *page) kinds() {
 			p.WriteString(middlewareExample)
 			p.heading("#### chain")
 			p.fields(reflect.TypeFor[v1alpha1.Chain]())
+			continue
 		}
-		for _, field := range declare.Fields(kind.Spec) {
-			if field.Type.Kind() == reflect.Pointer {
-				p.heading("#### " + field.Name)
-				p.fields(field.Type.Elem())
-			}
+		p.parts(kind.Spec, "")
+	}
+}
+
+// parts writes the fields of the structs in a struct, each below the path that leads to
+// it. Scalars have no fields.
+func (p *page) parts(of reflect.Type, path string) {
+	for _, field := range declare.Fields(of) {
+		part := field.Type
+		for part.Kind() == reflect.Pointer || part.Kind() == reflect.Slice {
+			part = part.Elem()
 		}
+		if _, scalar := reflect.New(part).Interface().(declare.Scalar); scalar || part.Kind() != reflect.Struct {
+			continue
+		}
+		p.heading("#### " + path + field.Name)
+		p.fields(part)
+		p.parts(part, path+field.Name+".")
 	}
 }
 

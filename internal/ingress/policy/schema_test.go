@@ -96,6 +96,8 @@ func TestSchemaTakes(t *testing.T) {
 		{1, `{minVersion: "1.2", clientAuth: {mode: verify, secrets: [trust]}, alpn: [h2], sniStrict: true, cipherSuites: [X]}`},
 		{1, `{}`},
 		{2, `{tls: {serverName: a, caSecret: b, certificateSecret: c}, timeouts: {connect: 1s, total: 1h2m3.5s}, http1Only: true}`},
+		{3, `{workload: {apiVersion: apps/v1, kind: Deployment, name: web}, revisions: [{name: stable, hash: 7c9f44, replicaSet: u1, weight: 90},
+			{name: canary, hash: 5d8b66, replicaSet: u2, weight: 10, commit: 0d1f}], match: {header: {name: X-Slipway-Revision}, cookie: {name: rev, value: canary}}, by: client}`},
 	} {
 		if _, err := create(t, objects(cluster, kinds[test.kind], namespace), kinds[test.kind].Name, test.spec); err != nil {
 			t.Errorf("%s: %v", test.spec, err)
@@ -154,6 +156,9 @@ func TestSchemaRefuses(t *testing.T) {
 		{1, `{minVersion: "2"}`, "minVersion"},
 		{1, `{clientAuth: {mode: maybe}}`, "mode"},
 		{2, `{timeouts: {connect: 10}}`, "connect"},
+		{3, `{workload: {apiVersion: apps/v1, kind: Deployment, name: web}, revisions: [{name: stable, hash: a, replicaSet: u1}]}`, "revisions"},
+		{3, `{workload: {apiVersion: apps/v1, kind: Deployment, name: web}, revisions: [{name: stable, hash: a, replicaSet: u1}, {name: blue, hash: b, replicaSet: u2}]}`, "name"},
+		{3, `{workload: {apiVersion: apps/v1, kind: Deployment, name: web}, revisions: [{name: stable, hash: a, replicaSet: u1}, {name: canary, hash: "b c", replicaSet: u2}]}`, "hash"},
 	} {
 		_, err := create(t, objects(cluster, kinds[test.kind], namespace), kinds[test.kind].Name, test.spec)
 		if err == nil || !strings.Contains(err.Error(), test.says) {
