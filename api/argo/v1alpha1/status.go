@@ -18,7 +18,32 @@ type ApplicationStatus struct {
 	Summary              ApplicationSummary     `json:"summary,omitzero" description:"Addresses and images of the objects."`
 	ResourceHealthSource string                 `json:"resourceHealthSource,omitzero" description:"Where the health of objects is stored; empty means in this status."`
 	ControllerNamespace  string                 `json:"controllerNamespace,omitzero" description:"Namespace of the controller."`
+	Held                 *HeldRevision          `json:"held,omitzero" description:"The revision that serves in place of the one that the sources name, after a rollback."`
 }
+
+// HeldRevision is not one of Argo CD's: while it is set, an Application is compared
+// with and synced to another revision than its sources name. It ends when the
+// sources give other objects than those that are held back, or when a user syncs
+// to them.
+type HeldRevision struct {
+	Revisions []string            `json:"revisions" description:"The revision of each source that serves."`
+	Sources   []ApplicationSource `json:"sources,omitzero" free:"true" description:"The sources that the revisions are of."`
+	// Target, TargetInputs and TargetObjects identify what is held back. Either
+	// digest is enough: a render need not be repeatable, and a commit need not
+	// change the files of the Application.
+	Target        []string    `json:"target" description:"The revision of each source that is held back."`
+	TargetInputs  string      `json:"targetInputs,omitzero" description:"Digest of the sources and revisions that are held back."`
+	TargetObjects string      `json:"targetObjects,omitzero" description:"Digest of the rendered objects that are held back."`
+	Reason        string      `json:"reason,omitzero" description:"Why it is held, in CamelCase: Rollback or ReleaseFailed."`
+	Message       string      `json:"message,omitzero" description:"Human-readable reason."`
+	HeldAt        metav1.Time `json:"heldAt" description:"When the hold began."`
+}
+
+// Reasons of a HeldRevision.
+const (
+	HeldByRollback = "Rollback"
+	HeldByRelease  = "ReleaseFailed"
+)
 
 // SourceType is how a source is rendered.
 type SourceType string
@@ -123,6 +148,9 @@ const (
 	// ConditionIgnoredFieldWarning is not one of Argo CD's: it names what the
 	// Application or its project sets and that has no effect.
 	ConditionIgnoredFieldWarning = "IgnoredFieldWarning"
+	// ConditionHeldRevisionWarning is not one of Argo CD's: another revision
+	// serves than the one that the sources name.
+	ConditionHeldRevisionWarning = "HeldRevisionWarning"
 )
 
 // ApplicationCondition is an error or a warning.

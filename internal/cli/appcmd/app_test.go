@@ -177,7 +177,7 @@ func TestAppErrors(t *testing.T) {
 		{"resource", "sync shop --resource web", 2, "--resource web: "},
 		{"no such resource", "sync shop --resource apps:Deployment:db", 2, "takes none of the Application's objects: apps:Deployment:web, :Service:web, :ConfigMap:old"},
 		{"sync option", "sync shop --sync-option Prunne=true", 2, "Prunne"},
-		{"rollback of automated", "rollback shop 0", 1, "turn it off first, with spec.syncPolicy.automated.enabled: false"},
+		{"rollback to no past sync", "rollback shop 9", 1, "has no past sync 9: there are "},
 		{"rollback without a number", "rollback shop first", 2, `"first" is no ID of a past sync`},
 		{"nothing to end", "terminate shop", 1, "there is nothing to end"},
 		{"no Pods", "logs shop", 1, "has no Pods"},

@@ -86,8 +86,7 @@ type rollbackFlags struct {
 }
 
 // appRollbackCommand returns the command that syncs to the revision and source
-// of a past sync. Applications with automated sync are refused, because the
-// agent would sync them back at once.
+// of a past sync. Applications with automated sync are held there.
 func appRollbackCommand(access *appAccess) *cobra.Command {
 	given := &rollbackFlags{}
 	command := &cobra.Command{
@@ -95,7 +94,8 @@ func appRollbackCommand(access *appAccess) *cobra.Command {
 		Short: "Roll back to an earlier sync",
 		Long: `Syncs to the revision and the source of a past sync; slipway app history lists
 them. Git does not change, so the Application is OutOfSync afterwards: fix Git as
-well. Automated sync would undo the rollback, so it must be disabled first.`,
+well. An Application with automated sync is held at that revision until the next
+commit that changes its objects, or until slipway app sync.`,
 		Example: `  slipway app rollback shop 3`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 2 {

@@ -260,7 +260,7 @@ func TestAppThroughPlatformRefusals(t *testing.T) {
 		{"get shop", "", "there is no key for the platform", 2},
 		{"diff shop --local .", apiKey, "--local needs the cluster", 2},
 		{"logs shop --tail 0", apiKey, "use --since 1s", 2},
-		{"rollback shop 7", apiKey, "turn it off first", 1},
+		{"rollback shop 7", apiKey, "has no past sync 7", 1},
 		{"wait shop --health --timeout 1s", apiKey, "is not there after 1s", 1},
 		{"terminate shop", apiKey, "there is nothing to end", 1},
 		{"get shop --kubeconfig x", apiKey, "cannot be combined", 2},

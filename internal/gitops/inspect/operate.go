@@ -143,12 +143,9 @@ func SyncBefore(app *Application) (int64, error) {
 	return history[len(history)-2].ID, nil
 }
 
-// RollbackTo returns the operation that syncs to a past revision.
+// RollbackTo returns the operation that syncs to a past revision. An Application
+// with automated syncs is held there.
 func RollbackTo(app *Application, id int64) (*v1alpha1.SyncOperation, error) {
-	// Automated sync would return to the newest commit at once.
-	if app.Spec.SyncPolicy.IsAutomated() {
-		return nil, &StateError{fmt.Sprintf("%s is synced automatically, which would undo the rollback: turn it off first, with spec.syncPolicy.automated.enabled: false", app.ID())}
-	}
 	history := app.Status.History
 	var known []string
 	for i := range history {

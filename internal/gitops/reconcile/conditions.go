@@ -35,7 +35,7 @@ func (p *reconcileRun) observedConditions(seen *observedState) []v1alpha1.Applic
 	for _, refused := range seen.refusals() {
 		conditions = append(conditions, condition(v1alpha1.ConditionComparisonError, refused.Error()))
 	}
-	if of := p.session.rendering; of != nil && of.result != nil {
+	if of := seen.of; of != nil && of.result != nil {
 		for _, warning := range of.result.Warnings {
 			conditions = append(conditions, condition(v1alpha1.ConditionRenderWarning, refusal.Shorten(warning, maxWarning)))
 		}

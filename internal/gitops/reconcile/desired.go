@@ -185,6 +185,9 @@ func (p *reconcileRun) render(ctx context.Context, request render.Request) (*ren
 // of the sources and revisions that the operation names.
 func (p *reconcileRun) renderingFor(ctx context.Context, sources []v1alpha1.ApplicationSource, revisions []string) (*rendering, error) {
 	known := p.session.rendering
+	if held := p.session.heldRendering; held != nil && revisions != nil && slices.Equal(held.revisions, revisions) {
+		known = held
+	}
 	if known != nil && equality.Semantic.DeepEqual(known.sources, sources) && (revisions == nil || slices.Equal(known.revisions, revisions)) {
 		if revisions == nil && p.session.lastError != nil {
 			return nil, p.session.lastError // nothing can be applied while the current render fails

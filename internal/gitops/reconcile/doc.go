@@ -36,9 +36,15 @@
 // # Refusals
 //
 // Applications with fields that are not supported, unknown clusters, a second
-// operation while one runs, a rollback while syncs are automated. Each is
-// reported in the status or in an Event.
+// operation while one runs. Each is reported in the status or in an Event.
 //
-// See decisions 0027 and 0036 in docs/decisions: A reconcile run is a list of
-// steps, and the status of Applications is a subresource, and need not be.
+// # Holds
+//
+// An Application that went back to a revision is held there, although its
+// sources name another one: comparison, self-heal and automated syncs are about
+// the held revision until the sources give other objects, or a user syncs.
+//
+// See decisions 0027, 0036 and 0065 in docs/decisions: A reconcile run is a list
+// of steps, the status of Applications is a subresource, and need not be, and
+// releases of plain Deployments, and holds.
 package reconcile

@@ -33,7 +33,9 @@ const (
 
 // observedState is the state of an Application's objects in the cluster.
 type observedState struct {
-	// set is what is desired; nil if nothing was rendered yet.
+	// of is the rendering that is desired, and set its objects; nil if nothing was
+	// rendered yet.
+	of  *rendering
 	set *plan.Set
 	// live has the objects with the Application's label, and those under the
 	// keys of the desired ones, of any owner.
@@ -93,7 +95,12 @@ func (p *reconcileRun) observe(ctx context.Context, of *rendering) (*observedSta
 	if set == nil {
 		return p.observeOwned(nil, allowAll{}), nil // only their health is read
 	}
+	if of != p.session.comparedWith {
+		p.session.comparedWith = of
+		p.session.forgetComparison()
+	}
 	seen := p.observeOwned(set, p.gate())
+	seen.of = of
 	missing := p.missing(seen.live, set.Resources())
 	if p.maySync() {
 		seen.unread, missing = p.split(missing)

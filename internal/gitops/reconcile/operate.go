@@ -25,6 +25,7 @@ import (
 type runningOperation struct {
 	*operation.Run
 	plan  *plan.Plan
+	of    *rendering
 	began metav1.Time
 	try   int64
 	// announced: an Event reported its start.
@@ -109,7 +110,7 @@ func (p *reconcileRun) decide(seen *observedState) autoSyncDecision {
 		return autoSyncDecision{why: "the desired state is not known: " + seen.refusals()[0].Error()}
 	}
 	return decide(&autoSyncInput{
-		policy: policy, sources: p.session.rendering.sources, revisions: p.session.rendering.revisions,
+		policy: policy, sources: seen.of.sources, revisions: seen.of.revisions,
 		sync: sync, resources: p.summarizeResources(seen).resources, last: p.state(), window: p.windows(), now: p.now,
 	})
 }
@@ -167,13 +168,8 @@ func (p *reconcileRun) rejection(operation *v1alpha1.Operation, lastErr error) s
 	case errors.As(lastErr, &invalid):
 		return v1alpha1.ConditionInvalidSpecError + ": " + invalid.Error()
 	}
-	if p.app.Spec.SyncPolicy.IsAutomated() && !sync.DryRun {
-		if sync.Source != nil || len(sync.Sources) > 0 {
-			return "a rollback is undone at once while syncs are automated: turn that off first"
-		}
-		if given := givenRevisions(sync); given != nil && !p.isCurrent(given) {
-			return "a sync to another revision is undone at once while syncs are automated: turn that off first"
-		}
+	if objection := p.holdRejection(sync); objection != "" {
+		return objection
 	}
 	if decision := p.windows(); !decision.CanManual {
 		return window.InTheWay + decision.Why
@@ -301,6 +297,9 @@ func (p *reconcileRun) launch(ctx context.Context, state *v1alpha1.OperationStat
 	}
 	p.session.operation = made
 	p.setPending(state)
+	if !resumed {
+		p.updateHold(state, made.of)
+	}
 	if !resumed && made.waits() {
 		// A hook must not run twice after a restart, and a client that waits for
 		// the operation wants to see it.
@@ -375,7 +374,7 @@ func (p *reconcileRun) build(ctx context.Context, state *v1alpha1.OperationState
 			Plan: made, State: plan.NewState(marks), Live: p.destinationCluster.Live, Applier: p.applier, Ignore: p.ignore, Health: p.Health,
 			Began: state.StartedAt.Time, Now: time.Now, Log: p.log,
 		}),
-		plan: made, began: state.StartedAt, try: state.RetryCount,
+		plan: made, of: chosen, began: state.StartedAt, try: state.RetryCount,
 	}, nil
 }
 
@@ -397,7 +396,7 @@ func (p *reconcileRun) result(of *rendering, sources []v1alpha1.ApplicationSourc
 // observeFor returns the live objects compared with what an operation applies:
 // the comparison of this run, or another one for other sources.
 func (p *reconcileRun) observeFor(ctx context.Context, of *rendering, set *plan.Set, seen *observedState) (*observedState, error) {
-	if of == p.session.rendering && seen != nil && seen.set != nil {
+	if seen != nil && seen.set != nil && of == seen.of {
 		return seen, nil
 	}
 	if err := p.watchKinds(ctx, set); err != nil {
@@ -464,7 +463,7 @@ func copyState(state *v1alpha1.OperationState) *v1alpha1.OperationState {
 // is kept with it: both are written together.
 func (p *reconcileRun) setPending(state *v1alpha1.OperationState) {
 	if p.session.pending == nil {
-		p.session.pending = &pendingStatus{history: p.app.Status.History}
+		p.session.pending = &pendingStatus{history: p.app.Status.History, held: p.held()}
 	}
 	p.session.pending.state = state
 }

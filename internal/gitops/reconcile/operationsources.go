@@ -73,9 +73,12 @@ func (p *reconcileRun) operationSources(state *v1alpha1.OperationState) ([]v1alp
 	if state.SyncResult != nil {
 		return resultSources(state.SyncResult), resultRevisions(state.SyncResult)
 	}
-	sources := operationNames(state.Operation.Sync)
-	if sources == nil {
-		sources = p.app.Spec.AllSources()
+	sources, revisions := operationNames(state.Operation.Sync), givenRevisions(state.Operation.Sync)
+	if sources != nil {
+		return sources, revisions
 	}
-	return sources, givenRevisions(state.Operation.Sync)
+	if hold := p.held(); hold != nil && state.Operation.InitiatedBy.Automated {
+		return hold.Sources, hold.Revisions
+	}
+	return p.app.Spec.AllSources(), revisions
 }

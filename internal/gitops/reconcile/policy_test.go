@@ -186,8 +186,8 @@ func TestRetry(t *testing.T) {
 	}
 }
 
-// A rollback is a sync to an entry of the history. It needs automated syncs to
-// be off, as in Argo CD.
+// A rollback is a sync to an entry of the history. Without automated syncs the
+// Application is OutOfSync then, as in Argo CD.
 func TestRollback(t *testing.T) {
 	w := newWorld(t)
 	repository := w.repository("shop", map[string]string{"web/one.yaml": configMap("one", "1")})
@@ -198,17 +198,12 @@ func TestRollback(t *testing.T) {
 	second := repository.Commit(t, map[string]string{"web/one.yaml": configMap("one", "2"), "web/two.yaml": configMap("two", "2")}, "change")
 	w.refresh("web")
 	w.synced("web", second)
-	back := fmt.Sprintf(`{"operation": {"sync": {"revision": %q, "prune": true, "source": {"repoURL": %q, "path": "web", "targetRevision": "main"}}}}`, first, repository.URL())
-	w.patch("web", back)
-	app := w.operated("web", v1alpha1.OperationError)
-	if !strings.Contains(app.Status.OperationState.Message, "automated") {
-		t.Errorf("the operation says %q", app.Status.OperationState.Message)
-	}
 	w.patch("web", `{"spec": {"syncPolicy": {"automated": null}}}`)
+	back := fmt.Sprintf(`{"operation": {"sync": {"revision": %q, "prune": true, "source": {"repoURL": %q, "path": "web", "targetRevision": "main"}}}}`, first, repository.URL())
 	w.patch("web", back)
 	w.value("one", "1")
 	w.value("two", "")
-	app = w.operated("web", v1alpha1.OperationSucceeded)
+	app := w.operated("web", v1alpha1.OperationSucceeded)
 	if last := app.Status.History[len(app.Status.History)-1]; last.Revision != first || last.ID != 2 {
 		t.Errorf("the last entry of the history is %+v", last)
 	}

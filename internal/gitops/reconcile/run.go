@@ -54,6 +54,9 @@ type outputs struct {
 	// pendingSource: the repository has not been polled since a refresh was
 	// requested. Set by renderSources.
 	pendingSource bool
+	// lifted: the hold of the Application ends with this run. Set by
+	// renderSources and runOperation.
+	lifted bool
 	// observed is the state of the cluster. Set by observeCluster, and again by
 	// observeChanges.
 	observed *observedState
@@ -128,7 +131,7 @@ func (p *reconcileRun) comparable() *rendering {
 	if p.applier == nil {
 		return nil
 	}
-	return p.session.rendering
+	return p.desiredRendering()
 }
 
 // isEcho reports whether the run is only for events of objects, and these are

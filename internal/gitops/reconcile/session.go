@@ -27,6 +27,9 @@ type session struct {
 	cache *live.Cache
 	// rendering is the last one that succeeded.
 	rendering *rendering
+	// heldRendering is that of the revision that the Application is held at; nil
+	// if there is no hold. comparedWith is the one of the last comparison.
+	heldRendering, comparedWith *rendering
 	// lastError is why the sources cannot be rendered at the moment; nil if
 	// they can.
 	lastError error
@@ -73,6 +76,7 @@ type session struct {
 type pendingStatus struct {
 	state   *v1alpha1.OperationState
 	history []v1alpha1.RevisionHistory
+	held    *v1alpha1.HeldRevision
 	// consumed is the request that started the operation; nil for an automated
 	// sync.
 	consumed *v1alpha1.Operation

@@ -75,7 +75,7 @@ func (p *reconcileRun) writeUpdate(ctx context.Context, update *applicationUpdat
 
 // withOperation is a status with the current operation and history.
 func (p *reconcileRun) withOperation(status v1alpha1.ApplicationStatus) v1alpha1.ApplicationStatus {
-	status.OperationState, status.History = p.state(), p.history()
+	status.OperationState, status.History, status.Held = p.state(), p.history(), p.held()
 	return status
 }
 
@@ -95,7 +95,7 @@ func (p *reconcileRun) composeStatus(seen *observedState, lastErr error) (status
 	} else if status.Health.Status == "" {
 		status.Health = *healthStatus(nil, health.Status{Code: v1alpha1.Unknown}, p.now)
 	}
-	conditions := append(p.observedConditions(seen), p.ignoredFields()...)
+	conditions := slices.Concat(p.observedConditions(seen), p.ignoredFields(), p.holdCondition())
 	if problem := cmp.Or(p.operated.syncError, p.refusedOperation()); problem != "" {
 		conditions = append(conditions, condition(v1alpha1.ConditionSyncError, problem))
 	}
@@ -115,7 +115,10 @@ func (p *reconcileRun) composeStatus(seen *observedState, lastErr error) (status
 // status. A refusal makes the status Unknown: what is refused cannot be
 // compared.
 func (p *reconcileRun) setCompared(status *v1alpha1.ApplicationStatus, seen *observedState) {
-	of := p.session.rendering
+	of := seen.of
+	if of == nil {
+		return
+	}
 	spec := &p.app.Spec
 	status.Sync = v1alpha1.SyncStatus{
 		Status: v1alpha1.SyncOutOfSync,
@@ -160,6 +163,7 @@ func (p *reconcileRun) recordChanges(before *v1alpha1.ApplicationStatus, seen *o
 			}
 		}
 	}
+	p.recordHold(before.Held, after.Held)
 	from, to := before.Health.Status, after.Health.Status
 	if from != to && (to == v1alpha1.Degraded || from == v1alpha1.Degraded) {
 		p.recordEvent(to == v1alpha1.Degraded, "HealthChanged", "health was "+string(from)+" and is "+string(to)+": "+after.Health.Message)

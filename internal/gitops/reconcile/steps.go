@@ -112,7 +112,10 @@ func (p *reconcileRun) renderSources(ctx context.Context) result {
 	rendered, err := p.ensureDesired(ctx)
 	p.lastErr = err
 	p.pendingSource = errors.Is(err, errPending)
-	sameFiles := err == nil && p.steady && !rendered && p.refresh == "" && p.reasons.only(reasonSource)
+	if err == nil {
+		p.lastErr = p.ensureHeld(ctx)
+	}
+	sameFiles := p.lastErr == nil && !p.lifted && p.steady && !rendered && p.refresh == "" && p.reasons.only(reasonSource)
 	if sameFiles || p.pendingSource && (!p.isOperating() || p.session.rendering == nil) {
 		return skipped()
 	}
@@ -136,10 +139,10 @@ func (p *reconcileRun) runOperation(ctx context.Context) result {
 	return failed(err).by(done.requeueAt)
 }
 
-// observeChanges observes the cluster again if the operation wrote to it, or did
-// not, and left objects unread.
+// observeChanges observes the cluster again if the operation wrote to it, changed
+// what is desired, or did neither and left objects unread.
 func (p *reconcileRun) observeChanges(ctx context.Context) result {
-	if p.operated.changed || p.observed != nil && len(p.observed.unread) > 0 {
+	if p.operated.changed || p.lastErr == nil && p.session.comparedWith != p.comparable() || p.observed != nil && len(p.observed.unread) > 0 {
 		p.observeCluster(ctx)
 	}
 	return failed(ctx.Err())
