@@ -55,7 +55,7 @@ type Image struct {
 }
 
 // Lookup returns the built-in image that ref names. The tags are v1 to v99,
-// and no tag means v1. The error for any other reference is written for the
+// v-bad and v-slow, and no tag means v1. The error for any other reference is written for the
 // person who reads it in the Pod's status.
 func Lookup(ref string) (Image, error) {
 	tag := "v1"
@@ -66,6 +66,9 @@ func Lookup(ref string) (Image, error) {
 		}
 		tag = rest
 	}
+	if bad, ok := badVersions[tag]; ok {
+		return newImage(tag, bad.Colour, bad.Env...), nil
+	}
 	number, ok := strings.CutPrefix(tag, "v")
 	if !ok {
 		return Image{}, unknownImage(ref)
@@ -75,19 +78,23 @@ func Lookup(ref string) (Image, error) {
 	if err != nil || n < 1 || n > maxVersion || strconv.Itoa(n) != number {
 		return Image{}, unknownImage(ref)
 	}
-	colour := palette[(n-1)%len(palette)].name
+	return newImage(tag, palette[(n-1)%len(palette)].name), nil
+}
+
+// newImage returns the image of a tag.
+func newImage(tag, colour string, env ...string) Image {
 	return Image{
 		Ref:     repository + ":" + tag,
 		Version: tag,
 		Colour:  colour,
 		Args:    []string{command},
-		Env:     []string{envVersion + "=" + tag, envColour + "=" + colour},
-	}, nil
+		Env:     append([]string{envVersion + "=" + tag, envColour + "=" + colour}, env...),
+	}
 }
 
 // unknownImage is the error for a reference that is no built-in image. It lists
 // the images that exist, because it is shown in the Pod's status.
 func unknownImage(ref string) error {
 	return fmt.Errorf("image %q cannot run here: the process node runs only the built-in demo images as local processes: "+
-		"%[2]s:v1 to %[2]s:v%[3]d (no tag means v1); for other images give the cluster a program with --image, or use a real cluster", ref, repository, maxVersion)
+		"%[2]s:v1 to %[2]s:v%[3]d, :v-bad and :v-slow (no tag means v1); for other images give the cluster a program with --image, or use a real cluster", ref, repository, maxVersion)
 }

@@ -50,13 +50,18 @@ func Main(args []string) int {
 		fmt.Fprintf(os.Stderr, "%s: %v\n", command, err)
 		return exitUsage
 	}
+	fault, err := newFault(os.Getenv)
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "%s: %v\n", command, err)
+		return exitUsage
+	}
 	// In a goroutine of its own, outside the select loop: a log write that
 	// blocks, because the reader is gone, must not keep an orphan alive.
 	go func() {
 		_, _ = io.Copy(io.Discard, os.Stdin)
 		os.Exit(0)
 	}()
-	code, err := run(opts, sockets)
+	code, err := run(opts, fault, sockets)
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "%s: %v\n", command, err)
 		return 1
@@ -66,7 +71,7 @@ func Main(args []string) int {
 
 // run serves until a signal, a crash or an error of a listener, and returns the
 // exit code.
-func run(opts options, sockets []socket) (int, error) {
+func run(opts options, fault *fault, sockets []socket) (int, error) {
 	log := slog.New(slog.NewTextHandler(os.Stdout, nil))
 	self := identify(os.Getenv)
 
@@ -95,7 +100,7 @@ func run(opts options, sockets []socket) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	s := newServer(self, opts, log)
+	s := newServer(self, opts, fault, log)
 	failed := s.serve(listeners)
 
 	// A nil channel blocks forever, so no lines are written without

@@ -54,6 +54,7 @@ type server struct {
 	http   *http.Server
 	paths  map[string]http.HandlerFunc
 	active activity
+	fault  *fault
 
 	ready    atomic.Bool // set by --not-ready, POST /ready and POST /unready
 	stopping atomic.Bool // draining: never ready again
@@ -64,8 +65,8 @@ type server struct {
 
 // newServer returns a server that does not listen yet. Besides HTTP/1.1 it
 // accepts HTTP/2 without TLS (h2c), so that proxies can be tested with both.
-func newServer(self identity, opts options, log *slog.Logger) *server {
-	s := &server{self: self, log: log, exitCode: opts.exitCode, exit: make(chan int, 1)}
+func newServer(self identity, opts options, fault *fault, log *slog.Logger) *server {
+	s := &server{self: self, log: log, fault: fault, exitCode: opts.exitCode, exit: make(chan int, 1)}
 	s.ready.Store(!opts.notReady)
 	s.active.finished = make(chan struct{})
 	// Exact paths. A ServeMux would redirect unclean paths, and an echo has
@@ -176,6 +177,9 @@ func (s *server) serveHTTP(w http.ResponseWriter, r *http.Request) {
 			"proto", r.Proto, "status", cmp.Or(rec.status, http.StatusOK), "bytes", rec.bytes,
 			"duration", time.Since(began), "remote", r.RemoteAddr)
 	}()
+	if !controls(r.URL.Path) && s.fault.applies(rec, r) {
+		return
+	}
 	handle(rec, r)
 }
 

@@ -33,6 +33,7 @@ import (
 	"slipway.dev/slipway/internal/cli/migratecmd"
 	"slipway.dev/slipway/internal/cli/platformcmd"
 	"slipway.dev/slipway/internal/cli/rendercmd"
+	"slipway.dev/slipway/internal/cli/rolloutcmd"
 	"slipway.dev/slipway/internal/cli/runtimecmd"
 	"slipway.dev/slipway/internal/cli/upcmd"
 	"slipway.dev/slipway/internal/controller"
@@ -80,6 +81,7 @@ GitOps runtime and an ingress controller in one program.`,
 		accountcmd.Config(),
 		runtimecmd.Command(),
 		appcmd.Command(),
+		rolloutcmd.Command(),
 		gitcmd.Source(),
 		gitcmd.Integration(),
 		clustercmd.Command(),

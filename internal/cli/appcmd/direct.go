@@ -50,7 +50,7 @@ func (c *appCluster) list(ctx context.Context, namespace, selector string) ([]*a
 func (c *appCluster) get(ctx context.Context, place tracking.App) (*application, error) {
 	app, err := c.Get(ctx, place)
 	// A cluster without the kind also returns 404, and needs another hint.
-	if apierrors.IsNotFound(err) && !kubeflags.MissingKind(err) {
+	if apierrors.IsNotFound(err) && !kube.MissingKind(err) {
 		return nil, fmt.Errorf("there is no Application %s in the namespace %s%s", place.Name, place.Namespace, c.elsewhere(ctx, place))
 	}
 	return app, c.explain(err)
@@ -149,7 +149,7 @@ func (c *appCluster) explain(err error) error {
 	cause := denied.Err
 	switch {
 	// A 404 that names no object: the CRD is missing.
-	case kubeflags.MissingKind(cause):
+	case kube.MissingKind(cause):
 		return fmt.Errorf("the cluster has no Applications: install their definitions with %s", installKinds)
 	case apierrors.IsForbidden(cause):
 		return fmt.Errorf("you may not %s Applications %s: request that permission on applications.%s, or choose another namespace with -n", denied.Verb, where, v1alpha1.Group)

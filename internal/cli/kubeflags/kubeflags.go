@@ -3,12 +3,9 @@
 package kubeflags
 
 import (
-	"errors"
 	"net/url"
 
 	"github.com/spf13/pflag"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 
 	"slipway.dev/slipway/internal/cli/buildinfo"
 	"slipway.dev/slipway/internal/cli/exit"
@@ -26,20 +23,6 @@ func HostOf(address string) string {
 
 // RequestTimeout bounds the requests of a command before it waits or streams.
 const RequestTimeout = inspect.RequestTimeout
-
-// MissingKind reports whether the API server does not serve the kind at all: a
-// 404 for a kind names no object, a 404 for an object does.
-func MissingKind(err error) bool {
-	if meta.IsNoMatchError(err) {
-		return true
-	}
-	var status apierrors.APIStatus
-	if !apierrors.IsNotFound(err) || !errors.As(err, &status) {
-		return false
-	}
-	details := status.Status().Details
-	return details == nil || details.Name == ""
-}
 
 // Connect creates a client for the chosen cluster, with the version of this
 // program in the user agent. It sends no request yet, so that an error is one of

@@ -333,7 +333,7 @@ func explainMesh(err error, namespace string) error {
 	switch {
 	case err == nil:
 		return nil
-	case kubeflags.MissingKind(err):
+	case kube.MissingKind(err):
 		return errors.New("the cluster has no VirtualServices: install Istio first, or choose another --context")
 	case apierrors.IsForbidden(err):
 		return fmt.Errorf("you may not do that with VirtualServices in the namespace %s: request the permission on virtualservices.%s", namespace, mode.IstioGroup)
