@@ -266,8 +266,11 @@ func (p *point) handshake(conn *listener.Conn, from *proxy.Accepted) (*tls.Conn,
 func noteTLS(from *proxy.Accepted, state tls.ConnectionState) {
 	from.TLS = true
 	from.TLSVersion, from.CipherSuite = state.Version, state.CipherSuite
+	if len(state.PeerCertificates) > 0 {
+		from.Certificate.Presented = state.PeerCertificates[0]
+	}
 	if len(state.VerifiedChains) > 0 {
-		from.Certificate = state.PeerCertificates[0]
+		from.Certificate.Verified = from.Certificate.Presented
 	}
 }
 

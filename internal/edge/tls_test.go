@@ -226,6 +226,48 @@ func TestClientCertificates(t *testing.T) {
 	}
 }
 
+// TestClientCertificatesRedirect: plain requests of a host that asks for client
+// certificates are redirected where no policy before that sends them elsewhere. One that a
+// trusted proxy decrypted is not served, because its client has shown no certificate.
+func TestClientCertificatesRedirect(t *testing.T) {
+	clients := pkitest.NewAuthority(t)
+	redirect, limit := route.Policy{RedirectScheme: &route.RedirectScheme{Scheme: route.SchemeHTTPS}}, route.Policy{BodyLimit: &route.BodyLimit{MaxBytes: 1}}
+	back := route.Policy{RedirectScheme: &route.RedirectScheme{Scheme: route.SchemeHTTP}}
+	table := tableFor(edgetest.Backend(t, edgetest.Echo))
+	table.Authorities = []*route.Authority{{ID: route.AuthorityID{Name: "staff"}, Bundle: clients.PEM}}
+	table.TLSOptions = []*route.TLSOptions{{
+		ID: route.TLSOptionsID{Name: "staff"}, Hosts: []string{"closed.example"},
+		ClientAuth: route.ClientAuthVerify, ClientAuthorities: []route.AuthorityID{{Name: "staff"}},
+	}}
+	point := edge.DefaultEntryPoint("web", "127.0.0.1:0")
+	point.ForwardTrusted = loopback
+	s := startAt(t, table, point)
+	for _, c := range []struct {
+		policies []route.Policy
+		header   string
+		want     int
+	}{
+		{[]route.Policy{redirect, limit}, "", 307},
+		{[]route.Policy{redirect}, "X-Forwarded-Proto: https\r\n", 421},
+		{[]route.Policy{limit, redirect}, "", 307},
+		{[]route.Policy{{ForwardCertificate: &route.ForwardCertificate{PEMHeader: "X-Cert"}}, redirect}, "", 421},
+		{[]route.Policy{limit}, "", 421},
+		{[]route.Policy{back}, "", 421},
+		{nil, "", 421},
+	} {
+		changed := *table
+		rule := *table.Rules[0]
+		rule.Policies = c.policies
+		changed.Rules = []*route.Rule{&rule}
+		must.Do(t, s.Apply(&changed))
+		w := edgetest.Dial(t, s.address)
+		w.Send("GET / HTTP/1.1\r\nHost: closed.example\r\n" + c.header + "\r\n")
+		if response, _ := w.Response("GET"); response.StatusCode != c.want {
+			t.Errorf("%d policies, %q: got %d, want %d", len(c.policies), c.header, response.StatusCode, c.want)
+		}
+	}
+}
+
 // TestCertificateSwap: a new certificate is shown at the next handshake.
 func TestCertificateSwap(t *testing.T) {
 	authority := pkitest.NewAuthority(t)

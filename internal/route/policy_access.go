@@ -86,6 +86,16 @@ type ForwardCertificate struct {
 	// sends the whole name.
 	Subject []NamePart `json:"subject,omitempty"`
 	Issuer  []NamePart `json:"issuer,omitempty"`
+	// VerifyHeader gets the result of the verification as nginx has it: SUCCESS, NONE
+	// without a certificate, or FAILED with a reason; empty does not send it.
+	VerifyHeader string `json:"verifyHeader,omitempty"`
+	// Unverified is set if clients may have certificates of unknown authorities.
+	// VerifyHeader is FAILED for all then.
+	Unverified bool `json:"unverified,omitempty"`
+	// SubjectHeader and IssuerHeader get the names of the certificate as nginx has them
+	// (RFC 2253); empty does not send them.
+	SubjectHeader string `json:"subjectHeader,omitempty"`
+	IssuerHeader  string `json:"issuerHeader,omitempty"`
 }
 
 // NamePart is a part of the name of a subject or an issuer.

@@ -102,11 +102,17 @@ func (p *Mirror) check(r *report) {
 
 // check requires at least one header.
 func (p *ForwardCertificate) check(r *report) {
-	if p.PEMHeader == "" && p.InfoHeader == "" {
+	if p.PEMHeader+p.InfoHeader+p.VerifyHeader+p.SubjectHeader+p.IssuerHeader == "" {
 		r.add("pemHeader", refusal.Required, "nothing is sent; name a header")
 	}
 	checkOptionalHeaderName(r, "pemHeader", p.PEMHeader)
 	checkOptionalHeaderName(r, "infoHeader", p.InfoHeader)
+	checkOptionalHeaderName(r, "verifyHeader", p.VerifyHeader)
+	checkOptionalHeaderName(r, "subjectHeader", p.SubjectHeader)
+	checkOptionalHeaderName(r, "issuerHeader", p.IssuerHeader)
+	if p.Unverified && p.VerifyHeader == "" {
+		r.add("unverified", refusal.Conflict, "the result is not sent; name a verifyHeader")
+	}
 	if (p.InfoHeader == "") != (len(p.Info) == 0) {
 		r.add("info", refusal.Conflict, "a header for fields and the fields go together; give both or neither")
 	}

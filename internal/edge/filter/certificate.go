@@ -27,14 +27,20 @@ var badCertificate = &LocalResponse{Status: 400, Reason: "BadCertificate"}
 // the client's own headers of these names in any case: they could be forged.
 type forwardCertificate struct {
 	removals []h1.Edit
-	// pem and info are patterns of the headers; those with a name are sent.
-	pem, info         h1.Edit
-	sendPEM, sendInfo bool
-	policy            *route.ForwardCertificate
-	seed              maphash.Seed
+	headers  []certificateHeader
+	// absent are the headers of a client without a certificate.
+	absent []h1.Edit
+	policy *route.ForwardCertificate
+	seed   maphash.Seed
 	// slots cache the headers of certificates, because a client sends many requests
 	// and encoding is slow. A collision evicts; readers need no lock.
 	slots [certificateSlots]atomic.Pointer[certificateEdits]
+}
+
+// certificateHeader is a header with a part of a certificate.
+type certificateHeader struct {
+	pattern h1.Edit
+	text    func(*x509.Certificate) (string, error)
 }
 
 // certificateEdits are the headers of one certificate.
@@ -44,28 +50,42 @@ type certificateEdits struct {
 }
 
 func newForwardCertificate(a *route.ForwardCertificate) (*forwardCertificate, error) {
-	f := &forwardCertificate{
-		sendPEM: a.PEMHeader != "", sendInfo: a.InfoHeader != "",
-		policy: a, seed: maphash.MakeSeed(),
-	}
-	if f.sendPEM && f.sendInfo && normalize.SameField([]byte(a.PEMHeader), []byte(a.InfoHeader)) {
-		return nil, invalid("infoHeader", "%s is the name of the other header too; give it its own", a.InfoHeader)
-	}
+	f := &forwardCertificate{policy: a, seed: maphash.MakeSeed()}
+	var names []string
 	for _, header := range []struct {
 		field, name string
-		pattern     *h1.Edit
-	}{{"pemHeader", a.PEMHeader, &f.pem}, {"infoHeader", a.InfoHeader, &f.info}} {
+		text        func(*x509.Certificate) (string, error)
+	}{
+		{"pemHeader", a.PEMHeader, f.pemText},
+		{"infoHeader", a.InfoHeader, func(c *x509.Certificate) (string, error) { return certificateInfo(c, a), nil }},
+		{"verifyHeader", a.VerifyHeader, f.verifyText},
+		{"subjectHeader", a.SubjectHeader, subjectOf},
+		{"issuerHeader", a.IssuerHeader, issuerOf},
+	} {
 		if header.name == "" {
 			continue
 		}
+		if slices.ContainsFunc(names, func(other string) bool { return normalize.SameField([]byte(other), []byte(header.name)) }) {
+			return nil, invalid(header.field, "%s is the name of the other header too; give it its own", header.name)
+		}
+		names = append(names, header.name)
 		removal, err := h1.RemoveField(header.name)
 		if err != nil {
 			return nil, invalid(header.field, "%v", err)
 		}
-		f.removals = append(f.removals, removal)
-		if *header.pattern, err = h1.SetField(header.name, ""); err != nil {
+		pattern, err := h1.SetField(header.name, "")
+		if err != nil {
 			return nil, invalid(header.field, "%v", err)
 		}
+		f.removals = append(f.removals, removal)
+		f.headers = append(f.headers, certificateHeader{pattern: pattern, text: header.text})
+	}
+	if a.VerifyHeader != "" {
+		none, err := h1.SetField(a.VerifyHeader, verifyNone)
+		if err != nil {
+			return nil, invalid("verifyHeader", "%v", err)
+		}
+		f.absent = append(f.absent, none)
 	}
 	return f, nil
 }
@@ -73,17 +93,22 @@ func newForwardCertificate(a *route.ForwardCertificate) (*forwardCertificate, er
 // Request implements [Filter].
 func (f *forwardCertificate) Request(x *Exchange) *LocalResponse {
 	x.RequestEdits = append(x.RequestEdits, f.removals...)
-	if x.Certificate == nil {
+	certificate := x.Certificate.Verified
+	if f.policy.Unverified {
+		certificate = x.Certificate.Presented
+	}
+	if certificate == nil {
+		x.RequestEdits = append(x.RequestEdits, f.absent...)
 		return nil
 	}
-	slot := &f.slots[maphash.Bytes(f.seed, x.Certificate.Signature)%certificateSlots]
+	slot := &f.slots[maphash.Bytes(f.seed, certificate.Signature)%certificateSlots]
 	known := slot.Load()
-	if known == nil || !known.certificate.Equal(x.Certificate) {
-		edits, err := f.describe(x.Certificate)
+	if known == nil || !known.certificate.Equal(certificate) {
+		edits, err := f.describe(certificate)
 		if err != nil {
 			return badCertificate
 		}
-		known = &certificateEdits{certificate: x.Certificate, edits: edits}
+		known = &certificateEdits{certificate: certificate, edits: edits}
 		slot.Store(known)
 	}
 	x.RequestEdits = append(x.RequestEdits, known.edits...)
@@ -93,25 +118,37 @@ func (f *forwardCertificate) Request(x *Exchange) *LocalResponse {
 // describe encodes a certificate into headers.
 func (f *forwardCertificate) describe(certificate *x509.Certificate) ([]h1.Edit, error) {
 	var edits []h1.Edit
-	if f.sendPEM {
-		text := base64.StdEncoding.EncodeToString(certificate.Raw)
-		if !f.policy.Bare {
-			text = escaped(string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certificate.Raw})))
-		}
-		edit, err := f.pem.With(text)
+	for i := range f.headers {
+		text, err := f.headers[i].text(certificate)
 		if err != nil {
 			return nil, err
 		}
-		edits = append(edits, edit)
-	}
-	if f.sendInfo {
-		edit, err := f.info.With(certificateInfo(certificate, f.policy))
+		if text == "" {
+			continue // as nginx, which sends no empty header
+		}
+		edit, err := f.headers[i].pattern.With(text)
 		if err != nil {
 			return nil, err
 		}
 		edits = append(edits, edit)
 	}
 	return edits, nil
+}
+
+// pemText returns the certificate itself.
+func (f *forwardCertificate) pemText(certificate *x509.Certificate) (string, error) {
+	if f.policy.Bare {
+		return base64.StdEncoding.EncodeToString(certificate.Raw), nil
+	}
+	return escaped(string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certificate.Raw}))), nil
+}
+
+// verifyText returns the result of the verification, which was part of the handshake.
+func (f *forwardCertificate) verifyText(*x509.Certificate) (string, error) {
+	if f.policy.Unverified {
+		return verifyUnverified, nil
+	}
+	return verifySuccess, nil
 }
 
 // certificateInfo lists fields as Subject="...";NA="...". Each value is escaped

@@ -59,7 +59,7 @@ func TestForwardCertificate(t *testing.T) {
 	chain := compile(t, filter.NewCounters(start), certificatePolicy())
 	certificate := makeCertificate(t, 4711, pkix.Name{CommonName: "alice", Organization: []string{"Acme"}})
 	for range 2 {
-		r := begin(t, chain, get("/", "X-Client-Cert: forged", "x-client-info: forged"), func(x *filter.Exchange) { x.Certificate = certificate })
+		r := begin(t, chain, get("/", "X-Client-Cert: forged", "x-client-info: forged"), func(x *filter.Exchange) { x.Certificate.Verified = certificate })
 		head := r.forwarded(t, false)
 		text := must.Get(url.PathUnescape(header(t, head, "X-Client-Cert")))(t)
 		block, rest := pem.Decode([]byte(text))
@@ -100,7 +100,7 @@ func TestCertificateParts(t *testing.T) {
 	} {
 		test.policy.PEMHeader, test.policy.InfoHeader, test.policy.Bare = "X-Client-Cert", "X-Client-Info", true
 		chain := compile(t, filter.NewCounters(start), route.Policy{ForwardCertificate: &test.policy})
-		head := begin(t, chain, get("/"), func(x *filter.Exchange) { x.Certificate = certificate }).forwarded(t, false)
+		head := begin(t, chain, get("/"), func(x *filter.Exchange) { x.Certificate.Verified = certificate }).forwarded(t, false)
 		if got := must.Get(url.QueryUnescape(header(t, head, "X-Client-Info")))(t); got != test.want {
 			t.Errorf("%s, want %s", got, test.want)
 		}
@@ -110,7 +110,7 @@ func TestCertificateParts(t *testing.T) {
 	}
 	empty := route.ForwardCertificate{InfoHeader: "X-Client-Info", Info: []route.CertificateInfo{route.InfoSubject, route.InfoSerial}, Subject: []route.NamePart{route.PartLocality}}
 	nameless := makeCertificate(t, 8, pkix.Name{CommonName: "bob"})
-	r := begin(t, compile(t, filter.NewCounters(start), route.Policy{ForwardCertificate: &empty}), get("/"), func(x *filter.Exchange) { x.Certificate = nameless })
+	r := begin(t, compile(t, filter.NewCounters(start), route.Policy{ForwardCertificate: &empty}), get("/"), func(x *filter.Exchange) { x.Certificate.Verified = nameless })
 	if got := header(t, r.forwarded(t, false), "X-Client-Info"); got != `SerialNumber="8"` {
 		t.Errorf("without the part: %s", got)
 	}
@@ -134,7 +134,7 @@ func TestForgedCertificateHeaders(t *testing.T) {
 func TestCertificateFieldsAreApart(t *testing.T) {
 	chain := compile(t, filter.NewCounters(start), certificatePolicy())
 	certificate := makeCertificate(t, 1, pkix.Name{CommonName: "x\";SAN=\"admin.example\r\nX-Evil: 1, ö"})
-	r := begin(t, chain, get("/"), func(x *filter.Exchange) { x.Certificate = certificate })
+	r := begin(t, chain, get("/"), func(x *filter.Exchange) { x.Certificate.Verified = certificate })
 	head := r.forwarded(t, false)
 	if strings.Contains(head, "\nX-Evil") {
 		t.Errorf("a name breaks the line:\n%s", head)
@@ -156,7 +156,7 @@ func TestCertificatesAreNotMixedUp(t *testing.T) {
 	}
 	for range 2 {
 		for i, certificate := range certificates {
-			r := begin(t, chain, get("/"), func(x *filter.Exchange) { x.Certificate = certificate })
+			r := begin(t, chain, get("/"), func(x *filter.Exchange) { x.Certificate.Verified = certificate })
 			want := `SerialNumber="` + big.NewInt(int64(i+1)).String() + `"`
 			if info := header(t, r.forwarded(t, false), "X-Client-Info"); !strings.Contains(info, want) {
 				t.Fatalf("certificate %d is told as %s", i+1, info)

@@ -170,7 +170,7 @@ func (c *compiler) build(action route.Action, id route.PolicyID) (Filter, error)
 	case *route.CORS:
 		return newCORS(a, c.mark())
 	case *route.ForwardCertificate:
-		c.vouch(a.PEMHeader, a.InfoHeader)
+		c.vouch(a.PEMHeader, a.InfoHeader, a.VerifyHeader, a.SubjectHeader, a.IssuerHeader)
 		return newForwardCertificate(a)
 	default:
 		return c.buildGuard(action, id)

@@ -77,10 +77,9 @@ type Exchange struct {
 	// Trusted reports that the connection is that of a trusted proxy.
 	Trusted bool
 	// TLS reports that the request came encrypted, ServerPort on which port.
-	TLS        bool
-	ServerPort uint16
-	// Certificate is the client's, verified; nil when there is none.
-	Certificate *x509.Certificate
+	TLS         bool
+	ServerPort  uint16
+	Certificate ClientCertificate
 	// Now is when the request came. Filters read no other clock, which makes them
 	// deterministic in tests.
 	Now time.Time
@@ -287,6 +286,10 @@ type Chain struct {
 	// patterns match further names of them.
 	patterns []*headerPattern
 }
+
+// ClientCertificate is that of the client: Verified, and Presented also if it is not. They
+// are nil when there is none.
+type ClientCertificate struct{ Verified, Presented *x509.Certificate }
 
 // Empty reports whether there is nothing to run.
 func (c *Chain) Empty() bool { return len(c.filters) == 0 }

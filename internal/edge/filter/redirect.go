@@ -113,6 +113,22 @@ func (f *redirectScheme) Request(x *Exchange) *LocalResponse {
 	return f.to(x, x.memory.work)
 }
 
+// RedirectsPlain reports whether no plain request gets past the chain's redirect to https.
+// What comes before it may only limit, redirect, or respond to a preflight request: a filter
+// that sends the request elsewhere would do so unencrypted.
+func (c *Chain) RedirectsPlain() bool {
+	for _, one := range c.filters {
+		switch f := one.(type) {
+		case *redirectScheme:
+			return f.scheme == route.SchemeHTTPS
+		case *bodyLimit, *redirectRegexp, *cors:
+		default:
+			return false
+		}
+	}
+	return false
+}
+
 // redirectRegexp redirects by an expression over the whole URL.
 type redirectRegexp struct {
 	redirection

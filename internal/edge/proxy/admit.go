@@ -25,12 +25,15 @@ var plainOnTLS = &filter.LocalResponse{
 
 // admit decides whether the rule may serve the request on this connection.
 // Config.Admit comes first: a request that arrived under the TLS options of
-// another host must not learn what the rule would do. A rule whose policies
-// could not be compiled is refused as a whole.
+// another host must not learn what the rule would do. But a plain request of a
+// host that must be encrypted is redirected to https where the rule does that.
+// A rule whose policies could not be compiled is refused as a whole.
 func (x *exchange) admit() *filter.LocalResponse {
 	if admit := x.conn.proxy.cfg.Admit; admit != nil {
 		if local := admit(&x.conn.from, x.request.Host, x.record.Rule); local != nil {
-			return local
+			if x.request.TLS || x.conn.from.TLS || x.rule.refused != nil || !x.rule.chain.RedirectsPlain() {
+				return local
+			}
 		}
 	}
 	return x.rule.refused

@@ -26,7 +26,6 @@ package proxy
 import (
 	"cmp"
 	"context"
-	"crypto/x509"
 	"log/slog"
 	"net"
 	"net/netip"
@@ -128,9 +127,8 @@ type Accepted struct {
 	TLSVersion, CipherSuite uint16
 	// Handshake is the TLS handshake of the connection, for Admit. It is nil
 	// without TLS.
-	Handshake *tlsstore.Handshake
-	// Certificate is the client's, verified; nil when there is none.
-	Certificate *x509.Certificate
+	Handshake   *tlsstore.Handshake
+	Certificate filter.ClientCertificate
 	// Edits are made to the header of every final response of the connection,
 	// before those of filters.
 	Edits []h1.Edit

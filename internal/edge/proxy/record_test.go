@@ -138,12 +138,12 @@ func TestCertificate(t *testing.T) {
 	info := route.Policy{ForwardCertificate: &route.ForwardCertificate{InfoHeader: "X-Client-Cert", Info: []route.CertificateInfo{route.InfoSubject}}}
 	table := edgetest.Table([]netip.AddrPort{edgetest.Backend(t, edgetest.Echo)}, info)
 	certificate := &x509.Certificate{Raw: []byte("raw"), Signature: []byte("signature"), Subject: pkix.Name{CommonName: "alice"}}
-	for _, from := range []proxy.Accepted{{}, {TLS: true, Certificate: certificate}} {
+	for _, from := range []proxy.Accepted{{}, {TLS: true, Certificate: filter.ClientCertificate{Verified: certificate}}} {
 		e := startFrom(t, table, from)
 		w := edgetest.Dial(t, e.Address)
 		w.Send("POST / HTTP/1.1\r\nHost: x\r\nX-Client-Cert: root\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\nx-client-CERT: root\r\n\r\n")
 		_, body := w.Response("POST")
-		want := from.Certificate != nil
+		want := from.Certificate.Verified != nil
 		if strings.Contains(body, "root") || strings.Contains(body, `X-Client-Cert: Subject="CN%3Dalice"`) != want || !strings.HasPrefix(body, "POST / hi\n") {
 			t.Errorf("with a certificate %v:\n%s", want, body)
 		}

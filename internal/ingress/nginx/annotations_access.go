@@ -71,12 +71,12 @@ var accessAnnotations = []Setting{
 	{Name: "satisfy", Support: Refused, Closes: true, Off: []string{"all"}, Note: "all of the restrictions hold; use two Ingresses with different hosts for any of them"},
 	{
 		Name: "auth-tls-secret", Support: Done, Closes: true,
-		Note: "Secret, as namespace/name, with the CA certificates of clients under the key ca.crt. It is for the whole host.", Examples: []string{"default/ca"},
+		Note: "Secret, as namespace/name, with the CA certificates of clients under the key ca.crt. It is for the whole host. Backends get ssl-client-verify, ssl-client-subject-dn and ssl-client-issuer-dn.", Examples: []string{"default/ca"},
 		read: setText(func(s *Settings) *string { return &s.ClientAuth.Secret }),
 	},
 	{
 		Name: "auth-tls-verify-client", Support: Done, Closes: true,
-		Note: "`on`, `optional`, `optional_no_ca` or `off`; the default is on.", Examples: []string{"on", "optional", "optional_no_ca", "off"},
+		Note: "`on`, `optional`, `optional_no_ca` or `off`; the default is on. With optional_no_ca nothing is verified, and ssl-client-verify is FAILED for all certificates.", Examples: []string{"on", "optional", "optional_no_ca", "off"},
 		read: readVerifyClient,
 	},
 	{

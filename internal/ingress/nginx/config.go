@@ -51,7 +51,7 @@ var defaultKeys = []Setting{
 	{Name: "force-ssl-redirect", Support: Done, Note: asAnnotation, Examples: []string{"true"}, read: setBool(func(s *Settings) *bool { return &s.TLS.Force })},
 	{Name: "preserve-trailing-slash", Support: Done, Note: asAnnotation, Examples: []string{"true"}, read: setBool(func(s *Settings) *bool { return &s.TLS.KeepSlash })},
 	{Name: "http-redirect-code", Support: Done, Note: "Status of redirects to https and between hosts with and without www.", Examples: []string{"301"}, read: setRedirectStatus(func(s *Settings) *int { return &s.TLS.Status })},
-	{Name: "hsts", Support: Done, Note: "Strict-Transport-Security in responses of hosts with TLS whose plain requests are redirected. It is on by default.", Examples: []string{"false"}, read: setBool(func(s *Settings) *bool { return &s.TLS.HSTS })},
+	{Name: "hsts", Support: Done, Note: "Strict-Transport-Security in responses of hosts with TLS whose plain requests are redirected, but for redirects of app-root, permanent-redirect and temporal-redirect, preflight responses and 413. It is on by default.", Examples: []string{"false"}, read: setBool(func(s *Settings) *bool { return &s.TLS.HSTS })},
 	{Name: "hsts-max-age", Support: Done, Note: "Seconds of Strict-Transport-Security.", Examples: []string{"600"}, read: setCount(func(s *Settings) *int64 { return &s.TLS.HSTSSeconds }, math.MaxInt32)},
 	{Name: "hsts-include-subdomains", Support: Done, Note: "Part of Strict-Transport-Security. It is on by default.", Examples: []string{"false"}, read: setBool(func(s *Settings) *bool { return &s.TLS.Subdomains })},
 	{Name: "hsts-preload", Support: Done, Note: "Part of Strict-Transport-Security.", Examples: []string{"true"}, read: setBool(func(s *Settings) *bool { return &s.TLS.Preload })},

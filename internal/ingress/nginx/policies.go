@@ -86,13 +86,10 @@ func (s *Settings) After(id route.PolicyID) []Step {
 		}}})
 	}
 	if s.ClientAuth.Secret != "" {
-		// Backends trust these headers where ingress-nginx verifies clients, so a client must not send them.
-		p.add("auth-tls-secret", route.Policy{RequestHeaders: &route.RequestHeaders{
-			Remove: []string{"ssl-client-cert", "ssl-client-verify", "ssl-client-subject-dn", "ssl-client-issuer-dn"},
-		}})
-	}
-	if s.ClientAuth.Secret != "" && s.ClientAuth.Mode != "" && s.ClientAuth.Forward {
-		p.add("auth-tls-pass-certificate-to-upstream", route.Policy{ForwardCertificate: &route.ForwardCertificate{PEMHeader: "ssl-client-cert"}})
+		p.add("auth-tls-secret", route.Policy{ForwardCertificate: s.ClientAuth.forwarding()})
+		if !s.ClientAuth.Forward {
+			p.add("auth-tls-secret", route.Policy{RequestHeaders: &route.RequestHeaders{Remove: []string{clientCertificate}}})
+		}
 	}
 	if len(s.Retry.On)+len(s.Retry.Statuses) > 0 && s.Retry.Tries > 1 {
 		on := s.Retry.On
@@ -104,6 +101,21 @@ func (s *Settings) After(id route.PolicyID) []Step {
 		}})
 	}
 	return p.steps
+}
+
+// clientCertificate is the header with the client's certificate.
+const clientCertificate = "ssl-client-cert"
+
+// forwarding returns the headers about the client's certificate. Backends trust them, so
+// those of the client are removed also if clients have no certificates.
+func (c *ClientAuth) forwarding() *route.ForwardCertificate {
+	made := &route.ForwardCertificate{
+		VerifyHeader: "ssl-client-verify", Unverified: c.Mode == "request", SubjectHeader: "ssl-client-subject-dn", IssuerHeader: "ssl-client-issuer-dn",
+	}
+	if c.Forward {
+		made.PEMHeader = clientCertificate
+	}
+	return made
 }
 
 // addLimits adds the limits of a client. nginx admits the burst and one request more.

@@ -50,6 +50,7 @@ var ofOthers = map[string]bool{
 	"forwardAuth.ResponseHeadersRegexp": true, "forwardAuth.AuthRequest": true,
 	"ipFilter.Client": true, "rateLimit.Client": true, "inFlight.Client": true,
 	"forwardCertificate.Bare": true, "forwardCertificate.Subject": true, "forwardCertificate.Issuer": true,
+	"forwardCertificate.VerifyHeader": true, "forwardCertificate.Unverified": true, "forwardCertificate.SubjectHeader": true, "forwardCertificate.IssuerHeader": true,
 }
 
 // Every filter, with all its fields and with the example of the reference,

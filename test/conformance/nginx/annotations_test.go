@@ -217,27 +217,27 @@ var scenes = map[string]scene{
 	},
 }
 
-// notCompared are the annotations that are done and that nginx cannot be compared in,
-// with the reason.
+// notCompared are the annotations that are done and that have no scene, with the test that
+// has them or the reason.
 var notCompared = map[string]string{
-	"auth-tls-secret":                       "handshakes are not compared here",
-	"auth-tls-verify-client":                "handshakes are not compared here",
-	"auth-tls-pass-certificate-to-upstream": "handshakes are not compared here",
-	"proxy-ssl-secret":                      "handshakes are not compared here",
-	"proxy-ssl-verify":                      "handshakes are not compared here",
-	"proxy-ssl-name":                        "handshakes are not compared here",
-	"enable-modsecurity":                    "the rules are compared with Coraza alone, in internal/edge/waf",
-	"enable-owasp-core-rules":               "the rules are compared with Coraza alone, in internal/edge/waf",
-	"modsecurity-snippet":                   "the rules are compared with Coraza alone, in internal/edge/waf",
+	"auth-tls-secret":                       "TestExamples compares it, with handshakes",
+	"auth-tls-verify-client":                "TestExamples compares it, with handshakes",
+	"auth-tls-pass-certificate-to-upstream": "TestExamples compares it, with handshakes",
+	"proxy-ssl-secret":                      "TestBackendCertificates compares it, with handshakes",
+	"proxy-ssl-verify":                      "TestBackendCertificates compares it, with handshakes",
+	"proxy-ssl-name":                        "TestBackendCertificates compares it, with handshakes",
+	"enable-modsecurity":                    "TestModSecurity; the rules are compared with Coraza alone, in internal/edge/waf",
+	"enable-owasp-core-rules":               "TestModSecurity; the rules are compared with Coraza alone, in internal/edge/waf",
+	"modsecurity-snippet":                   "TestModSecurity; the rules are compared with Coraza alone, in internal/edge/waf",
 	"modsecurity-transaction-id":            "it is in the log alone",
-	"affinity":                              "nginx without a licence has no sticky cookies",
-	"session-cookie-name":                   "nginx without a licence has no sticky cookies",
-	"session-cookie-path":                   "nginx without a licence has no sticky cookies",
-	"session-cookie-domain":                 "nginx without a licence has no sticky cookies",
-	"session-cookie-samesite":               "nginx without a licence has no sticky cookies",
-	"session-cookie-secure":                 "nginx without a licence has no sticky cookies",
-	"session-cookie-max-age":                "nginx without a licence has no sticky cookies",
-	"session-cookie-expires":                "nginx without a licence has no sticky cookies",
+	"affinity":                              "TestStickyCookies; nginx without a licence has none",
+	"session-cookie-name":                   "TestStickyCookies; nginx without a licence has none",
+	"session-cookie-path":                   "TestStickyCookies; nginx without a licence has none",
+	"session-cookie-domain":                 "TestStickyCookies; nginx without a licence has none",
+	"session-cookie-samesite":               "TestStickyCookies; nginx without a licence has none",
+	"session-cookie-secure":                 "TestStickyCookies; nginx without a licence has none",
+	"session-cookie-max-age":                "TestStickyCookies; nginx without a licence has none",
+	"session-cookie-expires":                "TestStickyCookies; nginx without a licence has none",
 }
 
 var (

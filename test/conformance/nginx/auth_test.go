@@ -3,18 +3,16 @@ package nginx
 import (
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/url"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	networkingv1 "k8s.io/api/networking/v1"
 
 	"slipway.dev/slipway/internal/ingress/nginx"
-	"slipway.dev/slipway/internal/must"
 )
 
 // authService is the authentication server.
@@ -24,11 +22,7 @@ const authService = "auth"
 // and in the challenge of a 401.
 func (g *ground) startAuthServer(t *testing.T) {
 	t.Helper()
-	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
-	server := &http.Server{Handler: decideBy(&sync.Map{}), ReadHeaderTimeout: time.Minute}
-	go func() { _ = server.Serve(listener) }()
-	t.Cleanup(func() { _ = server.Close() })
-	g.ports[authService] = listener.Addr().(*net.TCPAddr).Port
+	g.ports[authService] = startServer(t, decideBy(&sync.Map{}))
 }
 
 // decideBy admits requests with credentials, and has any other status that a request
@@ -212,17 +206,25 @@ var authScenes = map[string]scene{
 	"enable-global-auth":     {},
 }
 
-// authBefore returns the directives that all servers share: the cache, and the
-// variable that a module makes which Debian's nginx may lack.
+// authBefore returns the directives that all servers share: the cache, and a variable.
 func authBefore(all []built, dir string) string {
-	text := "proxy_cache_path " + dir + " keys_zone=auth_cache:1m; map_hash_bucket_size 256; map $request_uri $escaped_request_uri {"
-	seen := map[string]bool{}
+	var requests []request
 	for i := range all {
-		for _, r := range append(append([]request{}, usual...), all[i].requests...) {
-			if !seen[r.target] {
-				seen[r.target] = true
-				text += fmt.Sprintf(" %q %q;", r.target, strings.ReplaceAll(url.QueryEscape(r.target), "+", "%20"))
-			}
+		requests = append(append(requests, usual...), all[i].requests...)
+	}
+	return "proxy_cache_path " + dir + " keys_zone=auth_cache:1m;" + escapedTargets(requests)
+}
+
+// escapedTargets makes the variable $escaped_request_uri for some requests. A module makes
+// it in ingress-nginx that Debian's nginx may lack.
+func escapedTargets(requests []request) string {
+	text := "map_hash_bucket_size 256; map $request_uri $escaped_request_uri {"
+	seen := map[string]bool{}
+	for _, r := range requests {
+		if !seen[r.target] {
+			seen[r.target] = true
+			// Strings of a map match without regard to case; expressions do not.
+			text += fmt.Sprintf(" %q %q;", "~^"+regexp.QuoteMeta(r.target)+"$", strings.ReplaceAll(url.QueryEscape(r.target), "+", "%20"))
 		}
 	}
 	return text + "}\n"

@@ -77,7 +77,7 @@ var differences = map[string]differing{
 
 // notShown are the declared differences that this nginx cannot show.
 var notShown = map[string]string{
-	"sticky-path":         "nginx without a licence has no sticky cookies",
+	"sticky-path":         "nginx without a licence has no sticky cookies; TestStickyCookies shows what the edge does",
 	"client-certificates": "TestClientCertificates shows it, with handshakes",
 	"auth-cookies":        "versions of nginx differ; internal/edge/proxy shows what the edge does",
 }

@@ -31,79 +31,115 @@ type example struct {
 	ingresses []*networkingv1.Ingress
 	servers   string
 	requests  []statedRequest
+	// refused are its annotations that are refused by name, as FIELD of an Ingress; the
+	// rest of the Ingress is served.
+	refused []string
 }
 
 // statedRequest is a request with the response that the documentation states: a status,
 // and the Location of a redirect or the backend and the path that it gets. It is empty
-// where the documentation leaves it open.
+// where the documentation leaves it open. With the word handshake, nginx does not pass the
+// request on, and the edge refuses the certificate of the client: the declared difference
+// client-certificates.
 type statedRequest struct {
 	request
 	want string
 }
 
-// notExamples are the pages with examples of the documentation that are not compared, with
+// elsewhere are the pages with examples that are compared by other tests of this package,
+// because they need more than Ingresses and requests.
+var elsewhere = map[string]string{
+	"examples/affinity/cookie":                      "TestStickyCookies",
+	"examples/canary":                               "TestCanaryShare",
+	"examples/chashsubset":                          "TestRefusedExamples",
+	"examples/customization/configuration-snippets": "TestRefusedExamples",
+	"examples/customization/custom-configuration":   "TestCustomConfiguration",
+	"examples/customization/custom-headers":         "TestRefusedExamples",
+	"examples/customization/jwt":                    "TestLargeHeaders",
+	"examples/customization/ssl-dh-param":           "TestCustomConfiguration",
+	"examples/grpc":                                 "TestGRPC",
+	"user-guide/fcgi-services":                      "TestRefusedExamples",
+	"user-guide/miscellaneous":                      "TestWebSockets",
+	"user-guide/nginx-configuration/configmap":      "TestConfigMapKeys",
+	"user-guide/third-party-addons/modsecurity":     "TestModSecurity",
+}
+
+// notExamples are the pages with examples of the documentation that no test compares, with
 // the reason.
 var notExamples = map[string]string{
-	"examples/affinity/cookie":                       "TestStickyCookies; nginx without a licence has no sticky cookies",
-	"examples/auth/client-certs":                     "handshakes are not compared here",
-	"examples/auth/external-auth":                    "it needs a server for authentication; see auth-url",
-	"examples/auth/oauth-external-auth":              "it needs a server for authentication; see auth-url",
-	"examples/chashsubset":                           "upstream-hash-by-subset is refused by name",
-	"examples/customization/configuration-snippets":  "its snippet has a variable of Lua",
-	"examples/customization/custom-configuration":    "timeouts of the ConfigMap do not show in responses",
-	"examples/customization/custom-headers":          "proxy-set-headers and add-headers of the ConfigMap are refused by name",
-	"examples/customization/external-auth-headers":   "it needs a server for authentication; see auth-url",
-	"examples/customization/jwt":                     "it needs a server for authentication; see auth-url",
-	"examples/customization/ssl-dh-param":            "handshakes are not compared here",
-	"examples/customization/sysctl":                  "it is about the nodes of the cluster",
-	"examples/grpc":                                  "TestGRPC",
-	"examples/openpolicyagent":                       "it is about an admission webhook",
-	"examples/psp":                                   "it is about Pods of the controller",
-	"user-guide/default-backend":                     "the default backend is an option of the controller",
-	"user-guide/exposing-tcp-udp-services":           "TCP and UDP are Gateways",
-	"user-guide/fcgi-services":                       "FastCGI is refused by name",
-	"user-guide/third-party-addons/modsecurity":      "TestModSecurity; nginx of Debian has no ModSecurity",
-	"user-guide/third-party-addons/opentelemetry":    "spans do not show in responses",
-	"user-guide/nginx-configuration/custom-template": "it is about the configuration text of nginx",
-	"user-guide/nginx-configuration/log-format":      "logs do not show in responses",
-	"user-guide/retaining-client-ipaddress":          "it is about the load balancer",
-	"user-guide/monitoring":                          "it is about Prometheus",
-	"user-guide/nginx-configuration/configmap":       "its keys are compared by the annotations of the same name",
+	"examples/customization/sysctl":                  "it sets parameters of the kernel in the Pods of ingress-nginx; no request shows them",
+	"examples/openpolicyagent":                       "it is a policy of Gatekeeper, which decides about objects before any controller reads them",
+	"examples/psp":                                   "it restricts the Pods of ingress-nginx, with an API that Kubernetes has removed",
+	"user-guide/default-backend":                     "the default backend of all hosts is an option of the command line of ingress-nginx, and no object",
+	"user-guide/exposing-tcp-udp-services":           "its ConfigMaps are options of the command line; the edge serves TCP and UDP by Gateways",
+	"user-guide/monitoring":                          "it installs Prometheus and Grafana; names of metrics differ, see docs/migration-nginx.md",
+	"user-guide/nginx-configuration/custom-template": "it replaces the template of nginx's configuration text, which the edge does not have",
+	"user-guide/nginx-configuration/log-format":      "it changes the lines of the access log; responses do not depend on them",
+	"user-guide/retaining-client-ipaddress":          "it is about Services of type LoadBalancer before the controller",
+	"user-guide/third-party-addons/opentelemetry":    "it needs a module that Debian's nginx does not have, and spans do not show in responses",
 }
 
 // TestExamples: the examples of ingress-nginx's documentation get the responses of nginx
 // with the directives of the documentation, and those that the documentation states.
 func TestExamples(t *testing.T) {
 	g := startBackends(t)
+	g.startDocumentedServers(t)
 	users := filepath.Join(t.TempDir(), "basic-auth")
 	must.Do(t, os.WriteFile(users, []byte(basicAuth), 0o600))
 	var all []*example
 	var servers strings.Builder
 	var ingresses []*networkingv1.Ingress
+	var requests []request
+	refused := map[string]bool{}
 	for name, archive := range archives.All(t, "testdata/examples/*.txtar") {
 		e := g.readExample(t, name, archive)
 		all = append(all, e)
 		servers.WriteString(strings.ReplaceAll(e.servers, "BASIC_AUTH", users))
 		ingresses = append(ingresses, e.ingresses...)
+		for _, r := range e.requests {
+			requests = append(requests, r.request)
+		}
+		for _, field := range e.refused {
+			refused[field] = true
+		}
 		for page := range notExamples {
 			if strings.HasPrefix(string(archive.Comment), page+":") {
 				t.Errorf("%s is compared: take it out of the list", page)
 			}
 		}
 	}
-	g.startNGINX(t, "", servers.String())
-	for _, refused := range g.startEdge(t, ingresses, &snapshot.SecretBody{Namespace: namespace, Name: "basic-auth", Data: map[string][]byte{"auth": []byte(basicAuth)}}) {
-		// Certificates are not read here.
-		if !strings.HasPrefix(refused.Field, "spec.tls") {
-			t.Errorf("refused: %s", refused)
+	secrets := append(g.encrypt(t, ingresses), &snapshot.SecretBody{Namespace: namespace, Name: "basic-auth", Data: map[string][]byte{"auth": []byte(basicAuth)}})
+	g.startNGINX(t, escapedTargets(requests), servers.String())
+	for _, found := range g.startEdge(t, ingresses, secrets...) {
+		if field := found.Object.Name + " " + found.Field; refused[field] {
+			delete(refused, field)
+		} else {
+			t.Errorf("refused: %s", found)
 		}
 	}
-	count := 0
+	for field := range refused {
+		t.Errorf("%s is not refused", field)
+	}
 	for _, e := range all {
-		count += len(e.requests)
 		t.Run(e.name, func(t *testing.T) { e.compare(t, g) })
 	}
-	t.Logf("%d requests of %d examples", count, len(all))
+	t.Logf("%d requests of %d examples", len(requests), len(all))
+}
+
+// TestElsewhere: the tests that the list of examples names exist.
+func TestElsewhere(t *testing.T) {
+	var source strings.Builder
+	for _, file := range must.Get(filepath.Glob("*_test.go"))(t) {
+		source.Write(must.Get(os.ReadFile(file))(t))
+	}
+	for page, test := range elsewhere {
+		if !strings.Contains(source.String(), "\nfunc "+test+"(t *testing.T)") {
+			t.Errorf("%s: there is no %s", page, test)
+		}
+		if _, excused := notExamples[page]; excused {
+			t.Errorf("%s is compared by %s: take it out of the list", page, test)
+		}
+	}
 }
 
 // readExample reads an archive.
@@ -120,12 +156,18 @@ func (g *ground) readExample(t *testing.T, name string, archive *txtar.Archive) 
 				e.ingresses = append(e.ingresses, ingress)
 			}
 		case "nginx.conf":
-			for _, service := range services {
-				port := strconv.Itoa(g.ports[service])
+			text = certificateFiles.ReplaceAllString(text, "ssl_certificate TLS_DIR/$1.crt; ssl_certificate_key TLS_DIR/$1.key;")
+			for service, number := range g.ports {
+				port := strconv.Itoa(number)
 				to := g.passTo(service)
 				text = strings.NewReplacer("PASS_"+service, "proxy_set_header Host $http_host; "+to, "TO_"+service, to, "PORT_"+service, port).Replace(text)
 			}
 			e.servers = text
+		case "refused":
+			for line := range strings.Lines(text) {
+				ingress, annotation, _ := strings.Cut(strings.TrimSpace(line), " ")
+				e.refused = append(e.refused, ingress+" "+nginx.FieldOf(annotation))
+			}
 		case "requests":
 			for line := range strings.Lines(text) {
 				e.requests = append(e.requests, must.Get(parseStated(strings.TrimSpace(line)))(t))
@@ -134,6 +176,9 @@ func (g *ground) readExample(t *testing.T, name string, archive *txtar.Archive) 
 	}
 	return e
 }
+
+// certificateFiles stands for the directives with the certificate of a Secret.
+var certificateFiles = regexp.MustCompile(`CERTIFICATE_([a-z-]+)`)
 
 // statedTarget is a host with a path.
 var statedTarget = regexp.MustCompile(`^([^/]+)(/.*)$`)
@@ -153,6 +198,10 @@ func parseStated(line string) (statedRequest, error) {
 		switch word, value, _ := strings.Cut(part, " "); {
 		case strings.HasSuffix(word, ":"):
 			made.headers = append(made.headers, part)
+		case word == "tls":
+			made.tls = true
+		case word == "certificate":
+			made.certificate = value
 		case word == "compare":
 			made.compare = append(made.compare, value)
 		case word == "size":
@@ -176,6 +225,12 @@ func (e *example) compare(t *testing.T, g *ground) {
 			t.Fatalf("%s: nginx: %v", r.request, err)
 		}
 		got, err := g.send(g.edge, r.request)
+		if r.want == "handshake" {
+			if !failedHandshake(err) || want.Backend != "" || want.Status < 300 {
+				t.Errorf("%s\n\tedge  %+v %v\n\tnginx %+v", r.request, got, err, want)
+			}
+			continue
+		}
 		if err != nil {
 			t.Fatalf("%s: edge: %v", r.request, err)
 		}

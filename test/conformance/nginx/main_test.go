@@ -209,6 +209,9 @@ func (g *ground) startEdge(t *testing.T, ingresses []*networkingv1.Ingress, secr
 		secure.TLS = true
 		points, options.EntryPoints = append(points, secure), map[string]bool{"web": false, "websecure": true}
 	}
+	for i := range points {
+		points[i].AcceptGrace = 0 // no load balancer has to notice the end
+	}
 	options.NGINX.Defaults = defaults
 	built := engine.New(facts, options)
 	change := built.All().Change
