@@ -21,6 +21,8 @@ type Backend struct {
 	// MaxInFlightPerEndpoint bounds those on one endpoint. Requests over it go to
 	// another; when all are full they get 503 too. 0 means the edge's default.
 	MaxInFlightPerEndpoint int64 `json:"maxInFlightPerEndpoint,omitempty"`
+	// Release divides the requests between two revisions of the workload.
+	Release *Release `json:"release,omitempty"`
 }
 
 // Endpoint is one address of a backend: an IP address, or a host name that the
@@ -36,6 +38,8 @@ type Endpoint struct {
 	Zone string `json:"zone,omitempty"`
 	// State is ready when it is empty.
 	State EndpointState `json:"state,omitempty"`
+	// Revision is stable or canary, for a backend with a release.
+	Revision Revision `json:"revision,omitempty"`
 }
 
 // EndpointState selects the requests that an endpoint may get.

@@ -41,6 +41,7 @@ func (b *Backend) check(r *report) {
 	b.Balancing.check(r)
 	b.Sticky.check(r)
 	b.HealthCheck.check(r, b.Transport.Protocol)
+	b.Release.check(r)
 	checkAtLeast(r, "maxInFlight", b.MaxInFlight, 0)
 	checkAtLeast(r, "maxInFlightPerEndpoint", b.MaxInFlightPerEndpoint, 0)
 }
@@ -67,6 +68,7 @@ func (e Endpoint) check(r *report) {
 		}
 	}
 	checkOptionalChoice(r, "state", e.State, EndpointReady, EndpointDraining)
+	checkOptionalChoice(r, "revision", e.Revision, RevisionStable, RevisionCanary)
 	checkOptionalName(r, "zone", e.Zone)
 }
 

@@ -55,7 +55,15 @@ whether it is a whole cluster. */}}
   resources: [secrets]
   verbs: [get, list, watch]
 - apiGroups: [slipway.dev]
-  resources: [middlewares, tlsoptions, backendtransports]
+  resources: [middlewares, tlsoptions, backendtransports, releases]
+  verbs: [list, watch]
+# The metadata of Pods and ReplicaSets, only while their namespace has a Release: which
+# revision an endpoint belongs to.
+- apiGroups: [""]
+  resources: [pods]
+  verbs: [list, watch]
+- apiGroups: [apps]
+  resources: [replicasets]
   verbs: [list, watch]
 {{- if (index . 0).Values.edge.traefikObjects }}
 - apiGroups: [traefik.io, traefik.containo.us]

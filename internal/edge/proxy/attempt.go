@@ -39,6 +39,9 @@ type attempt struct {
 	// how much of that is over; clientGone ends the wait.
 	headerTimeout, waited time.Duration
 	clientGone            bool
+	// counted is set once the attempt counts for its revision, and cutOff if the
+	// endpoint ended its response too early.
+	counted, cutOff bool
 
 	upload   upload
 	transfer h1.Transfer // of the request's body
@@ -116,6 +119,7 @@ func (x *exchange) proxyWithRetries() (keepAlive bool, local *filter.LocalRespon
 		x.record.Attempts++
 		endpoint := a.target.lease.Endpoint()
 		result := a.run(fresh)
+		a.countRevision(result.outcome)
 		a.target.lease.Done(result.outcome)
 		switch {
 		case result.failure == succeeded:

@@ -128,6 +128,9 @@ func (x *exchange) pickOptions(handle *upstream.Handle) upstream.PickOptions {
 	if transport.Hash != nil {
 		options.Hash, options.HasHash = x.hash(*transport.Hash)
 	}
+	if transport.Divided {
+		x.selectRevision(handle.Release(), &options)
+	}
 	return options
 }
 

@@ -32,6 +32,8 @@ type Record struct {
 	// there was none; Endpoint is an address, empty when no connection was made.
 	Backend  *route.BackendID
 	Endpoint string
+	// Revision is stable or canary for an endpoint of a Release; empty for any other.
+	Revision string
 	Method   string
 	Host     string
 	Path     string

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"errors"
 	"net/http"
 	"strconv"
 	"time"
@@ -20,6 +21,7 @@ func (a *attempt) handleResponse(outcome upstream.Outcome) attemptResult {
 	if response.Status == http.StatusSwitchingProtocols {
 		a.setStickyCookie()
 		x.rule.chain.Response(x.filters, x.ran, response.Status)
+		a.countRevision(outcome) // not at the end of the tunnel, which can be hours away
 		a.switchProtocols()
 		return attemptResult{outcome: outcome}
 	}
@@ -129,6 +131,8 @@ func (a *attempt) finishResponse(keepAlive, clean bool, err error) (bool, bool) 
 	x, c := a.x, a.x.conn
 	if err != nil {
 		x.record.Reason = err.Error()
+		var write *h1.WriteError
+		a.cutOff = !errors.As(err, &write)
 	}
 	sent := a.upload.finished(0)
 	if !sent && c.stream && err == nil {

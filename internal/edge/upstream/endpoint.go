@@ -87,6 +87,9 @@ type Endpoint struct {
 
 	openConns atomic.Int64 // connections, in use and idle
 
+	// revision counts its requests; nil for an endpoint of no revision.
+	revision atomic.Pointer[Revision]
+
 	latency  atomic.Int64 // average, in nanoseconds; 0 when there is none
 	measured atomic.Int64 // when latency was last set
 

@@ -20,6 +20,8 @@ type Transport struct {
 	TLS bool
 	// HostOfEndpoint sends the endpoint's address as the Host header.
 	HostOfEndpoint bool
+	// Divided is set if the backend has a Release: see [Handle.Release].
+	Divided bool
 }
 
 // endpointSet is one version of a backend: everything that Pick reads. It never
@@ -48,11 +50,10 @@ type endpointList struct {
 	// in it.
 	warmUntil int64
 
-	entries []endpointEntry // all endpoints, in the order of the table
-	all     candidates      // the endpoints that are ready and have a weight
-	near    candidates      // those of all in the edge's own zone, if it is preferred
-	zones   uint64          // the number of zones of all
-	sticky  map[string]*endpointEntry
+	entries      []endpointEntry // all endpoints, in the order of the table
+	candidateSet                 // the endpoints that are ready and have a weight
+	sticky       map[string]*endpointEntry
+	shares       *releaseShares // nil without a Release
 }
 
 // fastPath returns the endpoint of a backend that needs no choice and no change
@@ -74,6 +75,7 @@ type endpointEntry struct {
 	weight   uint64
 	zone     string
 	draining bool
+	revision revisionIndex
 	sticky   string
 }
 
@@ -84,6 +86,13 @@ type candidates struct {
 	// cumulative has the sum of the weights up to each entry. It is nil when
 	// all weights are equal.
 	cumulative []uint64
+}
+
+// candidateSet are candidates with those of the edge's own zone.
+type candidateSet struct {
+	all   candidates
+	near  candidates // those of all in the edge's own zone, if it is preferred
+	zones uint64     // the number of zones of all
 }
 
 // newEndpointSet makes the endpoint set of a backend. endpoint returns the
@@ -97,6 +106,7 @@ func newEndpointSet(h *Handle, b *route.Backend, endpoint func(location) *Endpoi
 			TLS:            b.Transport.Protocol.Encrypted(),
 			Host:           b.Transport.Host,
 			HostOfEndpoint: b.Transport.HostOfEndpoint,
+			Divided:        b.Release != nil,
 		},
 		endpointList: &endpointList{
 			overload:    &OverloadError{Backend: b.ID, RetryAfter: cfg.RetryAfter},
@@ -104,6 +114,7 @@ func newEndpointSet(h *Handle, b *route.Backend, endpoint func(location) *Endpoi
 			method:      b.Balancing.Method,
 			slowStart:   max(int64(b.Balancing.SlowStart), 0),
 			entries:     make([]endpointEntry, 0, len(b.Endpoints)),
+			shares:      newReleaseShares(b.Release),
 		},
 	}
 	if b.Balancing.Hash.By != "" {
@@ -129,7 +140,7 @@ func newEndpointSet(h *Handle, b *route.Backend, endpoint func(location) *Endpoi
 		}
 		seen[at] = true
 		m := endpointEntry{endpoint: endpoint(at), weight: uint64(listed.Weight), zone: listed.Zone,
-			draining: listed.State == route.EndpointDraining}
+			draining: listed.State == route.EndpointDraining, revision: indexOf(listed.Revision)}
 		if equal {
 			m.weight = 1
 		}
@@ -139,7 +150,7 @@ func newEndpointSet(h *Handle, b *route.Backend, endpoint func(location) *Endpoi
 	if r.sticky != nil {
 		r.setStickyValues(b.ID, cfg.StickyKey)
 	}
-	if len(r.all.entries) == 1 && r.sticky == nil && r.maxInFlight <= 0 && r.method != route.BalanceLeastTime {
+	if len(r.all.entries) == 1 && r.sticky == nil && r.shares == nil && r.maxInFlight <= 0 && r.method != route.BalanceLeastTime {
 		r.single = r.all.entries[0].endpoint
 	}
 	return r
@@ -147,27 +158,37 @@ func newEndpointSet(h *Handle, b *route.Backend, endpoint func(location) *Endpoi
 
 // selectCandidates finds the endpoints that new clients are sent to.
 func (r *endpointSet) selectCandidates(zone string, preferZone bool) {
-	zones := map[string]bool{}
-	var all, near []*endpointEntry
+	var ready []*endpointEntry
 	for i := range r.entries {
 		m := &r.entries[i]
 		if m.draining || m.weight == 0 {
 			continue
 		}
-		all = append(all, m)
-		zones[m.zone] = true
-		if m.zone == zone {
-			near = append(near, m)
-		}
+		ready = append(ready, m)
 		if r.slowStart > 0 && m.endpoint.addedAt != 0 {
 			r.warmUntil = max(r.warmUntil, m.endpoint.addedAt+r.slowStart)
 		}
 	}
-	r.all = newCandidates(all)
-	r.zones = uint64(len(zones))
-	if preferZone && zone != "" && len(near) < len(all) {
-		r.near = newCandidates(near)
+	if r.shares != nil {
+		ready = r.shares.divide(ready, zone, preferZone)
 	}
+	r.candidateSet = newCandidateSet(ready, zone, preferZone)
+}
+
+func newCandidateSet(members []*endpointEntry, zone string, preferZone bool) candidateSet {
+	zones := map[string]bool{}
+	var near []*endpointEntry
+	for _, m := range members {
+		zones[m.zone] = true
+		if m.zone == zone {
+			near = append(near, m)
+		}
+	}
+	s := candidateSet{all: newCandidates(members), zones: uint64(len(zones))}
+	if preferZone && zone != "" && len(near) < len(members) {
+		s.near = newCandidates(near)
+	}
+	return s
 }
 
 func newCandidates(members []*endpointEntry) candidates {
@@ -194,27 +215,35 @@ func newCandidates(members []*endpointEntry) candidates {
 
 func (r *endpointSet) setStickyValues(id route.BackendID, key route.Secret) {
 	maker := newStickyHasher(id, key)
+	if r.shares != nil {
+		release := r.shares.release
+		r.shares.parts[stableRevision].mark = maker.mark(release.Stable.Hash)
+		r.shares.parts[canaryRevision].mark = maker.mark(release.Canary.Hash)
+	}
 	for i := range r.entries {
 		m := &r.entries[i]
 		m.sticky = maker.value(m.endpoint.address)
 		r.sticky[m.sticky] = m
+		if r.shares != nil {
+			m.sticky += r.shares.parts[m.revision].mark
+		}
 	}
 }
 
 // zoneSuffices reports whether the edge's own zone can carry its part of the
 // load: at least four fifths of what it would have if all zones had the same
 // weight.
-func (r *endpointSet) zoneSuffices(ill bool) bool {
-	weight := r.near.total
+func (s *candidateSet) zoneSuffices(ill bool) bool {
+	weight := s.near.total
 	if ill {
 		weight = 0
-		for _, m := range r.near.entries {
+		for _, m := range s.near.entries {
 			if m.endpoint.healthy() {
 				weight += m.weight
 			}
 		}
 	}
-	return weight > 0 && weight*r.zones*5 >= r.all.total*4
+	return weight > 0 && weight*s.zones*5 >= s.all.total*4
 }
 
 // noneHealthy reports whether no healthy endpoint is left.

@@ -2,6 +2,7 @@ package upstream
 
 import (
 	"context"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -38,6 +39,12 @@ type PickOptions struct {
 	// Hash is the key of consistent hashing. It is used only with HasHash.
 	Hash    uint64
 	HasHash bool
+	// Client is a hash of the client for a Release that divides clients. It is used
+	// only with HasClient.
+	HasClient bool
+	Client    uint64
+	// Revision is the revision that the request selects, empty for none.
+	Revision route.Revision
 	// Avoid is the endpoint that has just failed. It is chosen again only when
 	// there is no other.
 	Avoid *Endpoint
@@ -99,14 +106,19 @@ func (h *Handle) Pick(choice PickOptions) (Lease, error) {
 }
 
 // pick chooses an endpoint, once the backend as a whole has room. The sticky
-// endpoint comes first, then the edge's own zone if it suffices, then all
-// endpoints.
+// endpoint comes first, then the revision of a Release, then the edge's own zone
+// if it suffices, then all endpoints.
 func (h *Handle) pick(r *endpointSet, choice PickOptions) (Lease, error) {
 	g := pickFilter{avoid: choice.Avoid, limit: r.limit}
+	mark := ""
 	if choice.Sticky != "" {
+		value := choice.Sticky
+		if at := strings.Index(value, stickyMark); at >= 0 {
+			value, mark = value[:at], value[at:]
+		}
 		// A client loses an endpoint that is unhealthy. It does not lose one
 		// that is full, or a busy hour would end every session.
-		if m := r.sticky[choice.Sticky]; m != nil && g.available(m.endpoint) {
+		if m := r.sticky[value]; m != nil && g.available(m.endpoint) && r.shares.keeps(m, &choice) {
 			if lease, ok := h.acquire(r, m, &g); ok {
 				return lease, nil
 			}
@@ -123,15 +135,25 @@ func (h *Handle) pick(r *endpointSet, choice PickOptions) (Lease, error) {
 			g.slowStart, g.now = r.slowStart, now
 		}
 	}
-	if len(r.near.entries) > 0 && r.zoneSuffices(h.unhealthy.Load() > 0) {
-		if lease, ok := h.tryPick(r, &r.near, &g, choice); ok {
+	if r.shares != nil {
+		if lease, ok := h.pickRevision(r, &g, &choice, mark); ok {
 			return lease, nil
 		}
 	}
-	if lease, ok := h.tryPick(r, &r.all, &g, choice); ok {
+	if lease, ok := h.pickAvailable(r, &r.candidateSet, &g, choice); ok {
 		return lease, nil
 	}
 	return h.lastResort(r, &g, choice)
+}
+
+// pickAvailable picks one of the candidates, from the edge's own zone if that suffices.
+func (h *Handle) pickAvailable(r *endpointSet, s *candidateSet, g *pickFilter, choice PickOptions) (Lease, bool) {
+	if len(s.near.entries) > 0 && s.zoneSuffices(h.unhealthy.Load() > 0) {
+		if lease, ok := h.tryPick(r, &s.near, g, choice); ok {
+			return lease, true
+		}
+	}
+	return h.tryPick(r, &s.all, g, choice)
 }
 
 // lastResort picks an endpoint that Pick avoids: the one in Avoid, then an

@@ -42,6 +42,7 @@ type Set struct {
 	// tlsBackends are the backends that name an authority or certificate.
 	tlsBackends map[route.BackendID]*Handle
 	tlsRegistry tlsRegistry
+	revisions   revisionRegistry
 }
 
 // NewSet makes an empty Set.
@@ -154,6 +155,7 @@ func (s *Set) updateBackend(b *route.Backend) {
 	// The old connections are closed before the new set is published, so that
 	// no request takes one of them; removed endpoints are closed after it, when
 	// no request picks them any more.
+	s.setRevisions(old, r)
 	for i := range r.entries {
 		r.entries[i].endpoint.resetTransport(d)
 	}
@@ -165,6 +167,25 @@ func (s *Set) updateBackend(b *route.Backend) {
 	s.checker.update(b, r)
 	s.addBackend(h, b)
 	s.logBroken(h, old, r)
+}
+
+// setRevisions gives the endpoints of a backend the counters of their revisions. The new
+// use begins before the old one ends, so that counts go on.
+func (s *Set) setRevisions(old, r *endpointSet) {
+	if old.shares == nil && r.shares == nil {
+		return
+	}
+	now := time.Now()
+	s.revisions.use(r.shares, now)
+	s.revisions.drop(old.shares, now)
+	for i := range r.entries {
+		m := &r.entries[i]
+		if r.shares != nil {
+			m.endpoint.revision.Store(r.shares.parts[m.revision].counters)
+		} else {
+			m.endpoint.revision.Store(nil)
+		}
+	}
 }
 
 // addBackend notes that the table has the backend.
@@ -197,6 +218,7 @@ func (s *Set) removeBackend(id route.BackendID) {
 		return
 	}
 	old := h.endpoints.Load()
+	s.revisions.drop(old.shares, time.Now())
 	h.publish(s.absent)
 	for i := range old.entries {
 		old.entries[i].endpoint.close()

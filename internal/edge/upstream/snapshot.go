@@ -75,6 +75,8 @@ type EndpointState struct {
 	Weight  uint64              `json:"weight"`
 	State   route.EndpointState `json:"state"`
 	Health  Health              `json:"health"`
+	// Revision is stable or canary, for an endpoint of a Release.
+	Revision string `json:"revision,omitempty"`
 	// EjectedFor is how long it stays ejected; 0 when it is not, or when a
 	// successful connect has to end the ejection.
 	EjectedFor time.Duration `json:"ejectedFor,omitempty"`
@@ -147,6 +149,9 @@ func (m *endpointEntry) describe(now int64) EndpointState {
 	}
 	if m.draining {
 		state.State = route.EndpointDraining
+	}
+	if revision := e.revision.Load(); revision != nil {
+		state.Revision = revision.Name()
 	}
 	switch until := e.health.ejectedUntil.Load(); {
 	case until == 0:

@@ -34,6 +34,15 @@ func (s *stickyHasher) value(address string) string {
 	return base64.RawURLEncoding.EncodeToString(s.mac.Sum(nil)[:stickyBytes])
 }
 
+// stickyMark separates the value of an endpoint from the mark of its revision. No value
+// has it.
+const stickyMark = "~"
+
+// mark stands for a revision at the end of a sticky value.
+func (s *stickyHasher) mark(revision string) string {
+	return stickyMark + s.value("revision " + revision)[:4]
+}
+
 // cookieName is the name of a sticky cookie for which the backend sets none.
 // Two backends of one site need different names.
 func cookieName(id route.BackendID) string {

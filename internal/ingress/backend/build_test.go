@@ -164,11 +164,12 @@ func TestTooManyEndpoints(t *testing.T) {
 // TestReads checks what a backend reads: a change of it makes the backend dirty.
 func TestReads(t *testing.T) {
 	service, slice := snapshot.Ref{Kind: snapshot.Service, Namespace: "shop", Name: "cart"}, snapshot.Ref{Kind: snapshot.EndpointSlice, Namespace: "shop", Name: "cart"}
+	releases := snapshot.Ref{Kind: snapshot.Release, Namespace: "shop"}
 	for name, test := range map[string]struct {
 		change func(*corev1.Service)
 		want   []snapshot.Ref
 	}{
-		"slices":             {func(*corev1.Service) {}, []snapshot.Ref{slice, service}},
+		"slices":             {func(*corev1.Service) {}, []snapshot.Ref{slice, releases, service}},
 		"no such port":       {func(s *corev1.Service) { s.Spec.Ports = nil }, []snapshot.Ref{service}},
 		"closed":             {func(s *corev1.Service) { s.Spec.Type = corev1.ServiceTypeExternalName }, []snapshot.Ref{service}},
 		"another Service":    {func(s *corev1.Service) { s.Name = "other" }, []snapshot.Ref{service}},

@@ -22,6 +22,12 @@
 // spec.trafficDistribution and the topology mode lead to. Where clients stick,
 // the others stay for clients that another zone's edge has sent there.
 //
+// # Revisions
+//
+// While a Release is in the namespace, each endpoint gets the revision of the ReplicaSet
+// that controls its Pod, and the backend the weights of the Release (decision 0066).
+// Without one, no Pod is read.
+//
 // # Protocol
 //
 // The scheme of the annotation decides, then appProtocol of the Service port,

@@ -9,9 +9,11 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"slipway.dev/slipway/api/finding"
 	"slipway.dev/slipway/api/refusal"
+	"slipway.dev/slipway/internal/ingress/snapshot"
 	"slipway.dev/slipway/internal/route"
 )
 
@@ -131,6 +133,8 @@ type candidate struct {
 	readiness readiness
 	position  int // in the order of the slices
 	owner     owner
+	pod       string // its name, empty for another target
+	podUID    types.UID
 	node      string
 	zone      string
 	hints     []discoveryv1.ForZone
@@ -166,8 +170,10 @@ func (b *builder) sliceEndpoints() []route.Endpoint {
 			counts.NotReady++
 		}
 	}
+	release := b.findRelease(all)
 	zone := ""
-	if hinted(all, b.options.Zone) {
+	// The canary may run in another zone, and has its share here too.
+	if release == nil && hinted(all, b.options.Zone) {
 		zone = b.options.Zone
 	}
 	if counts.Ready+counts.Draining == 0 {
@@ -191,7 +197,14 @@ func (b *builder) sliceEndpoints() []route.Endpoint {
 			// A sticky client of that zone may reach this replica.
 			state = route.EndpointDraining
 		}
-		endpoints = append(endpoints, route.Endpoint{Address: c.at, Zone: c.zone, State: state})
+		endpoint := route.Endpoint{Address: c.at, Zone: c.zone, State: state}
+		if release != nil {
+			endpoint.Revision = release.revisionOf(c)
+		}
+		endpoints = append(endpoints, endpoint)
+	}
+	if release != nil {
+		b.result.Backend.Release = release.shares()
 	}
 	b.result.Endpoints = counts
 	return endpoints
@@ -295,6 +308,9 @@ func read(endpoint *discoveryv1.Endpoint, family discoveryv1.AddressType, port u
 	}
 	if endpoint.Hints != nil {
 		c.hints = endpoint.Hints.ForZones
+	}
+	if target := endpoint.TargetRef; target != nil && target.Kind == string(snapshot.Pod) {
+		c.pod, c.podUID = target.Name, target.UID
 	}
 	return c, true
 }

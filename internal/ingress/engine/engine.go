@@ -254,7 +254,9 @@ func (e *Engine) toggleWant(ref snapshot.Ref) {
 }
 
 // wanted reports whether an object is read on demand only.
-func wanted(ref snapshot.Ref) bool { return ref.Kind == snapshot.Secret || ref.Kind.Custom() }
+func wanted(ref snapshot.Ref) bool {
+	return ref.Kind == snapshot.Secret || ref.Kind.Custom() || ref.Kind == snapshot.Pod && ref.Name == ""
+}
 
 // Backend returns the resolved backend, for explain.
 func (e *Engine) Backend(id route.BackendID) (backend.Result, bool) {

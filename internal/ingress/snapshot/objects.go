@@ -13,7 +13,7 @@ import (
 
 // The types of objects in a Snapshot are *networkingv1.Ingress,
 // *networkingv1.IngressClass, *corev1.Service, *discoveryv1.EndpointSlice,
-// *SecretBody, *NodeFacts, *Resource, *corev1.Namespace and those of GatewayObject. They are immutable once they are stored:
+// *SecretBody, *NodeFacts, *Resource, *Owned, *OwnersState, *corev1.Namespace and those of GatewayObject. They are immutable once they are stored:
 // readers keep pointers to them.
 
 // SecretBody is a Secret with its data, or why it could not be read.

@@ -42,6 +42,11 @@ type Snapshot struct {
 	// listenerSets has the ListenerSets of each Gateway.
 	listenerSets map[Ref][]*gatewayv1.ListenerSet
 	namespaces   map[string]*corev1.Namespace
+	// releases has the Releases by namespace and name, and owned and owners what their
+	// endpoints are found by.
+	releases map[string]map[string]*Resource
+	owned    map[Ref]*Owned
+	owners   map[string]KindState
 }
 
 // New gives an empty Snapshot.
@@ -60,6 +65,7 @@ func New() *Snapshot {
 		gateways:  map[Ref]GatewayObject{}, grants: map[string]map[string]*gatewayv1.ReferenceGrant{},
 		namespaces: map[string]*corev1.Namespace{}, policies: map[string]map[string]*gatewayv1.BackendTLSPolicy{},
 		listenerSets: map[Ref][]*gatewayv1.ListenerSet{},
+		releases:     map[string]map[string]*Resource{}, owned: map[Ref]*Owned{}, owners: map[string]KindState{},
 	}
 }
 
@@ -96,7 +102,14 @@ func (s *Snapshot) Put(object any) []Ref {
 		before := s.nodes[o.Name]
 		s.nodes[o.Name] = o
 		return changed(before == nil || !reflect.DeepEqual(before, o), Ref{Kind: Node})
+	case *Owned:
+		return s.putOwned(o)
+	case *OwnersState:
+		return s.putOwnersState(o)
 	case *Resource:
+		if o.Kind == Release {
+			return s.putRelease(o)
+		}
 		at := Ref{o.Kind, o.Namespace, o.Name}
 		before := s.resources[at]
 		s.resources[at] = o
@@ -139,6 +152,10 @@ func (s *Snapshot) Delete(kind Kind, namespace, name string) []Ref {
 		return remove(s.nodes, name, Ref{Kind: kind})
 	case Namespace:
 		return remove(s.namespaces, name, Ref{Kind: kind, Name: name})
+	case Pod, ReplicaSet:
+		return remove(s.owned, ref, ref)
+	case Release:
+		return s.deleteRelease(namespace, name)
 	default:
 		if gatewayKind(kind) {
 			return s.deleteGateway(ref)
@@ -216,6 +233,10 @@ func (s *Snapshot) UID(ref Ref) types.UID {
 		}
 	case Secret:
 		if object := s.secrets[at]; object != nil {
+			return object.UID
+		}
+	case Release:
+		if object := s.releases[ref.Namespace][ref.Name]; object != nil {
 			return object.UID
 		}
 	default:

@@ -38,6 +38,8 @@ func resourceOf(kind snapshot.Kind) (schema.GroupVersionResource, bool) {
 		return schema.GroupVersionResource{Group: ours, Version: version, Resource: "middlewares"}, true
 	case snapshot.TLSOption:
 		return schema.GroupVersionResource{Group: ours, Version: version, Resource: "tlsoptions"}, true
+	case snapshot.Release:
+		return schema.GroupVersionResource{Group: ours, Version: version, Resource: "releases"}, true
 	case snapshot.BackendTransport:
 		return schema.GroupVersionResource{Group: ours, Version: version, Resource: "backendtransports"}, true
 	default:
@@ -75,6 +77,7 @@ func (w *Watcher) customSources(ctx context.Context, kind snapshot.Kind) []sourc
 			requests: kube.NewListWatcher(w.cluster.Dynamic.Resource(resource).Namespace(namespace), list),
 			store:    func(context.Context) cache.ReflectorStore { return part.mirror },
 			observe:  part.observe,
+			optional: kind == snapshot.Release,
 		})
 	}
 	return sources

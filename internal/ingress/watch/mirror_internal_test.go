@@ -209,7 +209,7 @@ func TestTrim(t *testing.T) {
 			}},
 		}, `{"metadata":{` + kept + `,"labels":{"kubernetes.io/service-name":"cart"}` + ours + `},"addressType":"",` +
 			`"endpoints":[{"addresses":["10.0.0.1"],"conditions":{},"targetRef":{"kind":"Pod","name":"p"}}],"ports":[{"port":80}]}`},
-		{"metadata", &metav1.PartialObjectMetadata{ObjectMeta: full()}, `{"metadata":{"name":"cart","namespace":"shop","resourceVersion":"7"}}`},
+		{"metadata", &metav1.PartialObjectMetadata{ObjectMeta: full()}, `{"metadata":{"name":"cart","namespace":"shop","uid":"u","resourceVersion":"7"}}`},
 		{"custom", &unstructured.Unstructured{Object: map[string]any{
 			"apiVersion": "a/v1", "kind": "K", "status": "big", "spec": map[string]any{"a": "b"},
 			"metadata": map[string]any{"name": "cart", "namespace": "shop", "resourceVersion": "7", "labels": map[string]any{"a": "b"}},

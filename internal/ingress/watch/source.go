@@ -30,6 +30,9 @@ type source struct {
 	// kind, and returns the delay before the next request. It is nil if a denial
 	// is an error like others.
 	observe func(err error) time.Duration
+	// optional is set for a kind that a cluster may do without: that it is missing is
+	// no failure.
+	optional bool
 }
 
 // follow runs the reflector of a source until the context is done.
@@ -70,7 +73,11 @@ func (f *feed) list(ctx context.Context, options metav1.ListOptions) (runtime.Ob
 
 // note records an outcome, and takes the delay of the next request from observe.
 func (f *feed) note(verb string, err error) {
-	f.failures.note(f.source.name.resource, attempt{f.source.name.namespace, verb}, err)
+	failure := err
+	if f.source.optional && apierrors.IsNotFound(err) {
+		failure = nil
+	}
+	f.failures.note(f.source.name.resource, attempt{f.source.name.namespace, verb}, failure)
 	if f.source.observe != nil && (err == nil || apierrors.IsForbidden(err) || apierrors.IsNotFound(err)) {
 		f.notBefore = time.Now().Add(f.source.observe(err))
 	}

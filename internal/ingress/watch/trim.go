@@ -41,7 +41,12 @@ func trim(object any) {
 	case *corev1.Node:
 		trimNode(o)
 	case *metav1.PartialObjectMetadata:
+		controller := metav1.GetControllerOf(o)
+		uid := o.UID
 		o.ObjectMeta = bare(&o.ObjectMeta)
+		if o.UID = uid; controller != nil {
+			o.OwnerReferences = []metav1.OwnerReference{*controller}
+		}
 	case *corev1.Namespace:
 		labels := o.Labels
 		o.ObjectMeta = trimmed(&o.ObjectMeta)
@@ -196,6 +201,8 @@ func shape(kind snapshot.Kind, object any) any {
 	switch o := object.(type) {
 	case *corev1.Node:
 		return factsOf(o)
+	case *metav1.PartialObjectMetadata:
+		return ownedOf(kind, o)
 	case *unstructured.Unstructured:
 		if typed := gatewayObjectOf(kind, o); typed != nil {
 			return typed
@@ -210,6 +217,15 @@ func shape(kind snapshot.Kind, object any) any {
 	default:
 		return object
 	}
+}
+
+// ownedOf extracts the controller of a Pod or a ReplicaSet.
+func ownedOf(kind snapshot.Kind, object *metav1.PartialObjectMetadata) *snapshot.Owned {
+	owned := &snapshot.Owned{Kind: kind, Namespace: object.Namespace, Name: object.Name, UID: object.UID}
+	if c := metav1.GetControllerOf(object); c != nil {
+		owned.Controller = snapshot.Controller{APIVersion: c.APIVersion, Kind: c.Kind, Name: c.Name, UID: c.UID}
+	}
+	return owned
 }
 
 // factsOf extracts the facts of a node. Unlike the node they do not change with each

@@ -81,6 +81,8 @@ type Watcher struct {
 	kinds map[snapshot.Kind]snapshot.KindState
 	// needed counts the wanted objects of each custom kind.
 	needed map[snapshot.Kind]int
+	// owners has the namespaces whose Pods and ReplicaSets are wanted.
+	owners map[string]*ownersWatch
 }
 
 // timing has the delays, timeouts and limits. Tests change them.
@@ -145,6 +147,7 @@ func New(cluster *kube.Cluster, options Options) (*Watcher, error) {
 		unlisted:     map[feedName]struct{}{},
 		kinds:        map[snapshot.Kind]snapshot.KindState{},
 		needed:       map[snapshot.Kind]int{},
+		owners:       map[string]*ownersWatch{},
 		versions:     versions{read: map[string]uint64{}, upTo: map[string]uint64{}},
 	}
 	w.queue = newQueue(w.timing.queueLimit)
@@ -192,6 +195,7 @@ func (w *Watcher) Run(ctx context.Context) error {
 			followed[kind] = true
 			start(w.sourcesOf(ctx, kind))
 		}
+		w.startOwners(ctx, &running)
 		select {
 		case <-ctx.Done():
 			return nil
@@ -221,8 +225,8 @@ func (w *Watcher) Next(ctx context.Context) ([]Event, error) {
 	return events, nil
 }
 
-// Want adds and removes Secrets and objects of custom kinds that are needed.
-// References to other kinds are ignored. A Secret that is unwanted is dropped,
+// Want adds and removes Secrets, objects of custom kinds, and namespaces whose Pods and
+// ReplicaSets are needed. References to other kinds are ignored. A Secret that is unwanted is dropped,
 // with an event; a custom kind stays watched, because stopping and starting
 // reflectors with each edit of an Ingress would cost more than a watch.
 func (w *Watcher) Want(wanted, unwanted []snapshot.Ref) {
@@ -233,6 +237,8 @@ func (w *Watcher) Want(wanted, unwanted []snapshot.Ref) {
 		case ref.Kind == snapshot.Secret && ref.Name != "":
 			w.ensureFollowed(snapshot.Secret)
 			w.secrets.want(name{ref.Namespace, ref.Name})
+		case ref.Kind == snapshot.Pod && ref.Name == "":
+			w.wantOwners(ref.Namespace)
 		case ref.Kind.Custom():
 			w.needed[ref.Kind]++
 			w.ensureFollowed(ref.Kind)
@@ -242,6 +248,8 @@ func (w *Watcher) Want(wanted, unwanted []snapshot.Ref) {
 		switch {
 		case ref.Kind == snapshot.Secret && ref.Name != "":
 			w.secrets.unwant(name{ref.Namespace, ref.Name})
+		case ref.Kind == snapshot.Pod && ref.Name == "":
+			w.unwantOwners(ref.Namespace)
 		case ref.Kind.Custom():
 			if w.needed[ref.Kind]--; w.needed[ref.Kind] <= 0 {
 				delete(w.needed, ref.Kind)
@@ -261,6 +269,11 @@ func (w *Watcher) ensureFollowed(kind snapshot.Kind) {
 			w.unlisted[feedName{secretResource, namespace}] = struct{}{}
 		}
 	}
+	w.wake()
+}
+
+// wake makes Run look for what is wanted.
+func (w *Watcher) wake() {
 	select {
 	case w.wantsChanged <- struct{}{}:
 	default:
@@ -292,6 +305,11 @@ func (w *Watcher) Synced() bool {
 	}
 	for kind := range w.needed {
 		if _, exists := resourceOf(kind); exists && w.kinds[kind] == snapshot.KindPending {
+			return false
+		}
+	}
+	for _, watch := range w.owners {
+		if !watch.stopped && watch.delivered == snapshot.KindPending {
 			return false
 		}
 	}

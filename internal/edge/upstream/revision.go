@@ -1,0 +1,146 @@
+package upstream
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"slipway.dev/slipway/internal/observe/trafficreport"
+	"slipway.dev/slipway/internal/route"
+)
+
+// revisionRetention is how long counts stay after no backend has the revision any
+// more: its Pods may come back, and the agent may not have read the last counts.
+const revisionRetention = time.Hour
+
+// revisionKey identifies the counts of a revision. The name is part of it, because the
+// canary of one release is the stable revision of the next.
+type revisionKey struct {
+	namespace, release string
+	name               route.Revision
+	hash               string
+}
+
+// Revision counts the requests of one revision of a Release, over all backends.
+type Revision struct {
+	key              revisionKey
+	requests, errors atomic.Uint64
+	spread           [trafficreport.Buckets]atomic.Uint32
+
+	// users is the number of backends with the revision, and unused when the last of
+	// them went. Set.mu guards both.
+	users  int
+	unused time.Time
+}
+
+// Name is stable or canary.
+func (v *Revision) Name() string { return string(v.key.name) }
+
+// Observe counts a request. The latency of one that failed is not counted: a quick
+// failure must not look like a low latency.
+func (v *Revision) Observe(failed bool, took time.Duration) {
+	v.requests.Add(1)
+	if failed {
+		v.errors.Add(1)
+		return
+	}
+	v.spread[trafficreport.BucketOf(took)].Add(1)
+}
+
+// read returns the counts.
+func (v *Revision) read() trafficreport.RevisionTraffic {
+	// Errors first: a request is counted before its error, so that there are never more
+	// errors than requests.
+	traffic := trafficreport.RevisionTraffic{Name: v.Name(), Hash: v.key.hash, Errors: v.errors.Load()}
+	traffic.Requests = v.requests.Load()
+	last := 0
+	var spread [trafficreport.Buckets]uint32
+	for i := range v.spread {
+		if spread[i] = v.spread[i].Load(); spread[i] != 0 {
+			last = i + 1
+		}
+	}
+	traffic.Latency = slices.Clone(spread[:last])
+	return traffic
+}
+
+// revisionRegistry has the counts of revisions. Set.mu guards it.
+type revisionRegistry struct{ byKey map[revisionKey]*Revision }
+
+// use sets the counts of the revisions of a backend, and counts it as a user.
+func (g *revisionRegistry) use(s *releaseShares, now time.Time) {
+	if s == nil {
+		return
+	}
+	g.sweep(now)
+	for i, hash := range [revisions]string{stableRevision: s.release.Stable.Hash, canaryRevision: s.release.Canary.Hash} {
+		if revisionIndex(i) == noRevision {
+			continue
+		}
+		name := route.RevisionStable
+		if revisionIndex(i) == canaryRevision {
+			name = route.RevisionCanary
+		}
+		key := revisionKey{s.release.Namespace, s.release.Name, name, hash}
+		counters := g.byKey[key]
+		if counters == nil {
+			if g.byKey == nil {
+				g.byKey = map[revisionKey]*Revision{}
+			}
+			counters = &Revision{key: key}
+			g.byKey[key] = counters
+		}
+		counters.users++
+		s.parts[i].counters = counters
+	}
+}
+
+// drop ends the use of a backend's revisions.
+func (g *revisionRegistry) drop(s *releaseShares, now time.Time) {
+	if s == nil {
+		return
+	}
+	for i := range s.parts {
+		if counters := s.parts[i].counters; counters != nil {
+			counters.users--
+			counters.unused = now
+		}
+	}
+}
+
+// sweep forgets revisions that no backend has had for a while.
+func (g *revisionRegistry) sweep(now time.Time) {
+	maps.DeleteFunc(g.byKey, func(_ revisionKey, v *Revision) bool {
+		return v.users == 0 && now.Sub(v.unused) > revisionRetention
+	})
+}
+
+// Releases returns the counts of Releases: of those that backends have, and with ended
+// also of those that were there recently. They are in the order of their names, and
+// stable comes before canary.
+func (s *Set) Releases(ended bool) []trafficreport.ReleaseTraffic {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var found []*Revision
+	for _, v := range s.revisions.byKey {
+		if ended || v.users > 0 {
+			found = append(found, v)
+		}
+	}
+	slices.SortFunc(found, func(a, b *Revision) int {
+		return cmp.Or(cmp.Compare(a.key.namespace, b.key.namespace), cmp.Compare(a.key.release, b.key.release),
+			-cmp.Compare(a.key.name, b.key.name), cmp.Compare(a.key.hash, b.key.hash))
+	})
+	var releases []trafficreport.ReleaseTraffic
+	for _, v := range found {
+		last := len(releases) - 1
+		if last < 0 || releases[last].Namespace != v.key.namespace || releases[last].Name != v.key.release {
+			releases = append(releases, trafficreport.ReleaseTraffic{Namespace: v.key.namespace, Name: v.key.release})
+			last++
+		}
+		releases[last].Revisions = append(releases[last].Revisions, v.read())
+	}
+	return releases
+}
