@@ -139,6 +139,7 @@ func HouseTable() Table {
 			{Packages: "./internal/install/lifecycle", MayUse: []string{"./internal/install/...", api, "./charts", "./internal/access/mode", "./internal/agent/sharedrepo", gitops, kube, "./internal/preflight/...", secret, wire, backoff}, Foreign: anything},
 			// It reads an installation with the parsers of delivery, rights and clusters.
 			{Packages: "./internal/migration", MayUse: []string{api, "./internal/agent/clusters", gitops, kube, rights}, Foreign: anything},
+			{Packages: "./internal/release/judge", MayUse: nothing, Foreign: nothing},
 			{Packages: "./internal/shadow", MayUse: nothing, Foreign: []string{"golang.org/x/time/rate", "github.com/andybalholm/brotli", "github.com/klauspost/compress/..."}},
 			{Packages: gitserver, MayUse: nothing, Foreign: nothing},
 			{Packages: "./internal/up/...", MayUse: []string{api, gitserver, kube, observe, secret, wire, backoff}, Foreign: anything, Never: []Ban{
