@@ -20,9 +20,18 @@ type Kind struct {
 	Spec, Status, Operation reflect.Type
 	// StatusSubresource makes clients write the status on its own.
 	StatusSubresource bool
+	// Scale makes the kind scalable, for autoscalers; nil if it is not.
+	Scale *Scale
 	// Schema writes the schemas of the parts. Unknown fields are never kept in a
 	// status, which has no limits that could be lost.
 	Schema SchemaWriter
+}
+
+// Scale has the paths of the fields that the subresource scale is made of.
+type Scale struct {
+	SpecReplicas   string `json:"specReplicasPath"`
+	StatusReplicas string `json:"statusReplicasPath"`
+	LabelSelector  string `json:"labelSelectorPath"`
 }
 
 // Column is a column of kubectl get. Priority 10 is shown with -o wide.
@@ -51,8 +60,15 @@ func (k Kind) CRD() ([]byte, error) {
 		"name": k.Version, "served": true, "storage": true,
 		"schema": map[string]any{"openAPIV3Schema": k.object()},
 	}
+	subresources := map[string]any{}
 	if k.StatusSubresource {
-		version["subresources"] = map[string]any{"status": map[string]any{}}
+		subresources["status"] = map[string]any{}
+	}
+	if k.Scale != nil {
+		subresources["scale"] = k.Scale
+	}
+	if len(subresources) > 0 {
+		version["subresources"] = subresources
 	}
 	if len(k.Columns) > 0 {
 		version["additionalPrinterColumns"] = k.Columns

@@ -15,6 +15,7 @@ import (
 	"slipway.dev/slipway/internal/gitops/appset"
 	"slipway.dev/slipway/internal/gitops/live"
 	"slipway.dev/slipway/internal/gitops/reconcile"
+	"slipway.dev/slipway/internal/gitops/rollout"
 	"slipway.dev/slipway/internal/gitops/source"
 	"slipway.dev/slipway/internal/gitops/tracking"
 	"slipway.dev/slipway/internal/gitops/webhook"
@@ -128,6 +129,9 @@ func (a *agent) leadOnce(ctx context.Context) error {
 	parts.Go(func() error { return current.apps.Run(running) })
 	parts.Go(func() error { return current.sets.Run(running) })
 	parts.Go(func() error { return a.awaitReady(running, current) })
+	if a.options.Rollouts {
+		parts.Go(func() error { return a.newRollouts().Run(running) })
+	}
 	if a.runtime != nil {
 		parts.Go(func() error { a.runtime.lead(running); return nil })
 	}
@@ -141,6 +145,15 @@ func (a *agent) leadOnce(ctx context.Context) error {
 		err = errors.New("it ended without a reason")
 	}
 	return err
+}
+
+// newRollouts returns the controller of Rollouts. Its objects are where the agent
+// delivers.
+func (a *agent) newRollouts() *rollout.Controller {
+	return rollout.New(rollout.Options{
+		Cluster: a.options.Cluster, Namespaces: a.options.Destinations, Log: a.log.With("controller", "rollouts"),
+		Reporter: kube.Reporter{Controller: controllerName, Instance: a.options.Identity},
+	})
 }
 
 // awaitReady makes the agent ready when Applications and ApplicationSets were

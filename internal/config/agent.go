@@ -23,6 +23,13 @@ type Agent struct {
 	Access         RuntimeAccess  `yaml:"access"`
 	Traffic        AgentTraffic   `yaml:"traffic"`
 	Outbound       Outbound       `yaml:"outbound"`
+	Rollouts       Rollouts       `yaml:"rollouts"`
+}
+
+// Rollouts turns the controller of Rollouts on. It is off by default: it takes over
+// workloads that another controller may have.
+type Rollouts struct {
+	Enabled bool `yaml:"enabled" description:"Reconcile Rollouts of Argo Rollouts (argoproj.io/v1alpha1) in the namespaces of applications.destinations. It begins when the cluster has their CustomResourceDefinition, and not while a controller of Argo Rollouts runs in the cluster."`
 }
 
 // Outbound limits the addresses that users can make a process connect to.

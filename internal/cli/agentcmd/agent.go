@@ -162,7 +162,7 @@ func agentOptions(options *config.Agent) (agent.Options, error) {
 			Workers: options.Render.Workers, Timeout: time.Duration(options.Render.Timeout), MemoryBytes: memory, OutputBytes: output,
 		},
 		Plugins:       plugin.New(options.Plugins.SocketDir, time.Duration(options.Plugins.Timeout)),
-		WebhookSecret: options.Webhooks.Secret, Identity: identity,
+		WebhookSecret: options.Webhooks.Secret, Identity: identity, Rollouts: options.Rollouts.Enabled,
 	}
 	if from := options.Sources.Credentials; from.PasswordFile != "" {
 		given.Credential = &agent.FileCredential{URL: from.URL, Username: from.Username, File: from.PasswordFile}
