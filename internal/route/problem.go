@@ -59,10 +59,13 @@ type trailStep struct {
 }
 
 // enter goes into a field, and leave goes back out.
-func (r *report) enter(name string) { r.trail = append(r.trail, trailStep{name, -1}) }
+func (r *report) enter(name string) { r.enterItem(name, -1) }
 
 // enterItem goes into an element of a field that is a list.
 func (r *report) enterItem(name string, index int) {
+	if r.trail == nil {
+		r.trail = make([]trailStep, 0, 4) // no policy is deeper, unless it is in a chain
+	}
 	r.trail = append(r.trail, trailStep{name, index})
 }
 

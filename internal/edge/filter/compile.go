@@ -55,11 +55,15 @@ func (d Deps) Compile(policies []route.Policy) (Chain, error) {
 	return c.chain, nil
 }
 
+var notServed = route.Response{Status: 503}
+
 // validate validates policies and directives as the table does. The table was validated
 // before, but a filter compiled from an unchecked declaration could let every
 // request in, so this does not rely on it.
 func validate(policies []route.Policy, directives *route.Directives) error {
-	rule := route.Rule{Policies: policies, Directives: directives}
+	// With a name and a response it has no further problems, whose messages would be made
+	// for each rule.
+	rule := route.Rule{ID: route.ID{Name: "policies"}, Response: &notServed, Policies: policies, Directives: directives}
 	for _, problem := range rule.Validate() {
 		if strings.HasPrefix(problem.Field, "policies") || strings.HasPrefix(problem.Field, "directives") {
 			return invalid(problem.Field, "%s", problem.Message)
@@ -120,10 +124,10 @@ func (c *compiler) mark() int {
 // addAll adds policies in order, those of a chain in its place. validate has
 // bounded their number and depth.
 func (c *compiler) addAll(field string, policies []route.Policy) error {
+	at := func(i int) string { return fmt.Sprintf("%s[%d]", field, i) }
 	for i := range policies {
-		at := fmt.Sprintf("%s[%d]", field, i)
 		if chain := policies[i].Chain; chain != nil {
-			if err := c.addAll(at+".chain.policies", chain.Policies); err != nil {
+			if err := c.addAll(at(i)+".chain.policies", chain.Policies); err != nil {
 				return err
 			}
 			continue
@@ -131,7 +135,7 @@ func (c *compiler) addAll(field string, policies []route.Policy) error {
 		name, action := policies[i].Named()
 		filter, err := c.build(action, policies[i].ID)
 		if err != nil {
-			return placed(at+"."+name, err)
+			return placed(at(i)+"."+name, err)
 		}
 		c.chain.filters = append(c.chain.filters, filter)
 	}

@@ -97,7 +97,9 @@ func (x *exchange) proxy() (keepAlive bool, local *filter.LocalResponse) {
 		defer x.conn.setIdleTimeout(idle)()
 	}
 	if x.filters.Retry != nil {
-		x.rule.budget.earn(time.Now())
+		if budget := x.rule.budget.Load(); budget != nil {
+			budget.earn(time.Now())
+		}
 	}
 	return x.proxyWithRetries()
 }

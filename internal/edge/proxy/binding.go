@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"errors"
+	"sync/atomic"
 	"time"
 
 	"slipway.dev/slipway/internal/edge/filter"
@@ -35,8 +36,9 @@ type binding struct {
 
 	rule     *route.Rule
 	backends *weightedBackends
-	// budget is what the rule has left for retries, nil without them.
-	budget *budget
+	// budget is what the rule has left for retries, nil without them. It points to nil
+	// as long as none was sent.
+	budget *atomic.Pointer[budget]
 	// unresolved is the share of requests without a backend, nil for none.
 	unresolved *unresolvedShare
 	_          [32]byte // up to whole lines
@@ -105,7 +107,8 @@ func (p *Proxy) bind(rule *route.Rule) (any, error) {
 		b.sticky = newStickyRule(rule, b.backends)
 	}
 	if hasRetry(rule.Policies) {
-		b.budget = p.budgets.forRule(rule.ID)
+		b.budget = &atomic.Pointer[budget]{}
+		b.budget.Store(p.budgets.byRule.Get(rule.ID))
 	}
 	return b, nil
 }

@@ -53,7 +53,7 @@ func (x *exchange) mayRetry(why failure) bool {
 	if why != unconnected && !retry.Unsafe && !idempotent(x.conn.head.MethodID) {
 		return false
 	}
-	if !x.rule.budget.spend(time.Now()) {
+	if !x.conn.proxy.budgets.forRule(x.rule).spend(time.Now()) {
 		x.conn.proxy.budgets.refused.Add(1)
 		return false
 	}
@@ -169,9 +169,15 @@ type budgets struct {
 	byRule  cache.Weak[route.ID, budget]
 }
 
-// forRule returns the budget of a rule, and creates it where there is none.
-func (s *budgets) forRule(id route.ID) *budget {
-	return s.byRule.GetOrCreate(id, func() *budget { return new(budget) })
+// forRule returns the budget of a rule, and creates it at its first retry: a budget starts
+// full, and most rules never need one.
+func (s *budgets) forRule(rule *binding) *budget {
+	if known := rule.budget.Load(); known != nil {
+		return known
+	}
+	made := s.byRule.GetOrCreate(rule.rule.ID, func() *budget { return new(budget) })
+	rule.budget.Store(made)
+	return made
 }
 
 // hasRetry reports whether a list of policies has a retry in it.

@@ -45,10 +45,7 @@ func (b *builder) readNGINX() {
 			all, _, _ = nginx.Parse(object.Annotations, all)
 		}
 	}
-	if all == nil {
-		all = nginx.Defaults()
-	}
-	b.nginx = &all.Backend
+	b.nginx = &nginx.OrDefaults(all).Backend
 	s := b.settings
 	s.Scheme = cmp.Or(s.Scheme, nginxSchemes[b.nginx.Protocol])
 	if s.Sticky == nil {

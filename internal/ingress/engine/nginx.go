@@ -92,12 +92,12 @@ func lostCanaries(u *routeUnit, host string, state *nginx.Host) []refusal.Refusa
 func (e *Engine) placeLocations(u *routeUnit) []*route.Rule {
 	placed := make([]*route.Rule, 0, len(u.outcome.Rules))
 	var refusals []refusal.Refusal
-	for _, rule := range u.outcome.Rules {
+	for i, rule := range u.outcome.Rules {
 		var host *nginx.Host
 		if claims := e.hosts[rule.Host]; claims != nil {
 			host = claims.nginx
 		}
-		at := u.outcome.NGINX.Locations[rule.ID]
+		at := &u.outcome.NGINX.Locations[i]
 		if u.outcome.NGINX.Server != nil && !host.HasServer() && !at.Redirects {
 			refusals = append(refusals, refusal.New(nginx.FieldOf("server-snippet"), refusal.NotAllowed,
 				"it counts for a whole host, and the Ingress has only a part of %q, so its rules are not served: name a host that its namespace owns", rule.Host).Of(u.ref.Object()))

@@ -336,10 +336,11 @@ func (s *Settings) program() route.Directives {
 // the default backend. The rewrite target comes behind those of the snippet, as
 // ingress-nginx writes it.
 func (s *Settings) Located(path string, behind int) *route.Directives {
-	made := s.program()
-	if made.IsZero() {
+	program := s.program()
+	if program.IsZero() {
 		return nil
 	}
+	made := program // a copy, so that most paths allocate nothing
 	made.Behind = behind
 	if path != "" && s.NeedsRewrite(path) && ExpressionProblem(path) == "" {
 		target, _ := parseText(s.RewriteTarget) // checked when it was read

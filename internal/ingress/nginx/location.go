@@ -42,8 +42,8 @@ func (l *Location) problem() string {
 
 // Outcome is what an Ingress contributes to its hosts.
 type Outcome struct {
-	// Locations are those of its rules, by identity.
-	Locations map[route.ID]Location
+	// Locations are those of its rules, in their order.
+	Locations []Location
 	// TLSHosts are the hosts that it has a certificate for.
 	TLSHosts []string
 	// ExpressionHosts are those whose paths it makes expressions, also by a path that
@@ -76,9 +76,10 @@ type Host struct {
 	// rule takes all requests.
 	oldest   [2]string
 	catchAll bool
-	// exact are the exact paths, and taken all paths as they are written.
-	exact, taken map[string]bool
-	canaries     map[canaryKey]Canary
+	// exact are the exact paths, and taken all paths as they are written. Both are
+	// sorted: there is a Host for each host, and most have one path.
+	exact, taken []string
+	canaries     map[canaryKey]Canary // nil without any
 	// server is the server-snippet of the oldest Ingress that has one, serverOf.
 	server   *ServerDirectives
 	serverOf [2]string
@@ -91,12 +92,13 @@ func NewHost(name string, members []Member) *Host {
 	if len(members) == 0 {
 		return nil
 	}
-	h := &Host{exact: map[string]bool{}, taken: map[string]bool{}, canaries: map[canaryKey]Canary{}}
+	h := &Host{}
 	h.oldest, h.everywhere = [2]string{members[0].Namespace, members[0].Name}, members[0].Outcome.Everywhere
 	for _, member := range members {
 		h.TLS = h.TLS || slices.Contains(member.Outcome.TLSHosts, name)
 		h.Expressions = h.Expressions || slices.Contains(member.Outcome.ExpressionHosts, name)
-		for _, at := range member.Outcome.Locations {
+		for i := range member.Outcome.Locations {
+			at := &member.Outcome.Locations[i]
 			if at.Host != name {
 				continue
 			}
@@ -110,24 +112,41 @@ func NewHost(name string, members []Member) *Host {
 				continue
 			}
 			canary.Namespace = member.Namespace
+			if h.canaries == nil {
+				h.canaries = map[canaryKey]Canary{}
+			}
 			// The oldest canary of a path counts.
 			if _, known := h.canaries[canary.key()]; !known {
 				h.canaries[canary.key()] = canary
 			}
 		}
 	}
+	h.exact, h.taken = distinct(h.exact), distinct(h.taken)
 	return h
 }
 
-func (h *Host) add(at Location) {
+// distinct sorts paths, each once.
+func distinct(paths []string) []string {
+	slices.Sort(paths)
+	return slices.Clip(slices.Compact(paths))
+}
+
+// has reports whether sorted paths have a path.
+func has(paths []string, path string) bool {
+	_, found := slices.BinarySearch(paths, path)
+	return found
+}
+
+// add adds a location. NewHost sorts the paths.
+func (h *Host) add(at *Location) {
 	h.Owned = h.Owned || !at.Guest
 	h.catchAll = h.catchAll || at.Default || at.Path == "/" && !at.Exact
 	if at.Default {
 		return
 	}
-	h.taken[at.Path] = true
+	h.taken = append(h.taken, at.Path)
 	if at.Exact {
-		h.exact[at.Path] = true
+		h.exact = append(h.exact, at.Path)
 	}
 }
 
@@ -148,7 +167,7 @@ func (h *Host) Missing(namespace, name string) *route.Rule {
 }
 
 // HasCanaryTarget reports whether a location takes the requests of a canary.
-func (h *Host) HasCanaryTarget(canary *Canary) bool { return h != nil && h.taken[canary.Path] }
+func (h *Host) HasCanaryTarget(canary *Canary) bool { return h != nil && has(h.taken, canary.Path) }
 
 // The variants of rules that a path needs besides its own.
 const (
@@ -162,16 +181,19 @@ const (
 // Place returns the rules of a location, the first of them in place of the given one, or
 // why it has none. The given rule is not changed. It has the place that the Ingress
 // specification gives it; a nil host leaves it there.
-func (h *Host) Place(rule *route.Rule, at Location) (rules []*route.Rule, problem string) {
+func (h *Host) Place(rule *route.Rule, at *Location) (rules []*route.Rule, problem string) {
 	if h == nil {
-		h = &Host{}
+		h = &noHost
 	}
 	if at.Guest && h.Owned {
 		return nil, ""
 	}
+	if h.leaves(rule, at) {
+		return []*route.Rule{rule}, ""
+	}
 	placed := *rule
-	h.addServer(&placed, &at)
-	h.addTLS(&placed, &at)
+	h.addServer(&placed, at)
+	h.addTLS(&placed, at)
 	if at.Default {
 		return []*route.Rule{&placed}, ""
 	}
@@ -179,26 +201,40 @@ func (h *Host) Place(rule *route.Rule, at Location) (rules []*route.Rule, proble
 		if problem := at.problem(); problem != "" {
 			return nil, problem
 		}
-		placed.Match.Path = route.PathMatch{Type: route.PathRegexp, Value: h.expressionOf(&at)}
+		placed.Match.Path = route.PathMatch{Type: route.PathRegexp, Value: h.expressionOf(at)}
 		placed.Match.PathOrder = at.Path
 		if placed.Directives != nil {
 			located := *placed.Directives
 			located.Groups = placed.Match.Path.Value
 			placed.Directives = &located
 		}
-		return h.withCanary(&placed, &at), ""
+		return h.withCanary(&placed, at), ""
 	}
 	rules = []*route.Rule{&placed}
-	if rule.Match.Path.Value != "/" && strings.HasSuffix(rule.Match.Path.Value, "/") {
+	if endsWithSlash(rule) {
 		// A prefix with a slash at its end does not match the path without it.
 		if !at.Exact {
 			placed.Match.Path.Type = route.PathCharacterPrefix
 		}
-		if !h.taken[strings.TrimSuffix(at.Path, "/")] {
+		if !has(h.taken, strings.TrimSuffix(at.Path, "/")) {
 			rules = append(rules, slashRule(&placed))
 		}
 	}
-	return append(h.withCanary(&placed, &at), rules[1:]...), ""
+	return append(h.withCanary(&placed, at), rules[1:]...), ""
+}
+
+// noHost is a host without Ingresses that count.
+var noHost Host
+
+// leaves reports whether the host leaves a rule as it is. Most do, and their rules are in
+// memory once.
+func (h *Host) leaves(rule *route.Rule, at *Location) bool {
+	return h.server == nil && !h.redirects(rule, at) && (at.Default || !h.Expressions && len(h.canaries) == 0 && !endsWithSlash(rule))
+}
+
+// endsWithSlash reports whether the path of a rule is longer than the slash at its end.
+func endsWithSlash(rule *route.Rule) bool {
+	return rule.Match.Path.Value != "/" && strings.HasSuffix(rule.Match.Path.Value, "/")
 }
 
 // expressionOf returns the expression of a location. A prefix beside an exact path of the
@@ -206,15 +242,20 @@ func (h *Host) Place(rule *route.Rule, at Location) (rules []*route.Rule, proble
 // exact path, which matches as a prefix, too, because it is an expression.
 func (h *Host) expressionOf(at *Location) string {
 	path := at.Path
-	if !at.Exact && !at.Expressions && h.exact[path] && !strings.HasSuffix(path, "/") {
+	if !at.Exact && !at.Expressions && has(h.exact, path) && !strings.HasSuffix(path, "/") {
 		path += "/"
 	}
 	return Expression(path)
 }
 
+// redirects reports whether a rule has the redirect to https.
+func (h *Host) redirects(rule *route.Rule, at *Location) bool {
+	return at.ToTLS != nil && rule.Response == nil && (at.Force || h.TLS)
+}
+
 // addTLS adds the redirect to https.
 func (h *Host) addTLS(rule *route.Rule, at *Location) {
-	if at.ToTLS == nil || rule.Response != nil || !at.Force && !h.TLS {
+	if !h.redirects(rule, at) {
 		return
 	}
 	added := []route.Policy{*at.ToTLS}

@@ -27,15 +27,15 @@ func ruleOf(at nginx.Location) *route.Rule {
 
 // hostOf returns a host with locations of one Ingress.
 func hostOf(tls bool, canaries []nginx.Canary, locations ...nginx.Location) *nginx.Host {
-	outcome := &nginx.Outcome{Locations: map[route.ID]nginx.Location{}, Canaries: canaries}
-	for i, at := range locations {
+	outcome := &nginx.Outcome{Canaries: canaries}
+	for _, at := range locations {
 		at.Host = "a.example"
-		outcome.Locations[route.ID{Path: i}] = at
+		outcome.Locations = append(outcome.Locations, at)
 		if at.Expressions {
 			outcome.ExpressionHosts = []string{"a.example"}
 		}
 	}
-	outcome.Locations[route.ID{Path: -1}] = nginx.Location{Host: "other.example", Path: "/other", Expressions: true, Exact: true}
+	outcome.Locations = append(outcome.Locations, nginx.Location{Host: "other.example", Path: "/other", Expressions: true, Exact: true})
 	if tls {
 		outcome.TLSHosts = []string{"a.example"}
 	}
@@ -86,7 +86,7 @@ func TestPlace(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			rule := ruleOf(c.at)
 			before := *rule
-			rules, problem := hostOf(false, nil, append(c.others, c.at)...).Place(rule, c.at)
+			rules, problem := hostOf(false, nil, append(c.others, c.at)...).Place(rule, &c.at)
 			if got := textOf(rules); got != c.want || problem != "" {
 				t.Errorf("got %s %s, want %s", got, problem, c.want)
 			}
@@ -102,11 +102,15 @@ func TestPlace(t *testing.T) {
 	}
 	// Without a host that counts, a rule stays where it is.
 	at := nginx.Location{Path: "/foo"}
-	if rules, _ := (*nginx.Host)(nil).Place(ruleOf(at), at); textOf(rules) != "prefix /foo" {
+	plain := ruleOf(at)
+	if rules, _ := hostOf(true, nil, at).Place(plain, &at); len(rules) != 1 || rules[0] != plain {
+		t.Error("a rule that its host leaves as it is was copied")
+	}
+	if rules, _ := (*nginx.Host)(nil).Place(ruleOf(at), &at); textOf(rules) != "prefix /foo" {
 		t.Errorf("without a host: %s", textOf(rules))
 	}
 	bad := nginx.Location{Path: "/foo("}
-	if rules, problem := hostOf(false, nil, regex, bad).Place(ruleOf(bad), bad); len(rules) != 0 || problem == "" {
+	if rules, problem := hostOf(false, nil, regex, bad).Place(ruleOf(bad), &bad); len(rules) != 0 || problem == "" {
 		t.Errorf("a path that is no expression: %v, %q", rules, problem)
 	}
 }
@@ -135,7 +139,7 @@ func TestToTLS(t *testing.T) {
 		settings, _, _ := nginx.Parse(given, nil)
 		at := nginx.Location{Path: c.path, Force: settings.TLS.Force}
 		at.ToTLS, at.Header = settings.ToTLS(policyID, c.path)
-		rules, _ := hostOf(c.tls, nil, at).Place(ruleOf(at), at)
+		rules, _ := hostOf(c.tls, nil, at).Place(ruleOf(at), &at)
 		var names []string
 		for i := range rules[0].Policies {
 			name, _ := rules[0].Policies[i].Named()
@@ -175,7 +179,7 @@ func TestCanary(t *testing.T) {
 		{"same backend", func(c *nginx.Canary) { c.Backend.Name, c.Settings.Weight = "main", 50 }, " main:0"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			rules, _ := hostOf(false, canary(c.change), at).Place(ruleOf(at), at)
+			rules, _ := hostOf(false, canary(c.change), at).Place(ruleOf(at), &at)
 			var lines []string
 			for _, rule := range rules {
 				line := rule.ID.Variant
@@ -198,7 +202,7 @@ func TestCanary(t *testing.T) {
 	// A canary of another namespace takes nothing.
 	outcome := &nginx.Outcome{Canaries: canary(func(c *nginx.Canary) { c.Settings.Weight = 100 })}
 	host := nginx.NewHost("a.example", []nginx.Member{{Namespace: "other", Outcome: outcome}})
-	if rules, _ := host.Place(ruleOf(at), at); len(rules[0].Backends) != 1 {
+	if rules, _ := host.Place(ruleOf(at), &at); len(rules[0].Backends) != 1 {
 		t.Error("a canary of another namespace gets requests")
 	}
 }
@@ -278,7 +282,7 @@ func TestClosedRule(t *testing.T) {
 	at := nginx.Location{Path: "/foo", Force: true, ToTLS: &route.Policy{ID: policyID, RedirectScheme: &route.RedirectScheme{Scheme: route.SchemeHTTPS}}}
 	rule := ruleOf(at)
 	rule.Backends, rule.Policies, rule.Response = nil, nil, &route.Response{Status: 503, Reason: route.ReasonRefused}
-	if rules, _ := hostOf(true, nil, at).Place(rule, at); len(rules[0].Policies) != 0 {
+	if rules, _ := hostOf(true, nil, at).Place(rule, &at); len(rules[0].Policies) != 0 {
 		t.Errorf("it has the policies %+v", rules[0].Policies)
 	}
 }
@@ -298,7 +302,7 @@ func TestMissing(t *testing.T) {
 	} {
 		at := c.at
 		at.Host = "a.example"
-		host := nginx.NewHost("a.example", []nginx.Member{{Namespace: "shop", Name: "cart", Outcome: &nginx.Outcome{Locations: map[route.ID]nginx.Location{{}: at}}}})
+		host := nginx.NewHost("a.example", []nginx.Member{{Namespace: "shop", Name: "cart", Outcome: &nginx.Outcome{Locations: []nginx.Location{at}}}})
 		if got := host.Missing("shop", "cart") != nil; got != c.want {
 			t.Errorf("%s: %v", c.name, got)
 		}

@@ -27,11 +27,15 @@ type policySteps struct {
 	steps []Step
 }
 
-func (p *policySteps) add(annotation string, policy route.Policy) {
+func (p *policySteps) add(variant string, policy route.Policy) {
 	policy.ID = p.id
-	policy.ID.Variant = "nginx-" + annotation
-	p.steps = append(p.steps, Step{Policy: policy, Annotation: annotation})
+	policy.ID.Variant = variant
+	p.steps = append(p.steps, Step{Policy: policy, Annotation: strings.TrimPrefix(variant, variantPrefix)})
 }
+
+// variantPrefix starts the variants of policies; the rest is the annotation. They are
+// constants, because each Ingress has some.
+const variantPrefix = "nginx-"
 
 // Before returns the policies that come before the redirect to https, in the order of
 // nginx's phases: a body that is too large is refused when the location is found, and
@@ -39,23 +43,23 @@ func (p *policySteps) add(annotation string, policy route.Policy) {
 func (s *Settings) Before(id route.PolicyID) []Step {
 	p := policySteps{id: id}
 	if s.AppRoot != "" {
-		p.add("app-root", route.Policy{RedirectRegexp: &route.RedirectRegexp{
+		p.add(variantPrefix+"app-root", route.Policy{RedirectRegexp: &route.RedirectRegexp{
 			Regexp: `^(https?://[^/?]*)/(?:\?.*)?$`, Replacement: "${1}" + s.AppRoot, Status: 302,
 		}})
 	}
 	if s.BodyBytes > 0 {
-		p.add("proxy-body-size", route.Policy{BodyLimit: &route.BodyLimit{MaxBytes: s.BodyBytes}})
+		p.add(variantPrefix+"proxy-body-size", route.Policy{BodyLimit: &route.BodyLimit{MaxBytes: s.BodyBytes}})
 	}
-	redirect, name := s.Permanent, "permanent-redirect"
+	redirect, name := s.Permanent, variantPrefix+"permanent-redirect"
 	if s.Temporal.URL != "" {
-		redirect, name = s.Temporal, "temporal-redirect"
+		redirect, name = s.Temporal, variantPrefix+"temporal-redirect"
 	}
 	if redirect.URL != "" {
 		replacement, _ := replacementOf(redirect.URL) // checked when it was read
 		p.add(name, route.Policy{RedirectRegexp: &route.RedirectRegexp{Regexp: requestURL, Replacement: replacement, Status: redirect.Status}})
 	}
 	if s.CORS.Enabled {
-		p.add("enable-cors", route.Policy{CORS: s.CORS.policy()})
+		p.add(variantPrefix+"enable-cors", route.Policy{CORS: s.CORS.policy()})
 	}
 	return p.steps
 }
@@ -65,19 +69,19 @@ func (s *Settings) After(id route.PolicyID) []Step {
 	p := policySteps{id: id}
 	p.addLimits(&s.Limits)
 	if len(s.Allow)+len(s.Deny) > 0 {
-		name := "whitelist-source-range"
+		name := variantPrefix + "whitelist-source-range"
 		if len(s.Allow) == 0 {
-			name = "denylist-source-range"
+			name = variantPrefix + "denylist-source-range"
 		}
 		p.add(name, route.Policy{IPFilter: &route.IPFilter{Allow: s.Allow, Deny: s.Deny}})
 	}
 	// With whitelist-source-range, whose last rule denies all others, those of a snippet
 	// are never reached.
 	if of := s.Snippets.located(); of != nil && of.Access != nil && len(s.Allow) == 0 {
-		p.add("configuration-snippet", route.Policy{IPFilter: of.Access})
+		p.add(variantPrefix+"configuration-snippet", route.Policy{IPFilter: of.Access})
 	}
 	if firewall := s.WAF.policy(); firewall != nil {
-		p.add("enable-modsecurity", route.Policy{WAF: firewall})
+		p.add(variantPrefix+"enable-modsecurity", route.Policy{WAF: firewall})
 	}
 	if s.Auth.Type != "" {
 		// nginx passes the password on to the backend.
@@ -86,9 +90,9 @@ func (s *Settings) After(id route.PolicyID) []Step {
 		}}})
 	}
 	if s.ClientAuth.Secret != "" {
-		p.add("auth-tls-secret", route.Policy{ForwardCertificate: s.ClientAuth.forwarding()})
+		p.add(variantPrefix+"auth-tls-secret", route.Policy{ForwardCertificate: s.ClientAuth.forwarding()})
 		if !s.ClientAuth.Forward {
-			p.add("auth-tls-secret", route.Policy{RequestHeaders: &route.RequestHeaders{Remove: []string{clientCertificate}}})
+			p.add(variantPrefix+"auth-tls-secret", route.Policy{RequestHeaders: &route.RequestHeaders{Remove: []string{clientCertificate}}})
 		}
 	}
 	if len(s.Retry.On)+len(s.Retry.Statuses) > 0 && s.Retry.Tries > 1 {
@@ -96,7 +100,7 @@ func (s *Settings) After(id route.PolicyID) []Step {
 		if len(on) == 0 {
 			on = []route.RetryCondition{route.RetryConnect}
 		}
-		p.add("proxy-next-upstream", route.Policy{Retry: &route.Retry{
+		p.add(variantPrefix+"proxy-next-upstream", route.Policy{Retry: &route.Retry{
 			Attempts: s.Retry.Tries, On: on, Statuses: s.Retry.Statuses, UnsafeMethods: s.Retry.Unsafe,
 		}})
 	}
@@ -121,7 +125,7 @@ func (c *ClientAuth) forwarding() *route.ForwardCertificate {
 // addLimits adds the limits of a client. nginx admits the burst and one request more.
 func (p *policySteps) addLimits(limits *Limits) {
 	if limits.Connections > 0 {
-		p.add("limit-connections", route.Policy{InFlight: &route.InFlight{
+		p.add(variantPrefix+"limit-connections", route.Policy{InFlight: &route.InFlight{
 			Max: limits.Connections, Key: route.HashKey{By: route.KeyClient}, Status: limits.ConnectionStatus,
 		}})
 	}
@@ -133,8 +137,8 @@ func (p *policySteps) addLimits(limits *Limits) {
 			}})
 		}
 	}
-	rate("limit-rps", limits.PerSecond, time.Second)
-	rate("limit-rpm", limits.PerMinute, time.Minute)
+	rate(variantPrefix+"limit-rps", limits.PerSecond, time.Second)
+	rate(variantPrefix+"limit-rpm", limits.PerMinute, time.Minute)
 }
 
 // policy returns the policy of cross-origin requests. Browsers refuse credentials for

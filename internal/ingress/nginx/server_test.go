@@ -52,12 +52,11 @@ func TestServerSnippetOfHost(t *testing.T) {
 	}
 	at := nginx.Location{Host: "a.example", Path: "/", At: 1}
 	member := func(name string, settings *nginx.Settings) nginx.Member {
-		id := route.ID{Kind: "Ingress", Namespace: "ns", Name: name}
-		return nginx.Member{Namespace: "ns", Name: name, Outcome: &nginx.Outcome{Server: settings.Snippets.Server, Locations: map[route.ID]nginx.Location{id: at}}}
+		return nginx.Member{Namespace: "ns", Name: name, Outcome: &nginx.Outcome{Server: settings.Snippets.Server, Locations: []nginx.Location{at}}}
 	}
 	host := nginx.NewHost("a.example", []nginx.Member{member("plain", nginx.Defaults()), member("old", first), member("new", second)})
 	rule := &route.Rule{ID: route.ID{Name: "r"}, Backends: []route.BackendRef{{}}, Policies: make([]route.Policy, 2)}
-	placed, _ := host.Place(rule, at)
+	placed, _ := host.Place(rule, &at)
 	if d := placed[0].Directives; d == nil || len(d.Server) != 1 || d.Server[0].Return.Status != 403 || d.Behind != 1 || placed[0].Policies[1].IPFilter == nil {
 		t.Errorf("the rule is %+v", placed[0])
 	}
@@ -65,7 +64,7 @@ func TestServerSnippetOfHost(t *testing.T) {
 		t.Error("the given rule has changed")
 	}
 	closed := &route.Rule{ID: route.ID{Name: "r"}, Response: &route.Response{Status: 503, Reason: route.ReasonRefused}}
-	if placed, _ := host.Place(closed, at); placed[0].Directives != nil {
+	if placed, _ := host.Place(closed, &at); placed[0].Directives != nil {
 		t.Errorf("a closed rule is %+v", placed[0])
 	}
 	if rules := host.ServerRules("ns", "old"); len(rules) != 1 || rules[0].Match.Path.Value != "/x" || len(host.ServerRules("ns", "new"))+len(host.ServerRules("ns", "plain")) > 0 {
@@ -73,7 +72,7 @@ func TestServerSnippetOfHost(t *testing.T) {
 	}
 	www := at
 	www.Redirects, www.Guest = true, true
-	if host := nginx.NewHost("a.example", []nginx.Member{{Outcome: &nginx.Outcome{Server: first.Snippets.Server, Locations: map[route.ID]nginx.Location{{}: www}}}}); host.HasServer() {
+	if host := nginx.NewHost("a.example", []nginx.Member{{Outcome: &nginx.Outcome{Server: first.Snippets.Server, Locations: []nginx.Location{www}}}}); host.HasServer() {
 		t.Error("a redirect has the snippet")
 	}
 }

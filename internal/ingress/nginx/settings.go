@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"slipway.dev/slipway/api/refusal"
@@ -143,14 +144,23 @@ func Defaults() *Settings {
 	}
 }
 
+// defaults are Defaults, made once: each Ingress and each backend needs them.
+var defaults = sync.OnceValue(Defaults)
+
+// OrDefaults returns the settings, or Defaults in the place of nil. Callers must not
+// change them.
+func OrDefaults(settings *Settings) *Settings {
+	if settings == nil {
+		return defaults()
+	}
+	return settings
+}
+
 // Parse reads the annotations of an Ingress. It always returns settings: an annotation
 // with a Refusal is left out, and closes the Ingress if it must not be served without.
 // A nil base stands for Defaults.
 func Parse(annotations map[string]string, base *Settings) (settings *Settings, faults []refusal.Refusal, closed bool) {
-	if base == nil {
-		base = Defaults()
-	}
-	copied := *base
+	copied := *OrDefaults(base)
 	settings = &copied
 	add := func(fault *refusal.Refusal) {
 		if len(faults) < maxFaults {
@@ -216,10 +226,7 @@ const (
 
 // VariantFor returns the variant of the backends of an Ingress.
 func (s *Settings) VariantFor(ingress string, base *Settings) string {
-	if base == nil {
-		base = Defaults()
-	}
-	if s.Backend == base.Backend {
+	if s.Backend == OrDefaults(base).Backend {
 		return BackendVariant
 	}
 	return BackendVariant + "_" + ingress

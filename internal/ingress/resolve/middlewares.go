@@ -1,6 +1,8 @@
 package resolve
 
 import (
+	"slices"
+
 	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/api/v1alpha1"
 	"slipway.dev/slipway/internal/ingress/annotation"
@@ -16,7 +18,7 @@ import (
 func (r *resolver) readPolicies() {
 	var policies []route.Policy
 	if r.nginx != nil {
-		policies = append(policies, r.nginx.policies...)
+		policies = slices.Clip(r.nginx.policies)
 	}
 	policies = append(policies, r.filters(r.settings.before)...)
 	if len(r.settings.middlewares) > route.MaxPolicies {

@@ -30,12 +30,13 @@ type nginxState struct {
 // readNGINX parses the annotations of ingress-nginx. Annotations of slipway.dev count,
 // too, and come behind them.
 func (r *resolver) readNGINX() {
-	settings, faults, closed := nginx.Parse(r.object.Annotations, r.options.NGINX.Defaults)
-	for i := range faults {
-		r.refuse(r.resolved.Ingress, &faults[i])
+	parsed := r.options.NGINX.parser.Parse(r.object.Annotations, r.options.NGINX.Defaults)
+	settings := parsed.Settings
+	for i := range parsed.Faults {
+		r.refuse(r.resolved.Ingress, &parsed.Faults[i])
 	}
-	if closed {
-		r.closeAll(annotationFault(faults))
+	if parsed.Closed {
+		r.closeAll(annotationFault(parsed.Faults))
 	}
 	name := r.resolved.Ingress.Name
 	r.nginx = &nginxState{
@@ -48,9 +49,10 @@ func (r *resolver) readNGINX() {
 	r.resolved.Timeouts.Header = cmp.Or(own.Header, settings.Timeouts.Header)
 	r.resolved.Timeouts.Idle = cmp.Or(own.Idle, settings.Timeouts.Idle)
 	r.resolved.Unrecorded.AccessLog = r.resolved.Unrecorded.AccessLog || settings.NoAccessLog
-	r.nginx.policies = r.nginxSteps(settings.Before(r.nginx.id))
+	r.nginx.policies = make([]route.Policy, 0, len(parsed.Before)+len(parsed.After))
+	r.addSteps(parsed.Before)
 	r.nginx.before = len(r.nginx.policies)
-	r.nginx.policies = append(r.nginx.policies, r.nginxSteps(settings.After(r.nginx.id))...)
+	r.addSteps(parsed.After)
 	r.addErrorPages(&settings.Errors)
 	r.addExternalAuth()
 }
@@ -72,16 +74,17 @@ func (r *resolver) addErrorPages(errors *nginx.Errors) {
 	r.resolved.AllowEmpty = true // a page takes the place of the 503
 }
 
-// nginxSteps returns the policies of steps. A fault closes the Ingress.
-func (r *resolver) nginxSteps(steps []nginx.Step) []route.Policy {
-	var policies []route.Policy
+// addSteps adds the policies of steps. A fault closes the Ingress.
+func (r *resolver) addSteps(steps []nginx.Step) {
 	for i := range steps {
 		step := &steps[i]
+		id := r.nginx.id
 		if step.Filter == nil {
-			policies = append(policies, step.Policy)
+			id.Variant = step.Policy.ID.Variant
+			r.nginx.policies = append(r.nginx.policies, step.Policy)
+			r.nginx.policies[len(r.nginx.policies)-1].ID = id
 			continue
 		}
-		id := r.nginx.id
 		made, faults := policy.Filters([]v1alpha1.Filter{*step.Filter}, id, r.source)
 		for _, fault := range faults {
 			r.closeAll(r.refuseHere(nginx.FieldOf(step.Annotation), fault.Reason, "%s", fault.Message))
@@ -89,9 +92,8 @@ func (r *resolver) nginxSteps(steps []nginx.Step) []route.Policy {
 		for j := range made {
 			made[j].ID.Variant = "nginx-" + step.Annotation
 		}
-		policies = append(policies, made...)
+		r.nginx.policies = append(r.nginx.policies, made...)
 	}
-	return policies
 }
 
 // locate sets what the rule of a path depends on besides its match.

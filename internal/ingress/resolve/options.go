@@ -39,6 +39,8 @@ type NGINXOptions struct {
 	WithoutClass bool
 	// Defaults are those of its ConfigMap; nil for those of the program.
 	Defaults *nginx.Settings
+
+	parser nginx.Parser
 }
 
 // TraefikOptions are the options for the routes of Traefik.

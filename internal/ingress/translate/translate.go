@@ -31,7 +31,7 @@ func Ingress(resolved *resolve.ResolvedIngress) Outcome {
 		t.outcome.NGINX = &nginx.Outcome{
 			TLSHosts: resolved.NGINX.TLSHosts, ExpressionHosts: resolved.NGINX.ExpressionHosts, Canaries: resolved.NGINX.Canaries,
 			Server: resolved.NGINX.Server, Everywhere: resolved.NGINX.Everywhere,
-			Locations: map[route.ID]nginx.Location{},
+			Locations: make([]nginx.Location, 0, len(resolved.Paths)),
 		}
 	}
 	for i := range resolved.Paths {
@@ -92,7 +92,7 @@ func (t *translation) add(path *resolve.Path) {
 	}
 	t.outcome.Rules = append(t.outcome.Rules, rule)
 	if path.Location != nil {
-		t.outcome.NGINX.Locations[rule.ID] = *path.Location
+		t.outcome.NGINX.Locations = append(t.outcome.NGINX.Locations, *path.Location)
 	}
 }
 

@@ -1,16 +1,62 @@
 package watch
 
+import (
+	"maps"
+	"slices"
+	"strconv"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
 const (
 	// maxInterned is the longest text that is interned, and maxTexts the number of texts
 	// that are remembered at a time.
 	maxInterned = 64
 	maxTexts    = 4096
+	// maxAnnotations bounds the bytes of annotations that are interned, and maxSets how many
+	// of them are remembered.
+	maxAnnotations = 2048
+	maxSets        = 256
 )
 
 // interner makes equal texts of objects share their memory. Each text of a decoded object
 // is allocated on its own, and thousands of routes repeat the same groups, kinds, Gateways,
 // namespaces and conditions.
-type interner struct{ texts map[string]string }
+type interner struct {
+	texts map[string]string
+	// sets are annotations by their text.
+	sets map[string]map[string]string
+}
+
+// metadata interns the namespace and the annotations of an object. Ingresses of one author
+// mostly have the same annotations, so these are one map, which must not be changed.
+func (i *interner) metadata(of *metav1.ObjectMeta) {
+	of.Namespace = i.text(of.Namespace)
+	if len(of.Annotations) == 0 {
+		return
+	}
+	size := 0
+	for name, value := range of.Annotations {
+		size += len(name) + len(value) + len("=;")
+	}
+	if size > maxAnnotations {
+		return
+	}
+	text := make([]byte, 0, size)
+	for _, name := range slices.Sorted(maps.Keys(of.Annotations)) {
+		text = append(text, name...)
+		text = append(text, '=') // no name has one
+		text = strconv.AppendQuote(text, of.Annotations[name])
+	}
+	if known, found := i.sets[string(text)]; found {
+		of.Annotations = known
+		return
+	}
+	if i.sets == nil || len(i.sets) >= maxSets {
+		i.sets = map[string]map[string]string{}
+	}
+	i.sets[string(text)] = of.Annotations
+}
 
 // object interns the texts of spec and status. Those of the metadata are mostly unique.
 func (i *interner) object(content map[string]any) {

@@ -2,9 +2,13 @@ package watch
 
 import (
 	"fmt"
+	"maps"
+	"reflect"
 	"strings"
 	"testing"
 	"unsafe"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // TestInterner: equal texts of two objects share their memory, and the number of texts that
@@ -37,5 +41,54 @@ func TestInterner(t *testing.T) {
 	}
 	if len(texts.texts) > maxTexts {
 		t.Errorf("%d texts are remembered", len(texts.texts))
+	}
+}
+
+// TestInternedAnnotations: objects with equal annotations share one map, and the number of
+// maps that are remembered is bounded.
+func TestInternedAnnotations(t *testing.T) {
+	texts := &interner{}
+	interned := func(annotations map[string]string) map[string]string {
+		of := metav1.ObjectMeta{Namespace: "shop", Annotations: maps.Clone(annotations)}
+		texts.metadata(&of)
+		if !maps.Equal(of.Annotations, annotations) || of.Namespace != "shop" {
+			t.Errorf("%v became %v", annotations, of)
+		}
+		return of.Annotations
+	}
+	same := func(a, b map[string]string) bool { return reflect.ValueOf(a).Pointer() == reflect.ValueOf(b).Pointer() }
+	first := map[string]string{"slipway.dev/a": "1", "slipway.dev/b": "2"}
+	if !same(interned(first), interned(first)) {
+		t.Error("equal annotations do not share their memory")
+	}
+	for _, other := range []map[string]string{{"slipway.dev/a": "1"}, {"slipway.dev/a": "1slipway.dev/b=2"}, {"slipway.dev/a": `1"slipway.dev/b="2`}} {
+		if same(interned(first), interned(other)) {
+			t.Errorf("%v shares the memory of %v", other, first)
+		}
+	}
+	long := map[string]string{"slipway.dev/a": strings.Repeat("x", maxAnnotations)}
+	if same(interned(long), interned(long)) {
+		t.Error("long annotations are remembered")
+	}
+	for i := range 3 * maxSets {
+		interned(map[string]string{"slipway.dev/a": fmt.Sprint(i)})
+	}
+	if len(texts.sets) > maxSets {
+		t.Errorf("%d sets are remembered", len(texts.sets))
+	}
+}
+
+// TestOurAnnotations: annotations of others are dropped, and a map without them is kept.
+func TestOurAnnotations(t *testing.T) {
+	ours := map[string]string{"slipway.dev/a": "1"}
+	if kept := ourAnnotations(ours); reflect.ValueOf(kept).Pointer() != reflect.ValueOf(ours).Pointer() {
+		t.Error("the map was copied")
+	}
+	mixed := map[string]string{"slipway.dev/a": "1", "other.example/b": "2"}
+	if kept := ourAnnotations(mixed); !maps.Equal(kept, ours) || len(mixed) != 2 {
+		t.Errorf("%v became %v", mixed, kept)
+	}
+	if kept := ourAnnotations(map[string]string{"other.example/b": "2"}); kept != nil {
+		t.Errorf("%v is kept", kept)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"time"
 
+	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/tools/cache"
@@ -33,7 +34,7 @@ type mirror struct {
 	queue *queue
 	kind  snapshot.Kind
 	known map[name]mirrored
-	// texts are those of objects of Gateway API.
+	// texts are those of Ingresses and of objects of Gateway API.
 	texts interner
 	// listed is called when all objects of a list have been queued.
 	listed func()
@@ -116,8 +117,13 @@ func (m *mirror) put(object any) {
 		return
 	}
 	trim(object)
-	if custom, ok := object.(*unstructured.Unstructured); ok && snapshot.NewGatewayObject(m.kind) != nil {
-		m.texts.object(custom.Object)
+	switch o := object.(type) {
+	case *unstructured.Unstructured:
+		if snapshot.NewGatewayObject(m.kind) != nil {
+			m.texts.object(o.Object)
+		}
+	case *networkingv1.Ingress:
+		m.texts.metadata(&o.ObjectMeta)
 	}
 	now := mirrored{version: version}
 	shaped := shape(m.kind, object)

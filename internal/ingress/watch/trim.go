@@ -73,14 +73,30 @@ func trimmed(full *metav1.ObjectMeta) metav1.ObjectMeta {
 	kept.Generation = full.Generation
 	kept.CreationTimestamp = full.CreationTimestamp
 	kept.DeletionTimestamp = full.DeletionTimestamp
-	for name, value := range full.Annotations {
-		if !snapshot.Annotation(name) {
-			continue
+	kept.Annotations = ourAnnotations(full.Annotations)
+	return kept
+}
+
+// ourAnnotations returns the annotations that routes depend on, nil without any. Where
+// all of them do, it is the same map.
+func ourAnnotations(all map[string]string) map[string]string {
+	count := 0
+	for name := range all {
+		if snapshot.Annotation(name) {
+			count++
 		}
-		if kept.Annotations == nil {
-			kept.Annotations = map[string]string{}
+	}
+	switch count {
+	case 0:
+		return nil
+	case len(all):
+		return all
+	}
+	kept := make(map[string]string, count)
+	for name, value := range all {
+		if snapshot.Annotation(name) {
+			kept[name] = value
 		}
-		kept.Annotations[name] = value
 	}
 	return kept
 }
