@@ -150,11 +150,13 @@ gateway-clients: deps build ## Run cert-manager and external-dns, built from the
 ROLLOUTS := $(CURDIR)/bin/rollouts-controller
 
 .PHONY: argo-rollouts
-argo-rollouts: deps build ## Run canaries of Argo Rollouts, whose controller is built from its module, through the edge by trafficRouting.nginx, and record what it makes of Rollouts (about 9 minutes with a cold cache)
+argo-rollouts: deps build ## Run canaries of Argo Rollouts, whose controller is built from its module, through the edge by trafficRouting.nginx, and record what it makes of Rollouts and AnalysisRuns (about 10 minutes with a cold cache)
 	cd test/argorollouts/testdata/controller && $(GO_BUILD) go build -ldflags '-s -w' -o $(ROLLOUTS) github.com/argoproj/argo-rollouts/cmd/rollouts-controller
 	SLIPWAY_UNDER_TEST=$(CURDIR)/bin/slipway ARGO_ROLLOUTS=$(ROLLOUTS) $(GO_STATIC) go test -v -count=1 $(TEST_FLAGS) ./test/argorollouts
 	ARGO_ROLLOUTS=$(ROLLOUTS) ARGO_ROLLOUTS_MODULE=$$(cd test/argorollouts/testdata/controller && go list -m -f '{{.Dir}}' github.com/argoproj/argo-rollouts) \
 		$(GO_STATIC) go test -v -count=1 -parallel 6 $(HANG_GUARD) -run TestUpstream ./internal/gitops/rollout
+	ARGO_ROLLOUTS=$(ROLLOUTS) ARGO_ROLLOUTS_MODULE=$$(cd test/argorollouts/testdata/controller && go list -m -f '{{.Dir}}' github.com/argoproj/argo-rollouts) \
+		$(GO_STATIC) go test -v -count=1 $(HANG_GUARD) -run TestArgoRollouts ./internal/gitops/analysis
 
 .PHONY: up
 up: build ## Run everything on this machine; Ctrl-C stops it

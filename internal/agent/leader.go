@@ -128,6 +128,7 @@ func (a *agent) leadOnce(ctx context.Context) error {
 	parts.Go(func() error { return current.fleet.Run(running) })
 	parts.Go(func() error { return current.apps.Run(running) })
 	parts.Go(func() error { return current.sets.Run(running) })
+	parts.Go(func() error { return a.runAnalysis(running) })
 	parts.Go(func() error { return a.awaitReady(running, current) })
 	if a.options.Rollouts {
 		parts.Go(func() error { return a.newRollouts().Run(running) })

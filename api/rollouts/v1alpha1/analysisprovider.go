@@ -95,17 +95,16 @@ type JobMetric struct {
 }
 
 // EdgeMetric is the content of the plugin slipway.dev/edge: the requests that our edges
-// sent to a Service, or to one revision of a release.
+// sent to a Service.
 type EdgeMetric struct {
 	// Service is a Service in the namespace of the run.
 	Service string `json:"service,omitempty"`
-	// Release and Revision name a revision of a Release in the namespace of the run.
-	Release  string `json:"release,omitempty"`
-	Revision string `json:"revision,omitempty"`
 	// Metric is errorRate, latency or requests.
 	Metric string `json:"metric"`
 	// Quantile is that of latency, such as 0.95.
 	Quantile float64 `json:"quantile,omitempty"`
+	// Window is how long requests are counted for a measurement; 30s without it.
+	Window DurationString `json:"window,omitempty"`
 	// MinRequests is how many requests a measurement needs. With fewer it is
 	// inconclusive, for errorRate and latency.
 	MinRequests uint64 `json:"minRequests,omitempty"`

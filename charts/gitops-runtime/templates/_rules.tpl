@@ -29,6 +29,19 @@
 - apiGroups: [events.k8s.io]
   resources: [events]
   verbs: [create, patch]
+{{- if .Values.agent.argoRollouts }}
+# AnalysisRuns of Argo Rollouts: their status, those that expire, and the Jobs of
+# metrics with the run as owner.
+- apiGroups: [argoproj.io]
+  resources: [analysisruns]
+  verbs: [update, delete]
+- apiGroups: [argoproj.io]
+  resources: [analysisruns/status, analysisruns/finalizers]
+  verbs: [update]
+- apiGroups: [batch]
+  resources: [jobs]
+  verbs: [create, delete]
+{{- end }}
 {{- end -}}
 
 {{/* What the edge reads and writes where it serves. Takes a list: the root, and

@@ -9,6 +9,7 @@
 //	commits       the deployed commits
 //	table         all of it as one table
 //	explain       one request
+//	reports       all reports once, for analysis
 //	secret        the secret that edges and the agent share
 //
 // It promises that edges are polled only while there are streams, that any

@@ -81,6 +81,8 @@ func (c *call) execute() (problem *frame.Failure) {
 		engine = c.generate
 	case c.job.Script != nil:
 		engine = c.runScript
+	case c.job.Measurement != nil:
+		engine = c.evaluate
 	}
 	err := engine()
 	if err != nil {

@@ -82,6 +82,7 @@ type Renderer struct {
 	slots         *fair.Slots // for renders
 	inputSlots    *fair.Slots // for indexes and ApplicationSets
 	scriptSlots   *fair.Slots // for scripts: they wait for no server, and others wait for them
+	analysisSlots *fair.Slots // for measurements of analysis runs
 	missingLogged sync.Once
 	ended         sync.WaitGroup // workers that run
 
@@ -100,8 +101,8 @@ func New(options Options) (*Renderer, error) {
 	}
 	r := &Renderer{
 		options: options, slots: fair.NewSlots(options.Workers, options.Workers), inputSlots: fair.NewSlots(inputWorkers, inputWorkers),
-		scriptSlots: fair.NewSlots(1, 1),
-		all:         map[*process]bool{},
+		scriptSlots: fair.NewSlots(1, 1), analysisSlots: fair.NewSlots(1, 1),
+		all: map[*process]bool{},
 	}
 	// Workers read and write no files; this is where they would begin to look.
 	folder, err := os.MkdirTemp("", "slipway-render-")
@@ -287,6 +288,7 @@ func (r *Renderer) Close() error {
 	r.slots.Close()
 	r.inputSlots.Close()
 	r.scriptSlots.Close()
+	r.analysisSlots.Close()
 	for _, worker := range r.idle {
 		worker.idleTimer.Stop()
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"slipway.dev/slipway/api/argo/v1alpha1"
+	"slipway.dev/slipway/internal/gitops/analysis/evaluate"
 	"slipway.dev/slipway/internal/gitops/tree"
 )
 
@@ -34,6 +35,8 @@ type Job struct {
 	Set json.RawMessage `json:"set,omitempty"`
 	// Script is a Lua script whose result is wanted.
 	Script *Script `json:"script,omitempty"`
+	// Measurement is a response of a metrics provider whose evaluation is wanted.
+	Measurement *evaluate.Request `json:"measurement,omitempty"`
 }
 
 // Script is a script of the settings and the object that it is about.
