@@ -20,6 +20,7 @@ func Kinds() []Kind {
 		kind("TLSOption", "TLS options of the hosts of Ingresses that reference it.", reflect.TypeFor[TLSOptionSpec]()),
 		kind("BackendTransport", "Transport options for the Services that reference it: certificates, timeouts and protocol.", reflect.TypeFor[BackendTransportSpec]()),
 		releaseKind(),
+		releasePolicyKind(),
 	}
 }
 
@@ -38,6 +39,13 @@ func releaseKind() Kind {
 		{Name: "Steps", Type: "integer", JSONPath: ".status.steps"},
 		{Name: "Message", Type: "string", JSONPath: ".status.message"},
 	}, k.Columns...)
+	return k
+}
+
+// releasePolicyKind declares ReleasePolicy, whose plural is irregular.
+func releasePolicyKind() Kind {
+	k := kind(KindReleasePolicy, "Steps and guards of releases, for the Deployments that name it in the annotation slipway.dev/release.", reflect.TypeFor[ReleasePolicySpec]())
+	k.Plural = ResourceReleasePolicy
 	return k
 }
 

@@ -1,5 +1,5 @@
 // Package v1alpha1 declares our own kinds of Kubernetes objects, group
-// slipway.dev: Middleware, TLSOption, BackendTransport and Release.
+// slipway.dev: Middleware, TLSOption, BackendTransport, Release and ReleasePolicy.
 //
 // The structs are the one declaration of the fields. Their tags have the
 // meaning, the values and the default of each field, and everything else is

@@ -64,6 +64,8 @@ type Options struct {
 	// Git hosts sign with.
 	WebhookSecret string
 
+	// Edges configures how traffic is read from the edges.
+	Edges EdgeOptions
 	// Runtime registers the agent as a runtime of a platform; nil for none.
 	Runtime *RuntimeOptions
 

@@ -201,7 +201,7 @@ func (a *agent) newLeadershipTerm() (*leadershipTerm, error) {
 	applier.NoteTo(cache.NoteJSON)
 	apps, err := reconcile.New(reconcile.Options{
 		Cluster: cluster, Sources: a.sources, Renderer: a.renderer, Plugins: a.plugins, Live: cache, Kinds: kinds, Applier: applier,
-		Destinations: fleet, Health: a.health, Settings: a.settings.current,
+		Destinations: fleet, Health: a.health, Settings: a.settings.current, Releases: a.releases(),
 		ControlNamespace: a.options.ControlNamespace, Namespaces: namespaces,
 		Interval: a.options.Interval, Jitter: max(a.options.Jitter, 1), // 0 would be the default
 		Workers: a.options.Workers,

@@ -67,8 +67,6 @@ type RuntimeOptions struct {
 	Router net.Listener
 	// Workflows is the server of workflows; nil if there is none.
 	Workflows *url.URL
-	// Edges configures how traffic is read from the edges.
-	Edges EdgeOptions
 	// Metrics may be nil.
 	Metrics *RuntimeMetrics
 }

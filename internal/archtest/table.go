@@ -50,6 +50,7 @@ func HouseTable() Table {
 		observe     = "./internal/observe/..."
 		platform    = "./internal/platform/..."
 		programs    = "./internal/programs"
+		release     = "./internal/release/..."
 		rights      = "./internal/rights"
 		route       = "./internal/route/..."
 		secret      = "./internal/secret"
@@ -102,16 +103,19 @@ func HouseTable() Table {
 			{Packages: "./internal/controller/...", MayUse: []string{finding, refusal, "./internal/config", edge, ingress, kube, observe, route, secret}, Foreign: anything},
 
 			// The delivery plane.
-			{Packages: gitops, MayUse: []string{kube, api, gitprovider, observe, outbound, secret, backoff, cache, must}, Foreign: anything, Never: []Ban{
+			{Packages: gitops, MayUse: []string{kube, api, gitprovider, release, observe, outbound, secret, backoff, cache, must}, Foreign: anything, Never: []Ban{
 				{Package: edge, Reason: "delivery and traffic are separate planes"},
 				{Package: ingress, Reason: "delivery and traffic are separate planes"},
 				{Package: platform, Reason: "a runtime delivers without the platform"},
+			}},
+			{Packages: release, MayUse: []string{api, release}, Foreign: anything, Never: []Ban{
+				{Package: "k8s.io/client-go/...", Reason: "release is pure: it decides and sends no requests"},
 			}},
 			{Packages: access, MayUse: []string{finding, refusal, wire, observe, secret, backoff}, Foreign: anything, Never: []Ban{
 				{Package: platform, Reason: "the two ends of the tunnel share wire and nothing else"},
 				{Package: gitops, Reason: "access carries requests and does not know what they do"},
 			}},
-			{Packages: agent, MayUse: []string{access, api, gitops, gitprovider, kube, "./internal/preflight", rights, wire, observe, outbound, secret, backoff, cache}, Foreign: anything, Never: []Ban{
+			{Packages: agent, MayUse: []string{access, api, gitops, gitprovider, kube, "./internal/preflight", release, rights, wire, observe, outbound, secret, backoff, cache}, Foreign: anything, Never: []Ban{
 				{Package: platform, Reason: "agent and platform share wire and nothing else"},
 				{Package: edge, Reason: "delivery and traffic are separate planes"},
 			}},

@@ -25,6 +25,13 @@
 - apiGroups: [""]
   resources: [serviceaccounts]
   verbs: [impersonate]
+# Releases of Deployments: the shares that the edges read, and their progress.
+- apiGroups: [slipway.dev]
+  resources: [releases]
+  verbs: [create, update, delete]
+- apiGroups: [slipway.dev]
+  resources: [releases/status]
+  verbs: [update]
 # Events of Applications.
 - apiGroups: [events.k8s.io]
   resources: [events]

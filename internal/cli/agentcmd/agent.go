@@ -163,6 +163,9 @@ func agentOptions(options *config.Agent) (agent.Options, error) {
 		},
 		Plugins:       plugin.New(options.Plugins.SocketDir, time.Duration(options.Plugins.Timeout)),
 		WebhookSecret: options.Webhooks.Secret, Identity: identity, Rollouts: options.Rollouts.Enabled,
+		Edges: agent.EdgeOptions{
+			Addresses: options.Traffic.Edges, Port: options.Traffic.Port, Secret: options.Traffic.Secret, SecretFile: options.Traffic.SecretFile,
+		},
 	}
 	if from := options.Sources.Credentials; from.PasswordFile != "" {
 		given.Credential = &agent.FileCredential{URL: from.URL, Username: from.Username, File: from.PasswordFile}

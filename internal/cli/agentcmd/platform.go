@@ -65,9 +65,6 @@ func runtimeOptions(given *agent.Options, options *config.Agent, registry *obser
 		Mode: accessMode(options.Access.Mode), AccessURL: options.Access.URL, IngressClass: options.Access.IngressClass,
 		ConfigurationRuntime: options.Runtime.ConfigurationRuntime,
 		Version:              buildinfo.Read().Version, ChartVersion: options.Runtime.ChartVersion, Metrics: agent.NewRuntimeMetrics(registry),
-		Edges: agent.EdgeOptions{
-			Addresses: options.Traffic.Edges, Port: options.Traffic.Port, Secret: options.Traffic.Secret, SecretFile: options.Traffic.SecretFile,
-		},
 	}
 	// A file wins over a Secret. Both are read at registration and not here, so
 	// that a key that arrives late or is rotated is picked up.

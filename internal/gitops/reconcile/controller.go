@@ -59,6 +59,9 @@ type Options struct {
 	Destinations Destinations
 	// Health has the rules of the cluster; nil has the built-in ones only.
 	Health *health.Rules
+	// Releases are the parts of releases of Deployments; nil is without them, and
+	// every sync is a plain one.
+	Releases *Releases
 	// Settings are the settings about kinds of objects; nil is without any. A
 	// change of either is reported to Controller.SettingsChanged.
 	Settings func() *customization.Settings

@@ -108,6 +108,11 @@ func (p *reconcileRun) observe(ctx context.Context, of *rendering) (*observedSta
 	if err := p.fetchAll(ctx, seen.live, missing); err != nil {
 		return nil, err
 	}
+	releases, err := p.overlayReleases(ctx, set, seen.live, of)
+	if err != nil {
+		return nil, err
+	}
+	p.releases = releases
 	if err := p.compare(ctx, seen); err != nil {
 		return nil, err
 	}

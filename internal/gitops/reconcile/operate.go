@@ -102,7 +102,7 @@ func (p *reconcileRun) decide(seen *observedState) autoSyncDecision {
 	if seen.inSync {
 		sync = v1alpha1.SyncSynced
 	}
-	policy := p.app.Spec.SyncPolicy
+	policy := p.effectivePolicy()
 	switch {
 	case !policy.IsAutomated() || seen.inSync:
 		return autoSyncDecision{why: "the application is Synced or not automated"}
@@ -354,6 +354,10 @@ func (p *reconcileRun) build(ctx context.Context, state *v1alpha1.OperationState
 			own.live[key] = namespace.Unstructured()
 		}
 	}
+	releases, err := p.overlayReleases(ctx, set, own.live, chosen)
+	if err != nil {
+		return nil, err
+	}
 	result := p.result(chosen, sources)
 	var marks map[plan.StepID]plan.Mark
 	if state.SyncResult != nil {
@@ -366,6 +370,9 @@ func (p *reconcileRun) build(ctx context.Context, state *v1alpha1.OperationState
 	}
 	made, err := plan.Build(set, plan.Input{Live: own.live, Synced: synced, Gate: p.gate(), Options: options})
 	if err != nil {
+		return nil, err
+	}
+	if err := p.beginReleases(ctx, made, releases); err != nil {
 		return nil, err
 	}
 	state.SyncResult = result
@@ -408,7 +415,10 @@ func (p *reconcileRun) observeFor(ctx context.Context, of *rendering, set *plan.
 	}
 	matched := p.session.syncedVersions
 	p.session.syncedVersions = nil // it is about another set
-	err := p.compare(ctx, own)
+	_, err := p.overlayReleases(ctx, set, own.live, of)
+	if err == nil {
+		err = p.compare(ctx, own)
+	}
 	p.session.syncedVersions = matched
 	return own, err
 }

@@ -127,6 +127,9 @@ func (c *summarizer) add(key tracking.Key, resource v1alpha1.ResourceStatus, obj
 func (c *summarizer) assess(key tracking.Key, object *unstructured.Unstructured) *health.Status {
 	p := c.pass
 	raw := p.Health.Of(object, p.now)
+	if releasing := p.releaseHealth(key); releasing != nil {
+		return releasing
+	}
 	expired := health.WithDeadline(raw, object, time.Unix(0, 0), p.now)
 	since := p.session.progressing(key, raw, c.lastHealth[key], expired, p.now)
 	if since.IsZero() {

@@ -60,6 +60,8 @@ type outputs struct {
 	// observed is the state of the cluster. Set by observeCluster, and again by
 	// observeChanges.
 	observed *observedState
+	// releases are those of the Application's Deployments. Set by observeCluster.
+	releases map[tracking.Key]*releaseState
 	// rejected is a request that is removed without being started, because an
 	// operation runs, or because it was taken up before. Set by runOperation, like
 	// operated.

@@ -64,6 +64,8 @@ type session struct {
 	syncedVersions map[tracking.Key]string
 	// progress has since when objects are Progressing.
 	progress map[tracking.Key]time.Time
+	// releases are what is kept about releases of Deployments.
+	releases map[tracking.Key]*releaseSession
 	// fingerprint is that of the live objects of the last run; empty if that
 	// run did not compare all of them.
 	fingerprint string

@@ -54,6 +54,7 @@ func (p *reconcileRun) steps() []step {
 		{"compile spec", p.compileSpec},
 		{"render sources", p.renderSources},
 		{"observe cluster", p.observeCluster},
+		{"advance releases", p.advanceReleases},
 		{"run operation", p.runOperation},
 		{"observe changes", p.observeChanges},
 		{"decide next", p.decideNext},

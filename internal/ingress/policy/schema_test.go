@@ -98,6 +98,7 @@ func TestSchemaTakes(t *testing.T) {
 		{2, `{tls: {serverName: a, caSecret: b, certificateSecret: c}, timeouts: {connect: 1s, total: 1h2m3.5s}, http1Only: true}`},
 		{3, `{workload: {apiVersion: apps/v1, kind: Deployment, name: web}, revisions: [{name: stable, hash: 7c9f44, replicaSet: u1, weight: 90},
 			{name: canary, hash: 5d8b66, replicaSet: u2, weight: 10, commit: 0d1f}], match: {header: {name: X-Slipway-Revision}, cookie: {name: rev, value: canary}}, by: client}`},
+		{4, `{strategy: canary, steps: [{weight: 5, hold: 1m, requests: 100}, {weight: 50, pause: true}], guards: {errorPoints: 2, latencyIncrease: 5ms}, match: {header: {name: X-Slipway-Revision}}, readyTimeout: 5m}`},
 	} {
 		if _, err := create(t, objects(cluster, kinds[test.kind], namespace), kinds[test.kind].Name, test.spec); err != nil {
 			t.Errorf("%s: %v", test.spec, err)
@@ -159,6 +160,8 @@ func TestSchemaRefuses(t *testing.T) {
 		{3, `{workload: {apiVersion: apps/v1, kind: Deployment, name: web}, revisions: [{name: stable, hash: a, replicaSet: u1}]}`, "revisions"},
 		{3, `{workload: {apiVersion: apps/v1, kind: Deployment, name: web}, revisions: [{name: stable, hash: a, replicaSet: u1}, {name: blue, hash: b, replicaSet: u2}]}`, "name"},
 		{3, `{workload: {apiVersion: apps/v1, kind: Deployment, name: web}, revisions: [{name: stable, hash: a, replicaSet: u1}, {name: canary, hash: "b c", replicaSet: u2}]}`, "hash"},
+		{4, `{strategy: rainbow}`, "strategy"},
+		{4, `{steps: [{weight: 101}]}`, "weight"},
 	} {
 		_, err := create(t, objects(cluster, kinds[test.kind], namespace), kinds[test.kind].Name, test.spec)
 		if err == nil || !strings.Contains(err.Error(), test.says) {
