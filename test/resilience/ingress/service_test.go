@@ -3,6 +3,7 @@ package ingress
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -26,7 +27,7 @@ const (
 	// unasked is how long it must have had no request by then: an edge has the rest
 	// of the time to learn of it.
 	unasked = podGrace / 3
-	// noticed is how soon a new pod must have been asked for something.
+	// noticed is how soon a new pod should have been asked for something.
 	noticed = 8 * time.Second
 	// writeTimeout bounds one request to an API server that may be away.
 	writeTimeout = 2 * time.Second
@@ -175,13 +176,27 @@ func (s *service) churn(ctx context.Context) error {
 		p.unready = false
 	}
 	oldest := s.pods[s.settled()]
-	if s.world.outage.over(oldest.born, noticed) && oldest.asked().IsZero() {
+	if !s.awaitFirst(ctx, oldest) {
 		s.world.errors.add("a pod of %s was there for %v, and nobody asked it", s.name, time.Since(oldest.born))
 	}
 	oldest.leaves = time.Now()
 	err := s.publish(ctx)
 	oldest.leaves = time.Now() // its time begins when the cluster knows
 	return err
+}
+
+// awaitFirst waits until a pod that was there for long has been asked for something, and
+// reports whether it was, or may not have been. A busy machine takes its time.
+func (s *service) awaitFirst(ctx context.Context, p *pod) bool {
+	limited, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	err := until(limited, func() error {
+		if s.world.outage.over(p.born, noticed) && p.asked().IsZero() {
+			return errors.New("it was not asked")
+		}
+		return nil
+	})
+	return err == nil || ctx.Err() != nil
 }
 
 // settled is the index of the oldest pod that does not leave. Those after it do
