@@ -36,6 +36,8 @@ ApplicationService/Refresh any
 ApplicationService/DeleteApplication any
 ApplicationService/ListActions any
 ApplicationService/RunAction any
+ReleaseService/ListReleases any
+ReleaseService/RequestAction any
 RuntimeService/GetInfo viewer
 RuntimeService/ComponentLogs admin
 RuntimeService/ConfigureAsApplication admin

@@ -169,10 +169,12 @@ func (s *Service) HandlerOptions() []connect.HandlerOption {
 func (s *Service) Handlers() map[string]http.Handler {
 	options := s.HandlerOptions()
 	handlers := map[string]http.Handler{}
-	// Both services have the same guard and limits.
+	// All services have the same guard and limits.
 	path, handler := runtimev1connect.NewApplicationServiceHandler(s, options...)
 	handlers[path] = handler
 	path, handler = runtimev1connect.NewRuntimeServiceHandler(s, options...)
+	handlers[path] = handler
+	path, handler = runtimev1connect.NewReleaseServiceHandler(s, options...)
 	handlers[path] = handler
 	return handlers
 }

@@ -60,6 +60,9 @@ type appBackend interface {
 	actions(ctx context.Context, app *application, key tracking.Key) ([]*runtimev1.ResourceAction, error)
 	runAction(ctx context.Context, app *application, key tracking.Key, name string, parameters map[string]string) ([]tracking.Key, error)
 	logs(ctx context.Context, app *application, given *logFlags, out, warnings io.Writer) error
+	// releases returns a line for each release of the Application that runs, or
+	// that was rolled back.
+	releases(ctx context.Context, app *application) ([]string, error)
 	// wait calls done for every state of the Application until done reports
 	// nothing missing or an error. The last state is returned also with an
 	// error, and is nil if there was none.

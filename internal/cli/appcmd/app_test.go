@@ -57,6 +57,18 @@ spec:
   destination: {namespace: NAMESPACE}
 `
 
+// webRelease is a release of the Deployment of shopApp.
+const webRelease = `apiVersion: slipway.dev/v1alpha1
+kind: Release
+metadata: {name: web}
+spec:
+  workload: {apiVersion: apps/v1, kind: Deployment, name: web}
+  revisions:
+  - {name: stable, hash: aaa, replicaSet: u1, weight: 80}
+  - {name: canary, hash: bbb, replicaSet: u2, weight: 20}
+status: {phase: Progressing, step: 2, steps: 4, message: "canary 20 %, waiting for 500 requests"}
+`
+
 func TestAppList(t *testing.T) {
 	w := clitest.NewAppWorld(t)
 	w.ApplyManifests(t, shopApp)
@@ -136,6 +148,13 @@ PreSync  Job.batch NAMESPACE/migrate  Succeeded  it has ended`)
 	}
 	if got := w.App(t, "get "+w.TestNamespace+"/shop -n default -o name"); got.Stdout != w.TestNamespace+"/shop\n" {
 		t.Errorf("with its namespace in the name: %+v", got)
+	}
+	w.DefineFiles(t, "../../../charts/gitops-runtime/crds/slipway.dev_releases.yaml")
+	w.ApplyManifests(t, webRelease)
+	w.ApplyManifests(t, strings.Replace(webRelease, "name: web", "name: other", 1))
+	if got := w.App(t, "get shop"); strings.Count(got.Stdout, "Release:") != 1 ||
+		!strings.Contains(clitest.TrimLines(got.Stdout), "Release: release/web is Progressing, step 2/4, weight 20: canary 20 %, waiting for 500 requests") {
+		t.Errorf("with a release: %+v", got)
 	}
 	if got := w.App(t, "get bare"); !strings.Contains(got.Stdout, "Source 2:") || !strings.Contains(got.Stdout, "Sync policy:  manual") {
 		t.Errorf("one that nobody has looked at: %+v", got)

@@ -25,7 +25,7 @@ func appGetCommand(access *appAccess) *cobra.Command {
 		Args: oneName,
 	}
 	output := printer.NewOutput(command, printer.FormWide, printer.FormJSON, printer.FormYAML, printer.FormName)
-	command.RunE = access.with(func(command *cobra.Command, _ appBackend, app *application) error {
+	command.RunE = access.with(func(command *cobra.Command, backend appBackend, app *application) error {
 		out := command.OutOrStdout()
 		switch output.Form {
 		case printer.FormJSON, printer.FormYAML:
@@ -34,14 +34,17 @@ func appGetCommand(access *appAccess) *cobra.Command {
 			_, err := fmt.Fprintln(out, qualifiedName(app.Object))
 			return err
 		}
-		return printApplication(out, app, output.Form == printer.FormWide)
+		// A runtime of an older version has no releases, and a user may lack the
+		// right to list them: the rest is shown all the same.
+		releases, _ := backend.releases(command.Context(), app)
+		return printApplication(out, app, releases, output.Form == printer.FormWide)
 	})
 	return command
 }
 
 // printApplication prints an Application as text: spec and status first, then
 // conditions, resources and results as tables. Empty tables are left out.
-func printApplication(w io.Writer, app *application, wide bool) error {
+func printApplication(w io.Writer, app *application, releases []string, wide bool) error {
 	facts, flush := printer.NewTable(w)
 	facts.Row("Name:", app.Name)
 	facts.Row("Namespace:", app.Namespace)
@@ -57,6 +60,9 @@ func printApplication(w io.Writer, app *application, wide bool) error {
 	}
 	facts.Row("Sync:", sync)
 	facts.Row("Health:", printer.WithMessage(inspect.ShownHealth(&app.Status), app.Status.Health.Message))
+	for _, line := range releases {
+		facts.Row("Release:", line)
+	}
 	for _, row := range operationRows(app) {
 		facts.Row(row...)
 	}

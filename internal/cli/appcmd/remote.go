@@ -10,8 +10,9 @@ import (
 // remoteApps is the backend of a runtime that the platform reaches. The
 // platform authenticates the user and forwards each request to the runtime.
 type remoteApps struct {
-	client   runtimev1connect.ApplicationServiceClient
-	platform *apiclient.Client
+	client    runtimev1connect.ApplicationServiceClient
+	releasing runtimev1connect.ReleaseServiceClient
+	platform  *apiclient.Client
 	// namespace is that of the flag, empty without it: the runtime then
 	// resolves names itself.
 	namespace string
@@ -22,8 +23,9 @@ type remoteApps struct {
 // TLS settings.
 func newRemoteApps(platform *apiclient.Client, runtime, namespace string) *remoteApps {
 	return &remoteApps{
-		client:   runtimev1connect.NewApplicationServiceClient(platform.HTTP, platform.RuntimeBase(runtime), apiclient.ReadLimit()),
-		platform: platform, namespace: namespace,
+		client:    runtimev1connect.NewApplicationServiceClient(platform.HTTP, platform.RuntimeBase(runtime), apiclient.ReadLimit()),
+		releasing: runtimev1connect.NewReleaseServiceClient(platform.HTTP, platform.RuntimeBase(runtime), apiclient.ReadLimit()),
+		platform:  platform, namespace: namespace,
 	}
 }
 

@@ -126,3 +126,17 @@ func StateOf(object *unstructured.Unstructured) (*State, error) {
 	state.Object = object
 	return state, nil
 }
+
+// Actions returns the actions that fit the phase, for clients that offer nothing
+// else. Another one is not refused: the phase may have changed meanwhile.
+func (s *State) Actions() []Action {
+	switch s.Phase {
+	case rollouts.PhaseProgressing:
+		return []Action{Promote, PromoteFull, Pause, Abort}
+	case rollouts.PhasePaused:
+		return []Action{Promote, PromoteFull, Resume, Abort}
+	case rollouts.PhaseDegraded, v1alpha1.ReleaseRolledBack, v1alpha1.ReleaseHeld:
+		return []Action{Retry}
+	}
+	return nil
+}

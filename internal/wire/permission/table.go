@@ -167,6 +167,11 @@ func runtimeServices() []service {
 			// The service requires the right of the single action.
 			"RunAction": Action.Rule(),
 		}},
+		// The service requires the right of the single action.
+		{v1 + "ReleaseService", map[string]Rule{
+			"ListReleases":  Get.Rule(),
+			"RequestAction": Action.Rule(),
+		}},
 		{v1 + "RuntimeService", map[string]Rule{
 			"GetInfo":                read(View),
 			"ComponentLogs":          read(Admin),

@@ -4,6 +4,7 @@
 import type { DescService } from "@bufbuild/protobuf";
 import { type Client, createClient } from "@connectrpc/connect";
 import { ApplicationService } from "./gen/slipway/runtime/v1/application_pb";
+import { ReleaseService } from "./gen/slipway/runtime/v1/release_pb";
 import {
   ClusterService,
   GitSourceService,
@@ -22,6 +23,7 @@ export function runtimeClient<T extends DescService>(service: T, runtime: string
 
 export interface RuntimeClients {
   applications: Client<typeof ApplicationService>;
+  releases: Client<typeof ReleaseService>;
   runtime: Client<typeof RuntimeService>;
   gitSources: Client<typeof GitSourceService>;
   clusters: Client<typeof ClusterService>;
@@ -36,6 +38,7 @@ export function runtime(name: string): RuntimeClients {
   if (known) return known;
   const clients = {
     applications: runtimeClient(ApplicationService, name),
+    releases: runtimeClient(ReleaseService, name),
     runtime: runtimeClient(RuntimeService, name),
     gitSources: runtimeClient(GitSourceService, name),
     clusters: runtimeClient(ClusterService, name),

@@ -20,13 +20,15 @@ import { History } from "./history";
 import { Logs } from "./logs";
 import { OperationPanel, reportedOperation } from "./phase";
 import { applicationKeyOf, isRendered } from "./queries";
+import { hasReleases } from "./release";
+import { Releases } from "./releases";
 import { ResourceDialog } from "./resource";
 import { objectOf, type ResourceName, readObject, writeObject } from "./resourcename";
 import { Resources } from "./resources";
 import { useRights } from "./rights";
 
 const route = getRouteApi("/inside/applications/$runtime/$namespace/$name");
-const tabIDs = ["resources", "diff", "events", "logs", "history", "details"] as const;
+const tabIDs = ["resources", "releases", "diff", "events", "logs", "history", "details"] as const;
 type TabID = (typeof tabIDs)[number];
 
 export function ApplicationPage() {
@@ -106,6 +108,7 @@ function Known({ place, detail, summary, online }: KnownProps) {
   const [denied, setDenied] = useState("");
   const rights = useRights(place, detail.manifest?.spec?.project || summary?.project || "default");
   const mayLogs = rights.may("logs");
+  const mayRelease = hasReleases(detail.manifest);
   const tab = tabIDs.find((id) => id === search.tab && (id !== "logs" || mayLogs)) ?? "resources";
   const resource = readObject(search.resource);
   const tree = useTree(
@@ -139,6 +142,15 @@ function Known({ place, detail, summary, online }: KnownProps) {
         />
       ),
     },
+    ...(mayRelease || tab === "releases"
+      ? [
+          {
+            id: "releases" as const,
+            label: "Releases",
+            content: <Releases place={place} online={online} blocked={blocked} />,
+          },
+        ]
+      : []),
     { id: "diff", label: "Diff", content: <Comparison place={place} online={online} /> },
     { id: "events", label: "Events", content: <Events place={place} online={online} /> },
     ...(mayLogs

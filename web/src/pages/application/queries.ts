@@ -46,3 +46,12 @@ export const historyQuery = (place: Place) =>
     queryKey: [...applicationKeyOf(place), "history"],
     queryFn: ({ signal }) => runtime(place.runtime).applications.getHistory({ ref: refOf(place) }, { signal }),
   });
+
+/** releasesQuery polls: the counts change all the time, and a rollback takes seconds. */
+export const releasesQuery = (place: Place) =>
+  queryOptions({
+    queryKey: [...applicationKeyOf(place), "releases"],
+    queryFn: ({ signal }) => runtime(place.runtime).releases.listReleases({ ref: refOf(place) }, { signal }),
+    refetchInterval: 2_000,
+    placeholderData: keepPreviousData,
+  });
