@@ -69,7 +69,7 @@ type Options struct {
 	// Runtime registers the agent as a runtime of a platform; nil for none.
 	Runtime *RuntimeOptions
 
-	// Rollouts makes the leader reconcile Rollouts of Argo Rollouts.
+	// Rollouts makes the leader reconcile Rollouts and AnalysisRuns of Argo Rollouts.
 	Rollouts bool
 
 	// Lease is the Lease that replicas compete for, in the namespace of the

@@ -128,10 +128,10 @@ func (a *agent) leadOnce(ctx context.Context) error {
 	parts.Go(func() error { return current.fleet.Run(running) })
 	parts.Go(func() error { return current.apps.Run(running) })
 	parts.Go(func() error { return current.sets.Run(running) })
-	parts.Go(func() error { return a.runAnalysis(running) })
 	parts.Go(func() error { return a.awaitReady(running, current) })
 	if a.options.Rollouts {
 		parts.Go(func() error { return a.newRollouts().Run(running) })
+		parts.Go(func() error { return a.runAnalysis(running) })
 	}
 	if a.runtime != nil {
 		parts.Go(func() error { a.runtime.lead(running); return nil })

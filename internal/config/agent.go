@@ -29,7 +29,7 @@ type Agent struct {
 // Rollouts turns the controller of Rollouts on. It is off by default: it takes over
 // workloads that another controller may have.
 type Rollouts struct {
-	Enabled bool `yaml:"enabled" description:"Reconcile Rollouts of Argo Rollouts (argoproj.io/v1alpha1) in the namespaces of applications.destinations. It begins when the cluster has their CustomResourceDefinition, and not while a controller of Argo Rollouts runs in the cluster."`
+	Enabled bool `yaml:"enabled" description:"Reconcile Rollouts and AnalysisRuns of Argo Rollouts (argoproj.io/v1alpha1) in the namespaces of applications.destinations. It begins when the cluster has their CustomResourceDefinitions, and not while a controller of Argo Rollouts runs in the cluster."`
 }
 
 // Outbound limits the addresses that users can make a process connect to.

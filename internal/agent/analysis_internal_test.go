@@ -1,0 +1,44 @@
+package agent
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"slipway.dev/slipway/internal/kube/kubetest"
+	"slipway.dev/slipway/internal/must"
+)
+
+// TestArgoRolloutsController: its Deployment with replicas and its Lease that is renewed
+// are seen; neither counts when the controller is gone.
+func TestArgoRolloutsController(t *testing.T) {
+	cluster := kubetest.Shared(t)
+	namespace := cluster.Namespace(t)
+	a := &agent{options: Options{Cluster: cluster.Cluster, Destinations: []string{namespace}}}
+	check := func(want string) {
+		t.Helper()
+		if got := must.Get(a.argoRollouts(t.Context()))(t); !strings.Contains(got, want) || (want == "") != (got == "") {
+			t.Errorf("the reason is %q, not %q", got, want)
+		}
+	}
+	check("")
+	deployment := `{apiVersion: apps/v1, kind: Deployment, metadata: {name: rollouts, labels: {app.kubernetes.io/name: argo-rollouts}}, spec: {replicas: REPLICAS,
+  selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}}, spec: {nodeSelector: {no: node}, containers: [{name: c, image: none}]}}}}`
+	cluster.Apply(t, namespace, strings.ReplaceAll(deployment, "REPLICAS", "1"))
+	check("Deployment " + namespace + "/rollouts")
+	cluster.Apply(t, namespace, strings.ReplaceAll(deployment, "REPLICAS", "0"))
+	check("")
+	holder, renewed := "one", metav1.NewMicroTime(time.Now())
+	leases := cluster.Client.CoordinationV1().Leases(namespace)
+	lease := must.Get(leases.Create(t.Context(), &coordinationv1.Lease{
+		ObjectMeta: metav1.ObjectMeta{Name: argoRolloutsLease}, Spec: coordinationv1.LeaseSpec{HolderIdentity: &holder, RenewTime: &renewed},
+	}, metav1.CreateOptions{}))(t)
+	check("Lease " + namespace)
+	renewed = metav1.NewMicroTime(time.Now().Add(-argoRolloutsGone))
+	lease.Spec.RenewTime = &renewed
+	must.Get(leases.Update(t.Context(), lease, metav1.UpdateOptions{}))(t)
+	check("")
+}
