@@ -205,9 +205,11 @@ func (w wantedPorts) ofAddress(namespace, address string) {
 
 // addService adds a Service, or the ports that it does not have.
 func (r *reporting) addService(ref snapshot.Ref, ports []networkingv1.ServiceBackendPort) {
-	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: ref.Namespace, Name: ref.Name}}
+	service := &snapshot.ServiceFacts{Namespace: ref.Namespace, Name: ref.Name}
 	if known := r.facts.View().Service(ref.Namespace, ref.Name); known != nil {
-		service = known.DeepCopy()
+		copied := *known
+		copied.Spec.Ports = slices.Clip(copied.Spec.Ports) // they are shared
+		service = &copied
 	}
 	for i, port := range ports {
 		if slices.ContainsFunc(service.Spec.Ports, func(p corev1.ServicePort) bool {
@@ -227,7 +229,7 @@ func (r *reporting) addService(ref snapshot.Ref, ports []networkingv1.ServiceBac
 // addEndpoints gives each Service an endpoint. Whether a Service is up is not part of the
 // report.
 func (r *reporting) addEndpoints() {
-	var services []*corev1.Service
+	var services []*snapshot.ServiceFacts
 	view := r.facts.View()
 	for namespace, name := range r.facts.Names(snapshot.Service) {
 		services = append(services, view.Service(namespace, name))

@@ -112,7 +112,7 @@ type builder struct {
 	options Options
 	// variant is that of the identity, without the certificate of WithCertificate.
 	variant, certificate string
-	service              *corev1.Service
+	service              *snapshot.ServiceFacts
 	port                 *corev1.ServicePort
 	network              corev1.Protocol // of the port
 	settings             *annotation.Service
@@ -185,7 +185,7 @@ func (b *builder) lastCheck() *refusal.Refusal {
 }
 
 // portOf returns the port of a number. A number can occur twice, for TCP and UDP.
-func portOf(service *corev1.Service, number uint16, network corev1.Protocol) *corev1.ServicePort {
+func portOf(service *snapshot.ServiceFacts, number uint16, network corev1.Protocol) *corev1.ServicePort {
 	for i := range service.Spec.Ports {
 		port := &service.Spec.Ports[i]
 		if number != 0 && port.Port == int32(number) && cmp.Or(port.Protocol, corev1.ProtocolTCP) == network {
@@ -195,7 +195,7 @@ func portOf(service *corev1.Service, number uint16, network corev1.Protocol) *co
 	return nil
 }
 
-func portList(service *corev1.Service, network corev1.Protocol) string {
+func portList(service *snapshot.ServiceFacts, network corev1.Protocol) string {
 	var ports []string
 	for _, port := range service.Spec.Ports {
 		if cmp.Or(port.Protocol, corev1.ProtocolTCP) == network {

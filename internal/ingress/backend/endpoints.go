@@ -278,7 +278,7 @@ func (b *builder) candidates() []candidate {
 }
 
 // slicePort returns the port of a name.
-func slicePort(slice *discoveryv1.EndpointSlice, name string, network corev1.Protocol) *discoveryv1.EndpointPort {
+func slicePort(slice *snapshot.Slice, name string, network corev1.Protocol) *discoveryv1.EndpointPort {
 	for i := range slice.Ports {
 		port := &slice.Ports[i]
 		protocol := corev1.ProtocolTCP
@@ -370,7 +370,7 @@ type skipped struct {
 	why   string
 }
 
-func (s *skipped) add(slice *discoveryv1.EndpointSlice, why string) {
+func (s *skipped) add(slice *snapshot.Slice, why string) {
 	s.count++
 	if s.count == 1 {
 		s.name, s.why = slice.Name, why

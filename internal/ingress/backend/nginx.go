@@ -4,7 +4,6 @@ import (
 	"cmp"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/ingress/annotation"
@@ -95,11 +94,11 @@ func (b *builder) nginxTransport() (reference.Transport, *refusal.Refusal) {
 
 // hostService returns the Service that stands for a host outside of the cluster: one of
 // type ExternalName, so that all its conditions hold.
-func hostService(id route.BackendID) *corev1.Service {
+func hostService(id route.BackendID) *snapshot.ServiceFacts {
 	if id.Variant != nginx.HostVariant && id.Variant != nginx.HostVariantByTLS {
 		return nil
 	}
-	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: id.Namespace, Name: id.Name}}
+	service := &snapshot.ServiceFacts{Namespace: id.Namespace, Name: id.Name}
 	service.Spec.Type, service.Spec.ExternalName = corev1.ServiceTypeExternalName, id.Name
 	service.Spec.Ports = []corev1.ServicePort{{Port: int32(id.Port), Protocol: corev1.ProtocolTCP}}
 	return service

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	"slipway.dev/slipway/api/refusal"
@@ -88,7 +87,7 @@ func altNames(written []gatewayv1.SubjectAltName) string {
 
 // TLSPolicyOf returns the policy of a port of a Service, nil for none: the oldest for the
 // port, or for the whole Service.
-func TLSPolicyOf(view *snapshot.View, service *corev1.Service, port string) *gatewayv1.BackendTLSPolicy {
+func TLSPolicyOf(view *snapshot.View, service *snapshot.ServiceFacts, port string) *gatewayv1.BackendTLSPolicy {
 	var whole *gatewayv1.BackendTLSPolicy
 	for _, policy := range view.BackendTLSPolicies(service.Namespace) {
 		for i := range policy.Spec.TargetRefs {

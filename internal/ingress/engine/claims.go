@@ -2,7 +2,6 @@ package engine
 
 import (
 	"cmp"
-	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -22,7 +21,7 @@ import (
 // own certificate for the host of another. What becomes of their rules is in
 // hostrules.go.
 type hostClaims struct {
-	routes map[*routeUnit]struct{}
+	routes unitSet
 	// owner is the namespace that the host belongs to, and grants are those of its
 	// Ingresses; recomputeHost sets them.
 	owner  string
@@ -58,7 +57,7 @@ func (e *Engine) replaceClaims(u *routeUnit, born time.Time, next *translate.Out
 		if claims := e.hosts[host]; claims != nil {
 			// The entry of a host without Ingresses is removed in
 			// recomputeHosts, because the new claims may include it again.
-			delete(claims.routes, u)
+			claims.routes.remove(u)
 		}
 		e.setHostClosed(u, host, nil)
 		e.refusals.set(canarySource{u, host}, nil)
@@ -73,10 +72,10 @@ func (e *Engine) replaceClaims(u *routeUnit, born time.Time, next *translate.Out
 		e.state.moved[host] = struct{}{}
 		claims := e.hosts[host]
 		if claims == nil {
-			claims = &hostClaims{routes: map[*routeUnit]struct{}{}}
+			claims = &hostClaims{}
 			e.hosts[host] = claims
 		}
-		claims.routes[u] = struct{}{}
+		claims.routes.add(u)
 	}
 }
 
@@ -131,7 +130,7 @@ func (e *Engine) recomputeHosts() {
 		if claims == nil {
 			continue
 		}
-		if len(claims.routes) == 0 {
+		if claims.routes.count() == 0 {
 			e.tls.setHost(host, nil, nil)
 			delete(e.hosts, host)
 			continue
@@ -144,7 +143,7 @@ func (e *Engine) recomputeHosts() {
 // the claims that do not count. Ingresses are visited by age, so the choice does
 // not depend on the order in which they were read.
 func (e *Engine) recomputeHost(host string, claims *hostClaims) {
-	sites := slices.SortedFunc(maps.Keys(claims.routes), compareAge)
+	sites := slices.SortedFunc(claims.routes.all(), compareAge)
 	owner := sites[0].ref.Namespace
 	e.setOwner(claims, owner, sites)
 	e.setNGINX(host, claims, sites)

@@ -97,7 +97,7 @@ func (e *Engine) foreignOwner(u *gatewayUnit, request *gateway.CertificateReques
 	owner := e.firstRequester(request.Hosts[0])
 	if claims := e.hosts[request.Hosts[0]]; claims != nil {
 		owner = claims.owner
-		for claimant := range claims.routes {
+		for claimant := range claims.routes.all() {
 			if claimant.ref.Namespace == owner && claimant.route != nil && slices.Contains(claimant.route.Attached.At(u.ref), request.Listener) {
 				return ""
 			}

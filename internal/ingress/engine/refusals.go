@@ -196,7 +196,7 @@ func (e *Engine) claimants(id route.CertificateID, only string) []*routeUnit {
 		if only != "" && host != only {
 			continue
 		}
-		for u := range e.hosts[host].routes {
+		for u := range e.hosts[host].routes.all() {
 			if u.claims(id) {
 				found[u] = struct{}{}
 			}

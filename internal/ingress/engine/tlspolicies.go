@@ -29,7 +29,7 @@ func (e *Engine) policyStatus(policy *gatewayv1.BackendTLSPolicy) []gatewayv1.Po
 		if id.Namespace != policy.Namespace || !slices.ContainsFunc(policy.Spec.TargetRefs, targeted) {
 			continue
 		}
-		for user := range u.users {
+		for user := range u.users.all() {
 			if user.route == nil {
 				continue
 			}

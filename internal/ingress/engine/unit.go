@@ -58,7 +58,7 @@ type backendUnit struct {
 	summary resolve.BackendSummary
 	// built is set after the first resolution.
 	built bool
-	users map[*routeUnit]struct{}
+	users unitSet
 	// settings replace those of the Service; nil for a backend without a use that has
 	// them. The identity stands for them, so that they never change.
 	settings *annotation.Service
@@ -143,7 +143,7 @@ func (e *Engine) build(u *backendUnit) {
 	u.result = result
 	summary := resolve.BackendSummary{Closed: result.Closed, Empty: len(result.Backend.Endpoints) == 0, Timeouts: result.Timeouts}
 	if u.built && !reflect.DeepEqual(summary, u.summary) {
-		for user := range u.users {
+		for user := range u.users.all() {
 			e.state.routes[user] = struct{}{}
 		}
 	}
@@ -180,13 +180,13 @@ func (l *backendResolver) SummaryWith(id route.BackendID, settings *annotation.S
 	e := l.engine
 	u := e.backends[id]
 	if u == nil {
-		u = &backendUnit{id: id, users: map[*routeUnit]struct{}{}, settings: settings}
+		u = &backendUnit{id: id, settings: settings}
 		e.backends[id] = u
 	}
 	if _, dirty := e.state.backends[u]; dirty || !u.built {
 		e.build(u)
 	}
-	u.users[l.user] = struct{}{}
+	u.users.add(l.user)
 	l.seen = append(l.seen, u)
 	return u.summary
 }
@@ -202,7 +202,7 @@ func (e *Engine) resolveRoute(u *routeUnit) {
 	u.reads = e.read(u, u.reads, view)
 	for _, before := range u.users {
 		if !slices.Contains(backends.seen, before) {
-			delete(before.users, u)
+			before.users.remove(u)
 			e.state.idle[before] = struct{}{}
 			e.markPolicies(before.id.Namespace)
 		}
@@ -282,7 +282,7 @@ func (e *Engine) outcomeOf(u *routeUnit, view *snapshot.View, backends *backendR
 // dropIdle removes backends that no Ingress uses any more.
 func (e *Engine) dropIdle() {
 	for u := range e.state.idle {
-		if len(u.users) > 0 {
+		if u.users.count() > 0 {
 			continue
 		}
 		e.forgetAll(u, u.reads)

@@ -72,7 +72,7 @@ func (e *Engine) recomputeReachable() {
 			continue
 		}
 		byPath := claims.rulesByPath(host)
-		for u := range claims.routes {
+		for u := range claims.routes.all() {
 			e.refusals.set(unreachableSource{u, host}, unreachable(u, host, byPath))
 		}
 	}
@@ -83,7 +83,7 @@ func (e *Engine) recomputeReachable() {
 // with one path.
 func (c *hostClaims) rulesByPath(host string) map[samePath][]placedRule {
 	byPath := map[samePath][]placedRule{}
-	for u := range c.routes {
+	for u := range c.routes.all() {
 		for _, rule := range u.live {
 			if rule.Host == host && mayBeCovered(rule) {
 				at := samePath{rule.Match.Path, rule.Fallback}

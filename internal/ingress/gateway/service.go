@@ -127,7 +127,7 @@ func (a *Assignment) addService(view *snapshot.View, gateway *gatewayv1.Gateway,
 }
 
 // is reports whether a Service of the cluster has these ports.
-func (s *Service) is(live *corev1.Service) bool {
+func (s *Service) is(live *snapshot.ServiceFacts) bool {
 	if live == nil || string(live.Spec.Type) != s.Type {
 		return false
 	}
@@ -142,8 +142,8 @@ func (s *Service) is(live *corev1.Service) bool {
 
 // leadsBy returns a function that reports whether an EndpointSlice is the one with that
 // name, and has these ports and endpoints.
-func (s *Service) leadsBy(name string) func(*discoveryv1.EndpointSlice) bool {
-	return func(slice *discoveryv1.EndpointSlice) bool {
+func (s *Service) leadsBy(name string) func(*snapshot.Slice) bool {
+	return func(slice *snapshot.Slice) bool {
 		ports := slices.EqualFunc(s.Ports, slice.Ports, func(p ServicePort, of discoveryv1.EndpointPort) bool {
 			return or(of.Name, "") == p.Name() && or(of.Port, 0) == int32(p.Target) && or(of.Protocol, "") == p.Protocol()
 		})
@@ -156,8 +156,8 @@ func (s *Service) leadsBy(name string) func(*discoveryv1.EndpointSlice) bool {
 // publishedAddresses returns the addresses of a Service: those of its load balancer, or the
 // one in the cluster. A Service of another type, or with a selector, is not the one of a
 // Gateway.
-func publishedAddresses(service *corev1.Service, kind string) []gatewayv1.GatewayStatusAddress {
-	if service == nil || string(service.Spec.Type) != kind || len(service.Spec.Selector) > 0 {
+func publishedAddresses(service *snapshot.ServiceFacts, kind string) []gatewayv1.GatewayStatusAddress {
+	if service == nil || string(service.Spec.Type) != kind || service.Spec.Selects {
 		return nil
 	}
 	var published []gatewayv1.GatewayStatusAddress
@@ -170,7 +170,7 @@ func publishedAddresses(service *corev1.Service, kind string) []gatewayv1.Gatewa
 		add(gatewayv1.IPAddressType, service.Spec.ClusterIP)
 		return published
 	}
-	for _, at := range service.Status.LoadBalancer.Ingress {
+	for _, at := range service.LoadBalancer {
 		add(gatewayv1.IPAddressType, at.IP)
 		add(gatewayv1.HostnameAddressType, at.Hostname)
 	}

@@ -168,7 +168,7 @@ func (s Source) BackendOf(protocol corev1.Protocol, name string, port networking
 
 // servicePort returns the port of a number or name. A number can occur twice, for
 // TCP and UDP.
-func servicePort(service *corev1.Service, protocol corev1.Protocol, wanted networkingv1.ServiceBackendPort) *corev1.ServicePort {
+func servicePort(service *snapshot.ServiceFacts, protocol corev1.Protocol, wanted networkingv1.ServiceBackendPort) *corev1.ServicePort {
 	for i := range service.Spec.Ports {
 		port := &service.Spec.Ports[i]
 		if cmp.Or(port.Protocol, corev1.ProtocolTCP) != protocol {
@@ -188,7 +188,7 @@ func portText(port networkingv1.ServiceBackendPort) string {
 	return strconv.Itoa(int(port.Number))
 }
 
-func portList(service *corev1.Service) string {
+func portList(service *snapshot.ServiceFacts) string {
 	var ports []string
 	for _, port := range service.Spec.Ports {
 		text := strconv.Itoa(int(port.Port))

@@ -5,16 +5,15 @@ import (
 	"reflect"
 	"time"
 
-	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"slipway.dev/slipway/api/refusal"
 )
 
 // The types of objects in a Snapshot are *networkingv1.Ingress,
-// *networkingv1.IngressClass, *corev1.Service, *discoveryv1.EndpointSlice,
+// *networkingv1.IngressClass, *ServiceFacts, *Slice,
 // *SecretBody, *NodeFacts, *Resource, *Owned, *OwnersState, *corev1.Namespace and those of GatewayObject. They are immutable once they are stored:
-// readers keep pointers to them.
+// readers keep pointers to them. Put takes a *corev1.Service and a *discoveryv1.EndpointSlice, too.
 
 // SecretBody is a Secret with its data, or why it could not be read.
 type SecretBody struct {
@@ -103,8 +102,3 @@ const (
 	// KindForbidden: the API server does not let us read it.
 	KindForbidden
 )
-
-// serviceOf returns the name of the Service of a slice, empty for none.
-func serviceOf(slice *discoveryv1.EndpointSlice) string {
-	return slice.Labels[discoveryv1.LabelServiceName]
-}

@@ -1,12 +1,10 @@
 package snapshot
 
 import (
-	"cmp"
 	"fmt"
 	"iter"
 	"maps"
 	"reflect"
-	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -26,10 +24,12 @@ type Snapshot struct {
 	// ofHost has the Ingresses with rules for each host, as it is written.
 	ofHost   map[string][]*networkingv1.Ingress
 	classes  map[string]*networkingv1.IngressClass
-	services map[key]*corev1.Service
-	slices   map[key]*discoveryv1.EndpointSlice
+	services map[key]*ServiceFacts
+	slices   map[key]*Slice
 	// ofService has the slices of each Service, by its name.
-	ofService map[key][]*discoveryv1.EndpointSlice
+	ofService map[key][]*Slice
+	// shared are ports that Services and slices share.
+	shared    sharedPorts
 	secrets   map[key]*SecretBody
 	nodes     map[string]*NodeFacts
 	resources map[Ref]*Resource
@@ -55,9 +55,9 @@ func New() *Snapshot {
 		ingresses: map[key]*networkingv1.Ingress{},
 		ofHost:    map[string][]*networkingv1.Ingress{},
 		classes:   map[string]*networkingv1.IngressClass{},
-		services:  map[key]*corev1.Service{},
-		slices:    map[key]*discoveryv1.EndpointSlice{},
-		ofService: map[key][]*discoveryv1.EndpointSlice{},
+		services:  map[key]*ServiceFacts{},
+		slices:    map[key]*Slice{},
+		ofService: map[key][]*Slice{},
 		secrets:   map[key]*SecretBody{},
 		nodes:     map[string]*NodeFacts{},
 		resources: map[Ref]*Resource{},
@@ -87,12 +87,11 @@ func (s *Snapshot) Put(object any) []Ref {
 		s.classes[o.Name] = o
 		return changed(before == nil || !sameClass(before, o), Ref{IngressClass, "", o.Name})
 	case *corev1.Service:
-		at := key{o.Namespace, o.Name}
-		before := s.services[at]
-		s.services[at] = o
-		return changed(before == nil || !sameService(before, o), Ref{Service, o.Namespace, o.Name})
+		return s.putService(factsOfService(o))
+	case *ServiceFacts:
+		return s.putService(o)
 	case *discoveryv1.EndpointSlice:
-		return s.putSlice(o)
+		return s.putSlice(sliceOf(o))
 	case *SecretBody:
 		at := key{o.Namespace, o.Name}
 		before := s.secrets[at]
@@ -250,47 +249,6 @@ func (s *Snapshot) UID(ref Ref) types.UID {
 	return ""
 }
 
-func (s *Snapshot) putSlice(slice *discoveryv1.EndpointSlice) []Ref {
-	at := key{slice.Namespace, slice.Name}
-	before := s.slices[at]
-	s.slices[at] = slice
-	if before != nil && serviceOf(before) == serviceOf(slice) {
-		siblings := s.ofService[key{slice.Namespace, serviceOf(slice)}]
-		if i := slices.Index(siblings, before); i >= 0 {
-			siblings[i] = slice
-		}
-		return changed(!sameSlice(before, slice), Ref{EndpointSlice, slice.Namespace, serviceOf(slice)})
-	}
-	var refs []Ref
-	if before != nil {
-		refs = s.unlink(before)
-	}
-	service := serviceOf(slice)
-	if service == "" {
-		return refs
-	}
-	owner := key{slice.Namespace, service}
-	s.ofService[owner] = append(s.ofService[owner], slice)
-	slices.SortFunc(s.ofService[owner], func(a, b *discoveryv1.EndpointSlice) int { return cmp.Compare(a.Name, b.Name) })
-	return append(refs, Ref{EndpointSlice, slice.Namespace, service})
-}
-
-// unlink removes a slice from those of its Service.
-func (s *Snapshot) unlink(slice *discoveryv1.EndpointSlice) []Ref {
-	service := serviceOf(slice)
-	if service == "" {
-		return nil
-	}
-	owner := key{slice.Namespace, service}
-	rest := slices.DeleteFunc(s.ofService[owner], func(v *discoveryv1.EndpointSlice) bool { return v == slice })
-	if len(rest) == 0 {
-		delete(s.ofService, owner)
-	} else {
-		s.ofService[owner] = rest
-	}
-	return []Ref{{EndpointSlice, slice.Namespace, service}}
-}
-
 func changed(it bool, ref Ref) []Ref {
 	if !it {
 		return nil
@@ -363,16 +321,6 @@ func sameIngress(a, b *networkingv1.Ingress) bool {
 
 func sameClass(a, b *networkingv1.IngressClass) bool {
 	return sameMeta(&a.ObjectMeta, &b.ObjectMeta) && reflect.DeepEqual(&a.Spec, &b.Spec)
-}
-
-// sameService compares the status too: the addresses of a load balancer are
-// copied from it.
-func sameService(a, b *corev1.Service) bool {
-	return sameMeta(&a.ObjectMeta, &b.ObjectMeta) && reflect.DeepEqual(&a.Spec, &b.Spec) && reflect.DeepEqual(&a.Status, &b.Status)
-}
-
-func sameSlice(a, b *discoveryv1.EndpointSlice) bool {
-	return a.AddressType == b.AddressType && reflect.DeepEqual(a.Ports, b.Ports) && reflect.DeepEqual(a.Endpoints, b.Endpoints)
 }
 
 func sameSecret(a, b *SecretBody) bool {

@@ -6,8 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
-	discoveryv1 "k8s.io/api/discovery/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 )
 
@@ -42,13 +40,13 @@ func (v *View) Class(name string) *networkingv1.IngressClass {
 }
 
 // Service returns a Service, nil if it does not exist.
-func (v *View) Service(namespace, name string) *corev1.Service {
+func (v *View) Service(namespace, name string) *ServiceFacts {
 	v.note(Ref{Service, namespace, name})
 	return v.snapshot.services[key{namespace, name}]
 }
 
 // Slices returns the EndpointSlices of a Service, sorted by name.
-func (v *View) Slices(namespace, service string) []*discoveryv1.EndpointSlice {
+func (v *View) Slices(namespace, service string) []*Slice {
 	v.note(Ref{EndpointSlice, namespace, service})
 	return v.snapshot.ofService[key{namespace, service}]
 }

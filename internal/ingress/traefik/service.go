@@ -11,6 +11,7 @@ import (
 
 	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/ingress/annotation"
+	"slipway.dev/slipway/internal/ingress/snapshot"
 	"slipway.dev/slipway/internal/route"
 )
 
@@ -117,7 +118,7 @@ const schemeAnnotation = "traefik.ingress.kubernetes.io/service.serversscheme"
 // speaksTLS reports whether a port of a Service uses TLS, by its annotation,
 // its appProtocol, or its number and name. The order is that of package
 // backend, which decides for the real connections.
-func speaksTLS(service *corev1.Service, number uint16) bool {
+func speaksTLS(service *snapshot.ServiceFacts, number uint16) bool {
 	// Faults of the annotations close the backend, and so the policy.
 	settings, _ := annotation.ParseService(service.Annotations)
 	switch settings.Scheme {

@@ -118,9 +118,13 @@ func ourFields(all []metav1.ManagedFieldsEntry) []metav1.ManagedFieldsEntry {
 
 // trimSlice keeps the label with the name of the Service, which no other field has.
 func trimSlice(slice *discoveryv1.EndpointSlice) {
-	service, labelled := slice.Labels[discoveryv1.LabelServiceName]
+	labels := slice.Labels
+	service, labelled := labels[discoveryv1.LabelServiceName]
 	slice.ObjectMeta = trimmed(&slice.ObjectMeta)
-	if labelled {
+	switch {
+	case labelled && len(labels) == 1:
+		slice.Labels = labels
+	case labelled:
 		slice.Labels = map[string]string{discoveryv1.LabelServiceName: service}
 	}
 	for i := range slice.Endpoints {
@@ -129,7 +133,7 @@ func trimSlice(slice *discoveryv1.EndpointSlice) {
 		if target := endpoint.TargetRef; target != nil {
 			// Without the resource version: it would make an endpoint differ
 			// whenever the status of its Pod changes.
-			endpoint.TargetRef = &corev1.ObjectReference{Kind: target.Kind, Namespace: target.Namespace, Name: target.Name, UID: target.UID}
+			*target = corev1.ObjectReference{Kind: target.Kind, Namespace: target.Namespace, Name: target.Name, UID: target.UID}
 		}
 	}
 }
