@@ -163,11 +163,14 @@ func TestQuantile(t *testing.T) {
 
 func TestTexts(t *testing.T) {
 	for rate, want := range map[float64]string{
-		0: "0 %", 0.0001: "less than 0.1 %", 0.0009: "0.1 %", 0.0412: "4.1 %", 0.05: "5 %", 0.0994: "9.9 %", 0.0996: "10 %", 0.127: "13 %", 1: "100 %",
+		0: "0 %", 0.0001: "less than 0.1 %", 0.0006: "0.1 %", 0.0009: "0.1 %", 0.0412: "4.1 %", 0.05: "5 %", 0.0994: "9.9 %", 0.0996: "10 %", 0.127: "13 %", 1: "100 %",
 	} {
 		if got := percent(rate); got != want {
 			t.Errorf("%g: %q, want %q", rate, got, want)
 		}
+	}
+	if got := waitMessage(100, 100); got != "waiting for more requests of both revisions" {
+		t.Error(got)
 	}
 	for n, want := range map[uint64]string{0: "0", 999: "999", 2160: "2,160", 1234567: "1,234,567", 100000: "100,000"} {
 		if got := count(n); got != want {
@@ -175,7 +178,7 @@ func TestTexts(t *testing.T) {
 		}
 	}
 	for d, want := range map[time.Duration]string{
-		0: "0.0 ms", 340 * time.Microsecond: "0.3 ms", 12 * time.Millisecond: "12 ms", 999 * time.Millisecond: "999 ms", 1200 * time.Millisecond: "1.2 s", 30 * time.Second: "30 s",
+		0: "0.0 ms", 340 * time.Microsecond: "0.3 ms", 12 * time.Millisecond: "12 ms", 999 * time.Millisecond: "999 ms", time.Second: "1.0 s", 1200 * time.Millisecond: "1.2 s", 30 * time.Second: "30 s",
 	} {
 		if got := duration(d); got != want {
 			t.Errorf("%d: %q, want %q", d, got, want)

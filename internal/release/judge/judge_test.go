@@ -234,11 +234,11 @@ func TestSamplesAreCopied(t *testing.T) {
 func TestSharesChange(t *testing.T) {
 	seconds := append(repeat(60, second{requests(190, 0, 20), requests(10, 0, 20)}),
 		repeat(60, second{requests(100, 10, 90), requests(100, 10, 90)})...)
-	if v := feed(New(Guards{}, bounds), seconds...); v.Outcome != Pass || v.P < 1 {
+	if v := feed(New(Guards{}, bounds), seconds...); v.Outcome != Pass || v.P != 1 {
 		t.Errorf("%s with P %g: %s", v.Outcome, v.P, v.Message)
 	}
 	// The same within one window.
-	if v := feed(New(Guards{}, bounds), seconds[50:75]...); v.Outcome != Pass || v.P < 1 {
+	if v := feed(New(Guards{}, bounds), seconds[50:75]...); v.Outcome != Pass || v.P != 1 {
 		t.Errorf("%s with P %g: %s", v.Outcome, v.P, v.Message)
 	}
 }
