@@ -93,14 +93,26 @@ func (c *Controller) await(ctx context.Context) bool {
 	}
 }
 
-// awaitOther returns when another controller appears or the context is done.
+// servesRuns: the cluster has AnalysisRuns.
+func (c *Controller) servesRuns(ctx context.Context) bool {
+	served, err := c.options.Cluster.Serves(ctx, v1alpha1.APIVersion, v1alpha1.AnalysisRunResource().Resource)
+	return err == nil && served
+}
+
+// awaitOther returns when another controller or the kind of AnalysisRuns appears, or the
+// context is done.
 func (c *Controller) awaitOther(ctx context.Context) {
+	withRuns := c.servesRuns(ctx)
 	for {
 		if backoff.Sleep(ctx, checkInterval) != nil {
 			return
 		}
 		if reason, err := other(ctx, c.options.Cluster); err == nil && reason != "" {
 			c.options.Log.Warn("Rollouts are no longer reconciled", "reason", reason)
+			return
+		}
+		// A kind that was installed since is watched after a new start.
+		if c.servesRuns(ctx) != withRuns {
 			return
 		}
 	}
@@ -133,8 +145,9 @@ func (c *Controller) reconcileUntil(ctx context.Context) {
 	if len(namespaces) == 0 {
 		namespaces = []string{""}
 	}
+	withRuns := c.servesRuns(ctx)
 	for _, namespace := range namespaces {
-		for _, one := range c.feeds(namespace, queue) {
+		for _, one := range c.feeds(namespace, withRuns, queue) {
 			parts.Go(func() { one.Follow(ctx, c.options.Cluster) })
 		}
 	}
@@ -147,8 +160,9 @@ func (c *Controller) reconcileUntil(ctx context.Context) {
 // queueOf is the queue of Rollouts.
 type queueOf = workqueue.TypedRateLimitingInterface[types.NamespacedName]
 
-// feeds watch Rollouts and their ReplicaSets.
-func (c *Controller) feeds(namespace string, queue queueOf) []*feed.Feed {
+// feeds watch Rollouts, their ReplicaSets and, where the cluster has the kind, their
+// AnalysisRuns.
+func (c *Controller) feeds(namespace string, withRuns bool, queue queueOf) []*feed.Feed {
 	enqueue := func(object *unstructured.Unstructured) {
 		queue.Add(types.NamespacedName{Namespace: object.GetNamespace(), Name: object.GetName()})
 	}
@@ -158,10 +172,16 @@ func (c *Controller) feeds(namespace string, queue queueOf) []*feed.Feed {
 		}
 	}
 	gone := func(types.NamespacedName, types.UID) {}
-	return []*feed.Feed{
+	feeds := []*feed.Feed{
 		feed.New(feed.Options{Resource: rolloutsKind, Namespace: namespace, Put: enqueue, Gone: gone, Log: c.options.Log}),
 		feed.New(feed.Options{Resource: replicaSets, Namespace: namespace, Selector: labelHash, Put: enqueueOwner, Gone: gone, Log: c.options.Log}),
 	}
+	if withRuns {
+		feeds = append(feeds, feed.New(feed.Options{
+			Resource: v1alpha1.AnalysisRunResource(), Namespace: namespace, Selector: labelHash, Put: enqueueOwner, Gone: gone, Log: c.options.Log,
+		}))
+	}
+	return feeds
 }
 
 // work processes the queue, which gives each Rollout to one worker at a time.

@@ -33,8 +33,10 @@ type Observed struct {
 	Services  map[string]*corev1.Service
 	Ingresses map[string]*networkingv1.Ingress
 	Routes    map[string]*unstructured.Unstructured
-	// Runs are the AnalysisRuns of the Rollout.
-	Runs []Run
+	// Runs are the AnalysisRuns of the Rollout, the newest first, and Templates the
+	// templates of its analyses. Both are empty without analyses.
+	Runs      []Run
+	Templates map[string]*v1alpha1.AnalysisTemplateSpec
 	// Pods are those of the Rollout, if they get metadata by their role.
 	Pods []*corev1.Pod
 	Now  time.Time

@@ -72,15 +72,15 @@ spec:
 // names the field.
 func TestInvalid(t *testing.T) {
 	for change, want := range map[string]string{
-		"setWeight: 50>experiment: {templates: [{name: a}]}": "spec.strategy.canary.steps[0].experiment: it is not supported",
-		"setWeight: 50>setWeight: 101":                       "SetWeight needs to be between 0 and 100",
-		"setWeight: 50>setHeaderRoute: {name: a}":            "setHeaderRoute: it is not supported",
-		"setWeight: 50>setCanaryScale: {replicas: 1}":        "SetCanaryScale requires TrafficRouting",
-		"setWeight: 50>analysis: {templates: []}":            "analysis: it is not supported",
-		"canary: {>canary: {stableService: absent, ":         `service "absent" not found`,
-		"app: demo}}, spec>app: other}}, spec":               "`selector` does not match template `labels`",
-		"canary: {steps: [{setWeight: 50}]}>":                "missing field '.spec.strategy.canary",
-		"replicas: 2>workloadRef: {name: a}":                 "workloadRef: it is not supported",
+		"setWeight: 50>experiment: {templates: [{name: a}]}":            "spec.strategy.canary.steps[0].experiment: it is not supported",
+		"setWeight: 50>setWeight: 101":                                  "SetWeight needs to be between 0 and 100",
+		"setWeight: 50>setHeaderRoute: {name: a}":                       "setHeaderRoute: it is not supported",
+		"setWeight: 50>setCanaryScale: {replicas: 1}":                   "SetCanaryScale requires TrafficRouting",
+		"setWeight: 50>analysis: {templates: [{templateName: absent}]}": "AnalysisTemplate 'absent' not found",
+		"canary: {>canary: {stableService: absent, ":                    `service "absent" not found`,
+		"app: demo}}, spec>app: other}}, spec":                          "`selector` does not match template `labels`",
+		"canary: {steps: [{setWeight: 50}]}>":                           "missing field '.spec.strategy.canary",
+		"replicas: 2>workloadRef: {name: a}":                            "workloadRef: it is not supported",
 	} {
 		old, replacement, _ := strings.Cut(change, ">")
 		decision := Decide(observed(t, strings.Replace(plain, old, replacement, 1)))

@@ -68,4 +68,5 @@ const (
 	defaultScaleDownDelay   = 30
 	defaultPercentage       = "25%"
 	defaultWeight           = 100
+	defaultRuns             = 5
 )

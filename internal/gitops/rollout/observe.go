@@ -43,7 +43,7 @@ func (r reader) observe(ctx context.Context, name types.NamespacedName) (*unstru
 	if len(refused) > 0 {
 		return object, seen, nil
 	}
-	for _, read := range []func(context.Context, *Observed) error{r.replicaSets, r.services, r.ingresses, r.routes, r.pods, r.equal} {
+	for _, read := range []func(context.Context, *Observed) error{r.replicaSets, r.services, r.ingresses, r.routes, r.pods, r.analysis, r.equal} {
 		if err := read(ctx, seen); err != nil {
 			return nil, nil, err
 		}

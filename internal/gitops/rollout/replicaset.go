@@ -290,7 +290,7 @@ func (p *pass) deleteOld() {
 			continue
 		}
 		p.write(Write{Resource: replicaSets, Name: set.Name, Delete: true})
-		p.deleteRunsOf(hashOf(set))
+		p.deleteRunsOf(set)
 	}
 }
 

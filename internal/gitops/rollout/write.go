@@ -10,9 +10,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	kubejson "k8s.io/apimachinery/pkg/util/json"
 
 	"slipway.dev/slipway/api/rollouts/v1alpha1"
 	"slipway.dev/slipway/internal/kube"
@@ -23,7 +23,7 @@ import (
 type Write struct {
 	Resource schema.GroupVersionResource
 	Name     string
-	Create   runtime.Object
+	Create   any
 	Patch    map[string]any
 	Delete   bool
 }
@@ -90,7 +90,7 @@ func (w writer) one(ctx context.Context, namespace string, one Write) (*unstruct
 		}
 		return nil, err
 	case one.Create != nil:
-		content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(one.Create)
+		content, err := contentOf(one.Create)
 		if err != nil {
 			return nil, err
 		}
@@ -101,6 +101,17 @@ func (w writer) one(ctx context.Context, namespace string, one Write) (*unstruct
 		return nil, err
 	}
 	return client.Patch(ctx, one.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: fieldManager})
+}
+
+// contentOf is the content of an object, with whole numbers as clients expect them.
+func contentOf(object any) (map[string]any, error) {
+	text, err := json.Marshal(object)
+	if err != nil {
+		return nil, err
+	}
+	var content map[string]any
+	err = kubejson.Unmarshal(text, &content)
+	return content, err
 }
 
 // status writes what differs in the status.
