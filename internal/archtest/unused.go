@@ -45,8 +45,7 @@ func HouseUnused() UnusedRules {
 			"Touch", // the order of a work queue
 		},
 		Exceptions: map[string]string{
-			"internal/release/judge.New":      "decision 0067: the controller of releases makes judges with it",
-			"internal/gitops/analysis.NewRun": "decision 0069: the controller of Rollouts makes runs with it",
+			"internal/release/judge.New": "decision 0067: the controller of releases makes judges with it",
 		},
 	}
 }
