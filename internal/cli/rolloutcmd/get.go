@@ -46,7 +46,7 @@ func getCommand(a *access) *cobra.Command {
 			return err
 		}
 		_, _ = fmt.Fprintln(out) // the next write has the error
-		return watchState(command, reader, state.ID, 0)
+		return watchState(command.Context(), command, reader, state.ID)
 	}
 	return command
 }

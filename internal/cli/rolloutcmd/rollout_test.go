@@ -16,6 +16,7 @@ import (
 	"slipway.dev/slipway/internal/gitops/progressive"
 	"slipway.dev/slipway/internal/kube"
 	"slipway.dev/slipway/internal/kube/kubetest"
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/programs"
 )
 
@@ -231,6 +232,31 @@ func TestStatus(t *testing.T) {
 }
 
 // TestWatch: a line for each change, until the object is deleted.
+// TestWatchWaits: a Release that does not exist yet is waited for.
+func TestWatchWaits(t *testing.T) {
+	w := newWorld(t)
+	if got := w.run(t, "watch later --timeout 1s"); got.Code != 1 || !strings.Contains(got.Stderr, "waiting for it") {
+		t.Errorf("got %+v", got)
+	}
+	client := w.Dynamic.Resource(progressive.KindRelease.Resource()).Namespace(w.namespace)
+	web := must.Get(client.Get(t.Context(), "web", metav1.GetOptions{}))(t)
+	must.Do(t, client.Delete(t.Context(), "web", metav1.DeleteOptions{}))
+	out := &programs.Output{}
+	ended := make(chan int, 1)
+	go func() {
+		ended <- cli.Execute(t.Context(), []string{"rollout", "watch", "web", "--kubeconfig", w.Kubeconfig, "-n", w.namespace}, out, out)
+	}()
+	out.WaitFor(t, "waiting for it")
+	web.SetResourceVersion("")
+	web.SetUID("")
+	must.Get(client.Create(t.Context(), web, metav1.CreateOptions{}))(t)
+	out.WaitFor(t, "WEIGHT")
+	must.Do(t, client.Delete(t.Context(), "web", metav1.DeleteOptions{}))
+	if code := programs.Receive(t, ended, "the command"); code != 0 {
+		t.Errorf("got %d and %s", code, out.String())
+	}
+}
+
 func TestWatch(t *testing.T) {
 	w := newWorld(t)
 	out := &programs.Output{}

@@ -20,22 +20,46 @@ func watchCommand(a *access) *cobra.Command {
 		Use:   "watch NAME",
 		Short: "Show every change of a Rollout or a Release",
 		Long: `Prints a line for every change of status, step, weight, traffic or decision, until it is
-interrupted or the object is deleted. To wait for the end of a release, use
+interrupted or the object is deleted. One that does not exist yet is waited for: the
+agent makes a Release when it syncs the commit. To wait for the end of a release, use
 slipway rollout status.`,
 		Example: `  slipway rollout watch web -n shop
   slipway rollout watch web -n shop --timeout 10m`,
 		Args: names(false), ValidArgsFunction: a.complete,
 		RunE: func(command *cobra.Command, args []string) error {
-			reader, state, err := a.find(command.Context(), args[0])
+			ctx, cancel := timeLimit(command.Context(), timeout)
+			defer cancel()
+			reader, state, err := a.await(ctx, command, args[0])
 			if err != nil {
 				return err
 			}
 			defer reader.Close()
-			return watchState(command, reader, state.ID, timeout)
+			return watchState(ctx, command, reader, state.ID)
 		},
 	}
 	command.Flags().DurationVar(&timeout, "timeout", 0, "stop after this time; 0 means never")
 	return command
+}
+
+// lookAgain is the time between two looks for an object that does not exist yet.
+const lookAgain = 500 * time.Millisecond
+
+// await is find, and waits for an object that does not exist yet.
+func (a *access) await(ctx context.Context, command *cobra.Command, name string) (*progressive.Reader, *progressive.State, error) {
+	for noted := false; ; noted = true {
+		reader, state, err := a.find(ctx, name)
+		if absent := (*progressive.NotFoundError)(nil); !errors.As(err, &absent) {
+			return reader, state, err
+		}
+		if !noted {
+			printer.Note(command, "%s; waiting for it, and Ctrl-C ends that", err.Error())
+		}
+		select {
+		case <-time.After(lookAgain):
+		case <-ctx.Done():
+			return nil, nil, err
+		}
+	}
 }
 
 func statusCommand(a *access) *cobra.Command {
@@ -111,9 +135,7 @@ func (p *statusPrinter) print(state *progressive.State) (bool, error) {
 
 // watchState prints changes until the context is done. The end of the timeout is
 // no error: the changes up to then were the result.
-func watchState(command *cobra.Command, reader *progressive.Reader, id progressive.ID, timeout time.Duration) error {
-	ctx, cancel := timeLimit(command.Context(), timeout)
-	defer cancel()
+func watchState(ctx context.Context, command *cobra.Command, reader *progressive.Reader, id progressive.ID) error {
 	out := command.OutOrStdout()
 	const columns = "%-8s  %-11s  %-5s  %-6s  %s\n"
 	if _, err := fmt.Fprintf(out, columns, "TIME", "STATUS", "STEP", "WEIGHT", "MESSAGE"); err != nil {
