@@ -30,6 +30,9 @@ func (s *Server) Upstreams() []upstream.BackendState { return s.upstreams.Snapsh
 // rule.
 func (s *Server) Counts() ([]trafficreport.RouteCount, trafficreport.Count) { return s.proxy.Counts() }
 
+// Releases returns what the revisions of Releases served.
+func (s *Server) Releases() []trafficreport.ReleaseTraffic { return s.upstreams.Releases() }
+
 // Certificates returns the certificates that are served to clients.
 func (s *Server) Certificates() []tlsstore.CertificateInfo {
 	return s.certificates.Index().Certificates()

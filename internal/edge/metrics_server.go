@@ -27,6 +27,7 @@ func (m *Metrics) collect(s *Server) {
 		func() float64 { return float64(s.proxy.Stats().BufferedBytes) }))
 	m.registerer.MustRegister(&expiry{server: s, desc: prometheus.NewDesc(
 		"certificate_not_after_seconds", "When a certificate expires, as a Unix time.", []string{"namespace", "name"}, nil)})
+	m.registerer.MustRegister(newReleaseMetrics(s.Releases))
 }
 
 // expiry exports when the certificates in use expire. There are as many series

@@ -12,6 +12,9 @@ type Release struct {
 	// Namespace and Name are those of the object, which several backends can share.
 	Namespace string `json:"namespace,omitempty"`
 	Name      string `json:"name"`
+	// UID is that of the object. Another object of its name is another release, whose
+	// counts begin at 0.
+	UID string `json:"uid,omitempty"`
 	// Stable and Canary are the two revisions.
 	Stable RevisionShare `json:"stable"`
 	Canary RevisionShare `json:"canary"`

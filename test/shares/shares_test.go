@@ -3,6 +3,7 @@ package shares
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -10,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"slipway.dev/slipway/internal/must"
+	"slipway.dev/slipway/internal/programs"
 )
 
 // TestShares follows a release from the first Pod of the new revision to its end.
@@ -56,6 +58,7 @@ func TestShares(t *testing.T) {
 			t.Errorf("%s with a share of 30%%: %v", host, counts)
 		}
 	}
+	t.Run("counts", func(t *testing.T) { counted(t, w, c) })
 	t.Run("sticky", func(t *testing.T) { stays(t, w) })
 	t.Run("changes", func(t *testing.T) { changes(t, w, stable, canary) })
 
@@ -79,6 +82,44 @@ func TestShares(t *testing.T) {
 		t.Errorf("after the release: %v", counts)
 	}
 	running.end(t)
+}
+
+// counted checks that each request is in the counts of its revision: in the API, the
+// metrics and the access log.
+func counted(t *testing.T, w *world, c *client) {
+	before := w.counts(t)
+	versions := c.versions(t, w, ingressHost, 200)
+	for version, n := range c.versions(t, w, routeHost, 200) {
+		versions[version] += n
+	}
+	// A request is counted after the client has its response.
+	programs.Eventually(t, func(ctx context.Context) error {
+		after := w.counts(t)
+		for name, version := range map[string]string{"stable": "v1", "canary": "v2"} {
+			from, to := before[name], after[name]
+			step := to.Since(&from)
+			measured := uint64(0)
+			for _, n := range step.Latency {
+				measured += uint64(n)
+			}
+			if step.Requests != uint64(versions[version]) || step.Errors != 0 || measured != step.Requests {
+				return fmt.Errorf("%s: %d requests, %d errors and %d latencies, want %d, 0 and as many", name, step.Requests, step.Errors, measured, versions[version])
+			}
+			metric, err := w.edge.Metric(ctx, "slipway_edge_release_requests_total", `release="web",result="ok",revision="`+name+`"`)
+			if err != nil || metric != float64(to.Requests) {
+				return fmt.Errorf("%s: the metric is %v, want %d: %w", name, metric, to.Requests, err)
+			}
+		}
+		if weight, err := w.edge.Metric(ctx, "slipway_edge_release_weight", `revision="canary"`); err != nil || weight != 30 {
+			return fmt.Errorf("the weight is %v: %w", weight, err)
+		}
+		return nil
+	})
+	for _, name := range []string{"stable", "canary"} {
+		if !strings.Contains(w.edge.Output(), `"ServiceRevision":"`+name+`"`) {
+			t.Errorf("the access log has no revision %s", name)
+		}
+	}
 }
 
 // stays checks that clients with a sticky cookie stay with their revision, and leave it

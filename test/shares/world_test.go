@@ -27,6 +27,7 @@ import (
 	"slipway.dev/slipway/api/v1alpha1"
 	"slipway.dev/slipway/internal/kube/kubetest"
 	"slipway.dev/slipway/internal/must"
+	"slipway.dev/slipway/internal/observe/trafficreport"
 	"slipway.dev/slipway/internal/programs"
 	"slipway.dev/slipway/test/binary"
 	"slipway.dev/slipway/test/conformance/edgeprocess"
@@ -266,6 +267,24 @@ func (w *world) awaitEdge(t *testing.T, of revision) {
 		}
 		return err
 	})
+}
+
+// counts returns the counts of the running Release, by revision.
+func (w *world) counts(t *testing.T) map[string]trafficreport.RevisionTraffic {
+	t.Helper()
+	text := must.Get(programs.Fetch(t.Context(), "http://"+w.edge.On(edgeprocess.AdminPort)+trafficreport.ReleasesPath))(t)
+	var report trafficreport.ReleaseReport
+	must.Do(t, json.Unmarshal([]byte(text), &report))
+	counts := map[string]trafficreport.RevisionTraffic{}
+	for _, release := range report.Releases {
+		for _, revision := range release.Revisions {
+			// The revision of before its first Pod has no requests.
+			if revision.Hash != "pending" {
+				counts[revision.Name] = revision
+			}
+		}
+	}
+	return counts
 }
 
 // client sends requests to the edge, with kept connections and cookies of its own.

@@ -10,6 +10,7 @@
 //	table         all of it as one table
 //	explain       one request
 //	reports       all reports once, for analysis
+//	releases      sums of what the revisions of Releases served
 //	secret        the secret that edges and the agent share
 //
 // It promises that edges are polled only while there are streams, that any

@@ -100,6 +100,13 @@ var fieldTable = [...]field{
 	}},
 	// The endpoint of the last attempt.
 	{serviceAddr, func(dst []byte, r *proxy.Record, _ uint64) []byte { return text(dst, r.Endpoint) }},
+	// The revision of the endpoint: stable or canary, while there is a Release.
+	{"ServiceRevision", func(dst []byte, r *proxy.Record, _ uint64) []byte {
+		if r.Revision == "" {
+			return dst
+		}
+		return text(dst, r.Revision)
+	}},
 	// The response of the backend; OriginStatus is absent where the edge responded
 	// itself.
 	{"OriginStatus", func(dst []byte, r *proxy.Record, _ uint64) []byte {

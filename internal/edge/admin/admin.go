@@ -96,6 +96,7 @@ func New(build Build) *Handler {
 		{"entrypoints", nil, listEntryPoints},
 		{"explain", []string{"url", "method", "entryPoint", "header", "client", "text"}, getExplanation},
 		{"traffic", []string{trafficreport.HaveParam}, h.getTraffic},
+		{"releases", nil, h.getReleases},
 	} {
 		h.mux.HandleFunc("GET "+Prefix+page.path, func(w http.ResponseWriter, r *http.Request) {
 			// One atomic load: Attach may happen at any time.

@@ -22,14 +22,30 @@ type Counter interface {
 	Counts() ([]trafficreport.RouteCount, trafficreport.Count)
 }
 
+// ReleaseCounter is a Source that counts the requests of Releases.
+type ReleaseCounter interface {
+	// Releases are those that run, and those that ended a short while ago.
+	Releases() []trafficreport.ReleaseTraffic
+}
+
+// getReleases returns what the revisions of Releases served.
+func (h *Handler) getReleases(source Source, _ *query) (any, error) {
+	report := &trafficreport.ReleaseReport{Started: h.began, At: time.Now(), Releases: []trafficreport.ReleaseTraffic{}}
+	if counter, counts := source.(ReleaseCounter); counts {
+		found := counter.Releases()
+		report.Releases = append(report.Releases, found[:min(len(found), trafficreport.MaxReleases)]...)
+	}
+	return report, nil
+}
+
 // SetRefusals replaces the current refusals of the provider of routes.
 func (h *Handler) SetRefusals(refusals []refusal.Refusal) { h.refusals.Store(&refusals) }
 
-// Remote is the part of the API for the runtime's agent: the traffic report and
-// explain. It has neither profiles nor the whole table.
+// Remote is the part of the API for the runtime's agent: the traffic report, the counts
+// of Releases, and explain. It has neither profiles nor the whole table.
 func (h *Handler) Remote() http.Handler {
 	mux := http.NewServeMux()
-	for _, path := range []string{trafficreport.ReportPath, trafficreport.ExplainPath} {
+	for _, path := range []string{trafficreport.ReportPath, trafficreport.ReleasesPath, trafficreport.ExplainPath} {
 		mux.Handle("GET "+path, h)
 	}
 	return mux

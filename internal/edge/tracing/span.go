@@ -134,6 +134,9 @@ func endClient(span trace.Span, r *proxy.Record) {
 	if r.Backend != nil {
 		attributes = append(attributes, attribute.String("slipway.backend", r.Backend.String()))
 	}
+	if r.Revision != "" {
+		attributes = append(attributes, attribute.String("slipway.revision", r.Revision))
+	}
 	// An endpoint is an address, or a host name of an ExternalName Service.
 	if address, err := netip.ParseAddrPort(r.Endpoint); err == nil {
 		attributes = append(attributes,

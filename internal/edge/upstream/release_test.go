@@ -245,7 +245,7 @@ func TestRevisionCounts(t *testing.T) {
 	w.serve(released("ssc", 20, 80))
 	observe(route.RevisionCanary, true)
 	observe(route.RevisionCanary, false)
-	found := w.Releases(false)
+	found := w.Releases()
 	if len(found) != 1 || len(found[0].Revisions) != 2 || found[0].Name != "web" {
 		t.Fatalf("%+v", found)
 	}
@@ -256,13 +256,20 @@ func TestRevisionCounts(t *testing.T) {
 	plain := released("sc", 1, 1)
 	plain.Release = nil
 	w.serve(plain)
-	if len(w.Releases(false)) != 0 || len(w.Releases(true)) != 1 {
-		t.Errorf("after the end: %+v, %+v", w.Releases(false), w.Releases(true))
+	if ended := w.Releases(); len(ended) != 1 || !ended[0].Ended || ended[0].Revisions[1].Requests != 2 {
+		t.Errorf("after the end: %+v", ended)
 	}
 	w.serve(released("sc", 50, 50))
 	observe(route.RevisionStable, false)
-	if again := w.Releases(false); len(again) != 1 || again[0].Revisions[0].Requests != 2 {
+	if again := w.Releases(); len(again) != 1 || again[0].Ended || again[0].Revisions[0].Requests != 2 || again[0].Revisions[0].Weight != 50 {
 		t.Errorf("%+v", again)
+	}
+	// Another object of the same name begins at 0.
+	next := released("sc", 50, 50)
+	next.Release.UID = "another"
+	w.serve(next)
+	if both := w.Releases(); len(both) != 2 || !both[0].Ended || both[1].Ended || both[1].Revisions[0].Requests != 0 {
+		t.Errorf("%+v", both)
 	}
 }
 

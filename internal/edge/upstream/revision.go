@@ -18,16 +18,18 @@ const revisionRetention = time.Hour
 // revisionKey identifies the counts of a revision. The name is part of it, because the
 // canary of one release is the stable revision of the next.
 type revisionKey struct {
-	namespace, release string
-	name               route.Revision
-	hash               string
+	namespace, release, uid string
+	name                    route.Revision
+	hash                    string
 }
 
 // Revision counts the requests of one revision of a Release, over all backends.
 type Revision struct {
 	key              revisionKey
 	requests, errors atomic.Uint64
+	took             atomic.Int64 // the sum of all latencies, in nanoseconds
 	spread           [trafficreport.Buckets]atomic.Uint32
+	weight           atomic.Uint32
 
 	// users is the number of backends with the revision, and unused when the last of
 	// them went. Set.mu guards both.
@@ -46,6 +48,7 @@ func (v *Revision) Observe(failed bool, took time.Duration) {
 		v.errors.Add(1)
 		return
 	}
+	v.took.Add(int64(max(took, 0)))
 	v.spread[trafficreport.BucketOf(took)].Add(1)
 }
 
@@ -53,7 +56,7 @@ func (v *Revision) Observe(failed bool, took time.Duration) {
 func (v *Revision) read() trafficreport.RevisionTraffic {
 	// Errors first: a request is counted before its error, so that there are never more
 	// errors than requests.
-	traffic := trafficreport.RevisionTraffic{Name: v.Name(), Hash: v.key.hash, Errors: v.errors.Load()}
+	traffic := trafficreport.RevisionTraffic{Name: v.Name(), Hash: v.key.hash, Weight: v.weight.Load(), Errors: v.errors.Load()}
 	traffic.Requests = v.requests.Load()
 	last := 0
 	var spread [trafficreport.Buckets]uint32
@@ -62,7 +65,7 @@ func (v *Revision) read() trafficreport.RevisionTraffic {
 			last = i + 1
 		}
 	}
-	traffic.Latency = slices.Clone(spread[:last])
+	traffic.Latency, traffic.Took = slices.Clone(spread[:last]), time.Duration(v.took.Load())
 	return traffic
 }
 
@@ -75,15 +78,9 @@ func (g *revisionRegistry) use(s *releaseShares, now time.Time) {
 		return
 	}
 	g.sweep(now)
-	for i, hash := range [revisions]string{stableRevision: s.release.Stable.Hash, canaryRevision: s.release.Canary.Hash} {
-		if revisionIndex(i) == noRevision {
-			continue
-		}
-		name := route.RevisionStable
-		if revisionIndex(i) == canaryRevision {
-			name = route.RevisionCanary
-		}
-		key := revisionKey{s.release.Namespace, s.release.Name, name, hash}
+	release := s.release
+	for name, share := range map[route.Revision]*route.RevisionShare{route.RevisionStable: &release.Stable, route.RevisionCanary: &release.Canary} {
+		key := revisionKey{release.Namespace, release.Name, release.UID, name, share.Hash}
 		counters := g.byKey[key]
 		if counters == nil {
 			if g.byKey == nil {
@@ -93,7 +90,8 @@ func (g *revisionRegistry) use(s *releaseShares, now time.Time) {
 			g.byKey[key] = counters
 		}
 		counters.users++
-		s.parts[i].counters = counters
+		counters.weight.Store(share.Weight)
+		s.parts[indexOf(name)].counters = counters
 	}
 }
 
@@ -117,29 +115,24 @@ func (g *revisionRegistry) sweep(now time.Time) {
 	})
 }
 
-// Releases returns the counts of Releases: of those that backends have, and with ended
-// also of those that were there recently. They are in the order of their names, and
-// stable comes before canary.
-func (s *Set) Releases(ended bool) []trafficreport.ReleaseTraffic {
+// Releases returns the counts of the Releases that backends have, and of those that were
+// there recently. They are in the order of their names, and stable comes before canary.
+func (s *Set) Releases() []trafficreport.ReleaseTraffic {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var found []*Revision
-	for _, v := range s.revisions.byKey {
-		if ended || v.users > 0 {
-			found = append(found, v)
-		}
-	}
+	found := slices.Collect(maps.Values(s.revisions.byKey))
 	slices.SortFunc(found, func(a, b *Revision) int {
-		return cmp.Or(cmp.Compare(a.key.namespace, b.key.namespace), cmp.Compare(a.key.release, b.key.release),
+		return cmp.Or(cmp.Compare(a.key.namespace, b.key.namespace), cmp.Compare(a.key.release, b.key.release), cmp.Compare(a.key.uid, b.key.uid),
 			-cmp.Compare(a.key.name, b.key.name), cmp.Compare(a.key.hash, b.key.hash))
 	})
 	var releases []trafficreport.ReleaseTraffic
 	for _, v := range found {
 		last := len(releases) - 1
-		if last < 0 || releases[last].Namespace != v.key.namespace || releases[last].Name != v.key.release {
-			releases = append(releases, trafficreport.ReleaseTraffic{Namespace: v.key.namespace, Name: v.key.release})
+		if last < 0 || releases[last].Namespace != v.key.namespace || releases[last].Name != v.key.release || releases[last].UID != v.key.uid {
+			releases = append(releases, trafficreport.ReleaseTraffic{Namespace: v.key.namespace, Name: v.key.release, UID: v.key.uid, Ended: true})
 			last++
 		}
+		releases[last].Ended = releases[last].Ended && v.users == 0
 		releases[last].Revisions = append(releases[last].Revisions, v.read())
 	}
 	return releases

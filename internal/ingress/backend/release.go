@@ -82,7 +82,7 @@ func (r *release) shares() *route.Release {
 		return route.RevisionShare{Hash: revision.Hash, Weight: uint32(revision.Weight), Commit: revision.Commit}
 	}
 	shares := &route.Release{
-		Namespace: r.object.Namespace, Name: r.object.Name, ByClient: r.spec.By == v1alpha1.ReleaseByClient,
+		Namespace: r.object.Namespace, Name: r.object.Name, UID: string(r.object.UID), ByClient: r.spec.By == v1alpha1.ReleaseByClient,
 		Stable: share(v1alpha1.RevisionStable), Canary: share(v1alpha1.RevisionCanary),
 	}
 	if match := r.spec.Match; match != nil {

@@ -3,6 +3,7 @@
 // because neither may import the other.
 //
 //	report    routes, backends, certificates and refusals, with request counts
+//	release   what the revisions of Releases served
 //	spread    a histogram of durations with a fixed number of buckets
 //	explain   how one request is routed
 //

@@ -1,6 +1,7 @@
 package trafficreport
 
 import (
+	"math"
 	"math/bits"
 	"time"
 )
@@ -42,6 +43,15 @@ func bucketStart(bucket int) time.Duration {
 	}
 	octave, part := firstOctave+(bucket-1)/parts, (bucket-1)%parts
 	return time.Duration(uint64(parts+part)<<(octave-partBits)) * time.Microsecond
+}
+
+// BucketEnd returns the end of a bucket. The last has none: its end is a duration that
+// nothing takes.
+func BucketEnd(bucket int) time.Duration {
+	if bucket >= Buckets-1 {
+		return math.MaxInt64
+	}
+	return bucketStart(bucket + 1)
 }
 
 // Quantile returns the duration that a fraction of the requests did not exceed: 0.5

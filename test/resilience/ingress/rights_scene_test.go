@@ -90,6 +90,13 @@ kind: BackendTransport
 metadata: {name: own}
 spec: {timeouts: {connect: 10s}}
 ---
+apiVersion: slipway.dev/v1alpha1
+kind: Release
+metadata: {name: own}
+spec:
+  workload: {apiVersion: apps/v1, kind: Deployment, name: own}
+  revisions: [{name: stable, hash: a, replicaSet: a, weight: 1}, {name: canary, hash: b, replicaSet: b}]
+---
 apiVersion: traefik.io/v1alpha1
 kind: Middleware
 metadata: {name: their}

@@ -71,6 +71,13 @@ func (c *rights) symptom(t *testing.T, e *rightsEdge, missing right) error {
 		}
 		// What changes is noticed late.
 		return e.tells("watch of Secrets is forbidden")
+	case "releases", "pods", "replicasets":
+		// Requests are not divided between revisions; everything is served.
+		name := missing.resource
+		if missing.group == "slipway.dev" {
+			name += "." + missing.group
+		}
+		return errors.Join(e.tells("cannot read from the cluster", `"resource":"`+name+`"`, "forbidden"), e.replica.Ready(t.Context()))
 	case "leases":
 		return e.tells("leader election failed", "forbidden")
 	case "ingresses/status":
