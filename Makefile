@@ -254,6 +254,10 @@ bench-tunnel: ## Measure the tunnel beside requests that go directly (about 2 mi
 resilience: deps ## Attack the edge and kill the agent for long: slow clients, a minute of each flood, 100 kills (about 30 minutes)
 	RESILIENCE=long go test -count=1 $(HANG_GUARD) -v ./test/resilience/...
 
+.PHONY: progressive
+progressive: deps build-devcluster ## Release good and bad revisions of a Deployment under load, ten rounds
+	PROGRESSIVE=long go test -count=1 $(HANG_GUARD) -v ./test/progressive
+
 .PHONY: churn
 churn: deps build-devcluster ## Change routes, listeners, certificates and endpoints of Gateways for CHURN, 10m without it, under requests of five protocols
 	CHURN=$(or $(CHURN),10m) go test -count=1 $(HANG_GUARD) -v -run 'TestIngress/gateways' ./test/resilience/ingress

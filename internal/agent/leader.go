@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"slipway.dev/slipway/internal/agent/clusters"
+	"slipway.dev/slipway/internal/agent/traffic"
 	"slipway.dev/slipway/internal/backoff"
 	"slipway.dev/slipway/internal/gitops/apply"
 	"slipway.dev/slipway/internal/gitops/appset"
@@ -46,6 +47,7 @@ type leadershipTerm struct {
 	fleet   *clusters.Fleet
 	apps    *reconcile.Controller
 	sets    *appset.Controller
+	counts  *traffic.ReleaseCounts
 	sources *source.Sources
 }
 
@@ -128,6 +130,7 @@ func (a *agent) leadOnce(ctx context.Context) error {
 	parts.Go(func() error { return current.fleet.Run(running) })
 	parts.Go(func() error { return current.apps.Run(running) })
 	parts.Go(func() error { return current.sets.Run(running) })
+	parts.Go(func() error { return current.counts.Run(running) })
 	parts.Go(func() error { return a.awaitReady(running, current) })
 	if a.options.Rollouts {
 		parts.Go(func() error { return a.newRollouts().Run(running) })
@@ -197,11 +200,12 @@ func (a *agent) newLeadershipTerm() (*leadershipTerm, error) {
 		Changed: func(label string, key tracking.Key) { apps.Changed(label, key) }, DestinationsChanged: func() { apps.DestinationsChanged() },
 	})
 	applier := apply.New(cluster, kinds)
+	counts := traffic.NewReleaseCounts(a.trafficOptions())
 	// Responses to our writes update the cache before the watch does.
 	applier.NoteTo(cache.NoteJSON)
 	apps, err := reconcile.New(reconcile.Options{
 		Cluster: cluster, Sources: a.sources, Renderer: a.renderer, Plugins: a.plugins, Live: cache, Kinds: kinds, Applier: applier,
-		Destinations: fleet, Health: a.health, Settings: a.settings.current, Releases: a.releases(),
+		Destinations: fleet, Health: a.health, Settings: a.settings.current, Releases: releasesBy(counts),
 		ControlNamespace: a.options.ControlNamespace, Namespaces: namespaces,
 		Interval: a.options.Interval, Jitter: max(a.options.Jitter, 1), // 0 would be the default
 		Workers: a.options.Workers,
@@ -219,7 +223,7 @@ func (a *agent) newLeadershipTerm() (*leadershipTerm, error) {
 		},
 		Interval: a.options.Interval, Reporter: reporter, Log: a.log,
 	})
-	return &leadershipTerm{live: cache, fleet: fleet, apps: apps, sets: sets, sources: a.sources}, nil
+	return &leadershipTerm{live: cache, fleet: fleet, apps: apps, sets: sets, counts: counts, sources: a.sources}, nil
 }
 
 // everyNamespace selects all namespaces.

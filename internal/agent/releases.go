@@ -4,25 +4,59 @@ import (
 	"time"
 
 	"slipway.dev/slipway/api/v1alpha1"
+	"slipway.dev/slipway/internal/agent/traffic"
 	"slipway.dev/slipway/internal/gitops/reconcile"
+	"slipway.dev/slipway/internal/observe/trafficreport"
 	"slipway.dev/slipway/internal/release"
+	"slipway.dev/slipway/internal/release/judge"
 )
 
-// releases are the parts of releases of Deployments. Without counts of the edges
-// a release waits, unless its policy does not judge.
-func (a *agent) releases() *reconcile.Releases {
+// releasesBy are the parts of releases of Deployments: the counts of the edges,
+// and the judge that compares them.
+func releasesBy(counts *traffic.ReleaseCounts) *reconcile.Releases {
 	return &reconcile.Releases{
-		Traffic: func(_, _, _, _ string) (reconcile.ReleaseTraffic, bool) { return reconcile.ReleaseTraffic{}, false },
-		NewJudge: func(v1alpha1.ReleaseGuards) reconcile.ReleaseJudge {
-			return waitingJudge{}
+		Traffic: func(namespace, name, stable, canary string) (reconcile.ReleaseTraffic, bool) {
+			ofStable, ofCanary, reported := counts.Traffic(namespace, name, stable, canary)
+			return reconcile.ReleaseTraffic{Stable: trafficOf(&ofStable), Canary: trafficOf(&ofCanary)}, reported
 		},
+		NewJudge: newReleaseJudge,
 	}
 }
 
-// waitingJudge never lets a revision pass.
-type waitingJudge struct{}
+// trafficOf converts the counts of a revision.
+func trafficOf(counts *traffic.RevisionCounts) reconcile.RevisionTraffic {
+	spread := make([]uint32, len(counts.Latency))
+	for i, n := range counts.Latency {
+		spread[i] = uint32(n)
+	}
+	return reconcile.RevisionTraffic{Latency: counts.Latency, Counts: release.Counts{
+		Requests: int64(counts.Requests), Errors: int64(counts.Errors),
+		P50: trafficreport.Quantile(spread, 0.5), P99: trafficreport.Quantile(spread, 0.99),
+	}}
+}
+
+// releaseJudge compares the revisions of a release by the counts of the edges.
+type releaseJudge struct{ judge *judge.Judge }
+
+// newReleaseJudge makes the judge of a canary.
+func newReleaseJudge(guards v1alpha1.ReleaseGuards) reconcile.ReleaseJudge {
+	ends := make([]time.Duration, trafficreport.Buckets-1)
+	for i := range ends {
+		ends[i] = trafficreport.BucketEnd(i)
+	}
+	return &releaseJudge{judge.New(judge.Guards{
+		ErrorIncrease: float64(guards.ErrorPoints) / 100, LatencyRatio: float64(guards.LatencyPercent) / 100,
+		LatencyIncrease: time.Duration(guards.LatencyIncrease), MinRequests: uint64(max(guards.MinRequests, 0)),
+	}, ends)}
+}
 
 // Judge implements reconcile.ReleaseJudge.
-func (waitingJudge) Judge(time.Time, reconcile.ReleaseTraffic) release.Judgement {
-	return release.Judgement{Outcome: v1alpha1.DecisionWait, Reason: "NoCounts", Message: "waiting for counts of an edge"}
+func (j *releaseJudge) Judge(at time.Time, traffic reconcile.ReleaseTraffic) release.Judgement {
+	decided := j.judge.Observe(at, sampleOf(&traffic.Stable), sampleOf(&traffic.Canary))
+	return release.Judgement{Outcome: string(decided.Outcome), Reason: decided.Reason, Message: decided.Message}
+}
+
+// sampleOf are the counts of a revision in the terms of the judge.
+func sampleOf(traffic *reconcile.RevisionTraffic) judge.Sample {
+	return judge.Sample{Requests: uint64(traffic.Requests), Errors: uint64(traffic.Errors), Latency: traffic.Latency}
 }

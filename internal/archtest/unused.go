@@ -44,9 +44,7 @@ func HouseUnused() UnusedRules {
 			"GoString", "LogValue", // fmt and slog
 			"Touch", // the order of a work queue
 		},
-		Exceptions: map[string]string{
-			"internal/release/judge.New": "decision 0067: the controller of releases makes judges with it",
-		},
+		Exceptions: map[string]string{},
 	}
 }
 

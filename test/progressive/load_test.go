@@ -1,0 +1,161 @@
+package progressive
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"sync"
+	"testing"
+	"time"
+
+	"slipway.dev/slipway/internal/must"
+	"slipway.dev/slipway/internal/programs"
+)
+
+// load sends requests at a rate through the edge, and records which version
+// responded.
+type load struct {
+	mu       sync.Mutex
+	total    counts
+	failure  string
+	versions map[string]*version
+}
+
+// counts are those of requests.
+type counts struct{ requests, failed int }
+
+// since are the counts after earlier ones.
+func (c counts) since(earlier counts) counts {
+	return counts{c.requests - earlier.requests, c.failed - earlier.failed}
+}
+
+// version is what one version served.
+type version struct {
+	first, last time.Time
+	recent      int
+}
+
+// load starts when the edge serves the host, and ends with the test.
+func (w *world) load(t *testing.T, perSecond int) *load {
+	t.Helper()
+	l := &load{versions: map[string]*version{}}
+	client := &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 64}}
+	request := must.Get(http.NewRequest(http.MethodGet, "http://"+w.web+"/", nil))(t)
+	request.Host = host
+	programs.Eventually(t, func(context.Context) error {
+		response, err := client.Do(request.Clone(t.Context()))
+		if err == nil {
+			_ = response.Body.Close()
+			if response.StatusCode != http.StatusOK {
+				err = fmt.Errorf("the status is %d", response.StatusCode)
+			}
+		}
+		return err
+	})
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() {
+		ticks := time.NewTicker(time.Second / time.Duration(perSecond))
+		defer ticks.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-ticks.C:
+				running.Go(func() { l.send(client, request.Clone(context.Background())) })
+			}
+		}
+	})
+	t.Cleanup(func() {
+		cancel()
+		running.Wait()
+		client.CloseIdleConnections()
+	})
+	return l
+}
+
+// send sends a request and counts its response.
+func (l *load) send(client *http.Client, request *http.Request) {
+	response, err := client.Do(request)
+	name := ""
+	if err == nil {
+		_, err = io.Copy(io.Discard, response.Body)
+		_ = response.Body.Close()
+		name = response.Header.Get("X-Slipway-Version")
+		if err == nil && response.StatusCode >= 500 {
+			err = fmt.Errorf("status %d of %s", response.StatusCode, name)
+		}
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.total.requests++
+	if err != nil {
+		l.total.failed++
+		l.failure = err.Error()
+	}
+	if name == "" {
+		return
+	}
+	now := time.Now()
+	of := l.versions[name]
+	if of == nil {
+		of = &version{first: now}
+		l.versions[name] = of
+	}
+	of.last = now
+	for other, one := range l.versions {
+		if other != name {
+			one.recent = 0
+		}
+	}
+	of.recent++
+}
+
+func (l *load) counts() counts {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.total
+}
+
+func (l *load) lastError() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.failure
+}
+
+// span is from the first to the last response of a version.
+func (l *load) span(name string) (first, last time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if of := l.versions[name]; of != nil {
+		return of.first, of.last
+	}
+	return time.Time{}, time.Time{}
+}
+
+// forget forgets the responses of a version.
+func (l *load) forget(name string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.versions, name)
+}
+
+// quiet reports a version that responded within a time.
+func (l *load) quiet(name string, within time.Duration) error {
+	if _, last := l.span(name); time.Since(last) < within {
+		return fmt.Errorf("%s still responds", name)
+	}
+	return nil
+}
+
+// versions is the number of responses of a version without one of another.
+func (w *world) versions(t *testing.T, l *load, name string) int {
+	t.Helper()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if of := l.versions[name]; of != nil {
+		return of.recent
+	}
+	return 0
+}

@@ -1,0 +1,149 @@
+package progressive
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"slipway.dev/slipway/api/argo/v1alpha1"
+	slipway "slipway.dev/slipway/api/v1alpha1"
+	"slipway.dev/slipway/internal/gitops/gittest"
+	"slipway.dev/slipway/internal/kube/kubetest"
+	"slipway.dev/slipway/internal/must"
+	"slipway.dev/slipway/internal/programs"
+	"slipway.dev/slipway/test/binary"
+	"slipway.dev/slipway/test/gitops/agentprocess"
+)
+
+func TestMain(m *testing.M) { kubetest.Main(m, kubetest.AllowLeaks()) }
+
+const host = "shop.example.com"
+
+// revision is a version of the demo.
+type revision struct{ image string }
+
+// world is a cluster with an agent, an edge, and an Application of a Deployment
+// that is released.
+type world struct {
+	cluster         *kubetest.Cluster
+	control, target string
+	repository      *gittest.Repository
+	// web is where the edge takes requests.
+	web string
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	cluster := kubetest.Start(t)
+	cluster.Define(t, string(must.Get(v1alpha1.CRDs())(t)))
+	cluster.Define(t, string(must.Get(slipway.CRDs())(t)))
+	w := &world{cluster: cluster, control: cluster.Namespace(t), target: cluster.Namespace(t), web: "127.0.0.1:8080"}
+	w.repository = gittest.Serve(t).Repository(t, "shop", manifests(revision{image: "v1"}))
+	program := binary.Path(t)
+	secret := filepath.Join(t.TempDir(), "secret")
+	must.Do(t, os.WriteFile(secret, []byte(strings.Repeat("0123456789abcdef", 4)), 0o600))
+	reports := net.JoinHostPort(w.podAddress(251), "8093")
+	agentprocess.Start(t, agentprocess.Options{
+		Binary: program, Kubeconfig: cluster.Kubeconfig, Namespace: w.control,
+		Arguments: []string{"--traffic.edges=" + reports, "--traffic.secretFile=" + secret},
+	})
+	programs.Slipway(t, "the edge", program, []string{"KUBECONFIG=" + cluster.Kubeconfig, "POD_NAMESPACE=" + w.control},
+		"edge", "--log.format=json", "--admin.address=127.0.0.1:0", "--health.address=127.0.0.1:0",
+		"--providers.kubernetesIngress", "--providers.kubernetesIngress.ingressEndpoint.ip=127.0.0.1", "--entryPoints.web.address="+w.web, "--traffic.address="+reports, "--traffic.secretFile="+secret)
+	cluster.Apply(t, w.control, fmt.Sprintf(`apiVersion: networking.k8s.io/v1
+kind: IngressClass
+metadata: {name: slipway}
+spec: {controller: slipway.dev/ingress-controller}
+---
+apiVersion: argoproj.io/v1alpha1
+kind: Application
+metadata: {name: shop}
+spec:
+  project: default
+  source: {repoURL: %q, path: deploy, targetRevision: main}
+  destination: {server: "https://kubernetes.default.svc", namespace: %s}
+  syncPolicy: {automated: {prune: true, selfHeal: true}}
+`, w.repository.URL(), w.target))
+	w.await(t, func(app *v1alpha1.Application) error {
+		if app.Status.Sync.Status != v1alpha1.SyncSynced || app.Status.Health.Status != v1alpha1.Healthy {
+			return fmt.Errorf("it is %s", describe(app))
+		}
+		return nil
+	})
+	return w
+}
+
+// podAddress is an address of the network of Pods.
+func (w *world) podAddress(last byte) string {
+	bytes := w.cluster.PodNetwork.Addr().As4()
+	bytes[3] = last
+	return netip.AddrFrom4(bytes).String()
+}
+
+// push commits a revision.
+func (w *world) push(t *testing.T, of revision) string {
+	t.Helper()
+	return w.repository.Commit(t, manifests(of), of.image)
+}
+
+// await waits until the Application is as it should be.
+func (w *world) await(t *testing.T, holds func(*v1alpha1.Application) error) *v1alpha1.Application {
+	t.Helper()
+	return agentprocess.Await(t, agentprocess.Applications(w.cluster.Cluster, w.control), "shop", holds)
+}
+
+// describe is the status of an Application in one line.
+func describe(app *v1alpha1.Application) string {
+	text := fmt.Sprintf("%s at %s, %s", app.Status.Sync.Status, app.Status.Sync.Revision, app.Status.Health.Status)
+	for _, one := range app.Status.Resources {
+		if one.Kind == "Deployment" && one.Health != nil {
+			text += ", " + one.Health.Message
+		}
+	}
+	for _, one := range app.Status.Conditions {
+		text += ", " + one.Message
+	}
+	return text
+}
+
+// manifests are what Git has: a plain Deployment with a policy, its Service and its
+// Ingress. The steps are short, so that the judge is what a release waits for.
+func manifests(of revision) map[string]string {
+	return map[string]string{"deploy/shop.yaml": fmt.Sprintf(`apiVersion: slipway.dev/v1alpha1
+kind: ReleasePolicy
+metadata: {name: quick}
+spec:
+  steps: [{weight: 10, hold: 12s, requests: 100}, {weight: 50, hold: 2s, requests: 100}]
+---
+apiVersion: v1
+kind: Service
+metadata: {name: web}
+spec: {selector: {app: web}, ports: [{port: 80, targetPort: 8080}]}
+---
+apiVersion: networking.k8s.io/v1
+kind: Ingress
+metadata: {name: web}
+spec:
+  ingressClassName: slipway
+  rules: [{host: %s, http: {paths: [{path: /, pathType: Prefix, backend: {service: {name: web, port: {number: 80}}}}]}}]
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web, annotations: {slipway.dev/release: quick}}
+spec:
+  replicas: 2
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec:
+      containers:
+      - name: web
+        image: slipway.dev/demo:%s
+        ports: [{containerPort: 8080}]
+        readinessProbe: {httpGet: {path: /readyz, port: 8080}, periodSeconds: 1}
+`, host, of.image)}
+}
