@@ -38,11 +38,11 @@ func (m *releaseMetrics) Collect(metrics chan<- prometheus.Metric) {
 	type key struct{ namespace, name, revision string }
 	sums := map[key]*trafficreport.RevisionTraffic{}
 	for _, release := range m.releases() {
-		if release.Ended {
-			continue
-		}
 		for i := range release.Revisions {
 			revision := &release.Revisions[i]
+			if revision.Ended {
+				continue
+			}
 			at := key{release.Namespace, release.Name, revision.Name}
 			if sums[at] == nil {
 				sums[at] = &trafficreport.RevisionTraffic{}

@@ -264,6 +264,13 @@ func TestRevisionCounts(t *testing.T) {
 	if again := w.Releases(); len(again) != 1 || again[0].Ended || again[0].Revisions[0].Requests != 2 || again[0].Revisions[0].Weight != 50 {
 		t.Errorf("%+v", again)
 	}
+	// Another canary of the same Release takes the place of the one before.
+	other := released("sc", 50, 50)
+	other.Release.Canary.Hash = "pending"
+	w.serve(other)
+	if all := w.Releases(); len(all) != 1 || len(all[0].Revisions) != 3 || !all[0].Revisions[1].Ended || all[0].Revisions[2].Ended || all[0].Revisions[2].Weight != 50 {
+		t.Errorf("%+v", all)
+	}
 	// Another object of the same name begins at 0.
 	next := released("sc", 50, 50)
 	next.Release.UID = "another"

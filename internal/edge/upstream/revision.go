@@ -133,7 +133,9 @@ func (s *Set) Releases() []trafficreport.ReleaseTraffic {
 			last++
 		}
 		releases[last].Ended = releases[last].Ended && v.users == 0
-		releases[last].Revisions = append(releases[last].Revisions, v.read())
+		traffic := v.read()
+		traffic.Ended = v.users == 0
+		releases[last].Revisions = append(releases[last].Revisions, traffic)
 	}
 	return releases
 }

@@ -34,6 +34,8 @@ type RevisionTraffic struct {
 	// Name is stable or canary, and Hash distinguishes the revisions that had the name.
 	Name string `json:"name"`
 	Hash string `json:"hash"`
+	// Ended is set if the Release has another revision of the name now.
+	Ended bool `json:"ended,omitempty"`
 	// Weight is its share now.
 	Weight uint32 `json:"weight,omitempty"`
 	// Requests are those that a client waited for, and Errors those of them that
