@@ -180,7 +180,9 @@ func (in *Input) end() Plan {
 	release := clone(in.Last)
 	switch {
 	case !in.IsRolledOut:
-		release.Status.Message = "removing the Pods of the other revision"
+		if release.Status.Phase != v1alpha1.ReleaseRolledBack { // its message is the reason
+			release.Status.Message = "removing the Pods of the other revision"
+		}
 		return Plan{Release: release, RequeueAt: in.Now.Add(tick)}
 	case release.Status.FinishedAt == nil:
 		release.Status.FinishedAt = in.time()

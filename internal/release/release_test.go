@@ -164,8 +164,10 @@ func TestRollBack(t *testing.T) {
 			if r.decide(); r.plan.Overlay != nil || r.plan.RollBack != "" || r.plan.Release.Status.Phase != v1alpha1.ReleaseRolledBack {
 				t.Errorf("the way back is %+v", r.plan)
 			}
-			r.in.Mark, r.in.Change, r.in.IsRolledOut = Mark{}, Unchanged, true
-			if r.decide(); r.plan.Release.Status.FinishedAt == nil || r.plan.Release.Status.Phase != v1alpha1.ReleaseRolledBack {
+			r.in.Mark, r.in.Change, r.in.IsRolledOut = Mark{}, Unchanged, false
+			r.decide()
+			r.in.IsRolledOut = true
+			if r.decide(); r.plan.Release.Status.FinishedAt == nil || !strings.Contains(r.plan.Release.Status.Message, c.want) || r.plan.Release.Status.Phase != v1alpha1.ReleaseRolledBack {
 				t.Errorf("it ends as %+v", r.plan.Release.Status)
 			}
 			r.until("the end", r.ended)
