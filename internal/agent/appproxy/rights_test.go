@@ -176,11 +176,14 @@ func TestNothingWithoutRights(t *testing.T) {
 	w := newWorld(t)
 	w.application(t, "shop", "https://git.example/canary-value-4711.git")
 	client := w.httpWith(t, wire.RuntimeClaims{Role: permission.RoleRestricted})
-	methods := runtimev1.File_slipway_runtime_v1_application_proto.Services().ByName("ApplicationService").Methods()
+	services := map[string]protoreflect.ServiceDescriptor{
+		"ApplicationService": runtimev1.File_slipway_runtime_v1_application_proto.Services().ByName("ApplicationService"),
+		"ReleaseService":     runtimev1.File_slipway_runtime_v1_release_proto.Services().ByName("ReleaseService"),
+	}
 	checked := 0
 	for _, procedure := range permission.Procedures() {
 		rule, _ := permission.Of(procedure)
-		name, ours := strings.CutPrefix(procedure, "/slipway.runtime.v1.ApplicationService/")
+		service, name, _ := strings.Cut(strings.TrimPrefix(procedure, "/slipway.runtime.v1."), "/")
 		if rule.Verb == "" || strings.HasPrefix(procedure, "/slipway.platform.") {
 			continue
 		}
@@ -188,14 +191,14 @@ func TestNothingWithoutRights(t *testing.T) {
 		if strings.HasPrefix(procedure, "/slipway.runtime.v1.GitSourceService/") {
 			continue
 		}
-		if !ours {
+		if services[service] == nil {
 			t.Errorf("%s has a verb, and this test does not know its service", procedure)
 			continue
 		}
 		checked++
 		body := []byte(`{"ref":{"name":"shop"}}`)
 		content := "application/json"
-		if methods.ByName(protoreflect.Name(name)).IsStreamingServer() {
+		if services[service].Methods().ByName(protoreflect.Name(name)).IsStreamingServer() {
 			content = "application/connect+json"
 			body = append(binary.BigEndian.AppendUint32([]byte{0}, uint32(len(body))), body...)
 		}
