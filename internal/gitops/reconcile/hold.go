@@ -27,6 +27,12 @@ func (p *reconcileRun) held() *v1alpha1.HeldRevision {
 	return p.app.Status.Held
 }
 
+// isHoldUnwritten reports whether a hold has begun that the status does not have yet.
+func (p *reconcileRun) isHoldUnwritten() bool {
+	unwritten := p.session.pending
+	return unwritten != nil && unwritten.held != nil && !equality.Semantic.DeepEqual(unwritten.held, p.app.Status.Held)
+}
+
 // desiredRendering is what the cluster is compared with and synced to: the
 // rendering of the sources, or of the revision that the Application is held at.
 // It is nil before that was rendered.

@@ -290,7 +290,7 @@ func TestReleaseBlueGreen(t *testing.T) {
 // is never without its Pods.
 func TestReleaseSurvivesTheEndOfTheAgent(t *testing.T) {
 	w := newReleaseWorld(t, "quick")
-	stride := 5
+	stride := 8
 	if os.Getenv("RESILIENCE") == "long" {
 		stride = 1
 	}

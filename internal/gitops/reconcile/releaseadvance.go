@@ -66,7 +66,7 @@ func (p *reconcileRun) advanceRelease(ctx context.Context, state *releaseState) 
 }
 
 // rollBack holds the Application at the sync before the release. The sync to it
-// follows in this run, or in the next one.
+// follows in the next run.
 func (p *reconcileRun) rollBack(ctx context.Context, state *releaseState) (bool, error) {
 	past := p.pastSync(state.mark.From)
 	switch {

@@ -133,8 +133,13 @@ func (p *reconcileRun) observeCluster(ctx context.Context) result {
 	return proceed()
 }
 
-// runOperation starts or continues an operation.
+// runOperation starts or continues an operation. A hold is in the status before the
+// first object goes back: an agent that ends in between would sync forward again.
 func (p *reconcileRun) runOperation(ctx context.Context) result {
+	if p.isHoldUnwritten() {
+		p.queue.add(item{app: p.id}, reasonTimer)
+		return proceed()
+	}
 	done, err := p.operate(ctx)
 	p.operated = done
 	return failed(err).by(done.requeueAt)

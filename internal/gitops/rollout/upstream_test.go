@@ -163,6 +163,9 @@ func (s *scene) act(t *testing.T, action string) {
 	verb, rest, _ := strings.Cut(action, " ")
 	switch verb {
 	case "deploy":
+		// A rollback is known by the time of creation of ReplicaSets, which has whole seconds.
+		began := time.Now().Unix()
+		programs.Until(t, "the next second", func() bool { return time.Now().Unix() > began })
 		s.Apply(t, s.namespace, strings.ReplaceAll(s.manifest, "VERSION", rest))
 	case "patch":
 		kubetest.Patch(t, s.rollouts, "demo", rest)
