@@ -23,8 +23,8 @@ func rate() int {
 
 // A revision that is good is promoted without a failed request, and one that fails
 // 5 % of its requests, or is slow in the long form, goes back while few requests have
-// failed. The Application is held at the revision before, and the next commit goes
-// on.
+// failed. The Application is held at the revision before, and in the long form the next
+// commit goes on.
 func TestReleases(t *testing.T) {
 	w := newWorld(t)
 	clients := w.load(t, rate())
@@ -41,7 +41,9 @@ func TestReleases(t *testing.T) {
 			w.rollsBack(t, clients, revision{image: "v-slow"})
 		}
 	}
-	w.promotes(t, clients, next())
+	if rounds > 1 {
+		w.promotes(t, clients, next())
+	}
 }
 
 // promotes releases a good revision.
@@ -53,8 +55,14 @@ func (w *world) promotes(t *testing.T, clients *load, image string) {
 		if app.Status.Held != nil {
 			return fmt.Errorf("it is held: %s", app.Status.Held.Message)
 		}
-		if app.Status.Sync.Revision != commit || app.Status.Health.Status != v1alpha1.Healthy || w.versions(t, clients, image) < 100 {
+		if app.Status.Sync.Revision != commit || app.Status.Health.Status != v1alpha1.Healthy {
 			return errors.New(describe(app))
+		}
+		return nil
+	})
+	programs.Eventually(t, func(context.Context) error {
+		if n := w.versions(t, clients, image); n < 100 {
+			return fmt.Errorf("%s has served %d requests", image, n)
 		}
 		return nil
 	})

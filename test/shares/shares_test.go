@@ -3,7 +3,6 @@ package shares
 import (
 	"context"
 	"fmt"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -116,9 +115,7 @@ func counted(t *testing.T, w *world, c *client) {
 		return nil
 	})
 	for _, name := range []string{"stable", "canary"} {
-		if !strings.Contains(w.edge.Output(), `"ServiceRevision":"`+name+`"`) {
-			t.Errorf("the access log has no revision %s", name)
-		}
+		w.edge.Out.WaitFor(t, `"ServiceRevision":"`+name+`"`)
 	}
 }
 
