@@ -103,6 +103,10 @@ test("what an application has, without its secrets", async ({ admin: page }) => 
     await page.getByRole("tab", { name: tab, exact: true }).click();
     await look(page, `application-${tab.toLowerCase()}`);
   }
+
+  await page.goto(`${of("web")}?tab=releases`);
+  await expect(page.getByRole("heading", { name: "No releases" })).toBeVisible();
+  await look(page, "application-releases-empty");
 });
 
 test("run an action of a resource", async ({ admin: page }) => {

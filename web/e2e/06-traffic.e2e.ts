@@ -35,23 +35,27 @@ test("the traffic while load runs, from the commit to the request", async ({ adm
   await expect(page).toHaveURL(/\/applications\/prod\/slipway\/web/);
 });
 
-test("what serves a URL, and what does not", async ({ admin: page }) => {
-  await page.goto(at("/traffic?runtime=prod"));
-  const url = page.getByRole("textbox", { name: "URL" });
-  await url.fill(`http://${world.host}/cart`);
-  await page.keyboard.press("Enter");
-  const answer = page.getByRole("region", { name: "Which route serves this URL?" });
-  await expect(answer.getByText(/ matches: /).first()).toBeVisible();
-  await expect(answer.getByRole("list", { name: "From the commit to the endpoints" })).toContainText("web");
-  await look(page, "explain");
+test.describe("what serves a URL", () => {
+  // The explanation takes its room when the runtime has responded, however long that takes.
+  test.use({ mayJump: true });
+  test("what serves a URL, and what does not", async ({ admin: page }) => {
+    await page.goto(at("/traffic?runtime=prod"));
+    const url = page.getByRole("textbox", { name: "URL" });
+    await url.fill(`http://${world.host}/cart`);
+    await page.keyboard.press("Enter");
+    const answer = page.getByRole("region", { name: "Which route serves this URL?" });
+    await expect(answer.getByText(/ matches: /).first()).toBeVisible();
+    await expect(answer.getByRole("list", { name: "From the commit to the endpoints" })).toContainText("web");
+    await look(page, "explain");
 
-  await url.fill("nothing.example.com/");
-  await page.keyboard.press("Enter");
-  await expect(url).toHaveValue("https://nothing.example.com/");
-  await expect(answer.getByText(/No route matches/).first()).toBeVisible();
-  // The question is in the address.
-  await page.reload();
-  await expect(answer.getByText(/No route matches/).first()).toBeVisible();
+    await url.fill("nothing.example.com/");
+    await page.keyboard.press("Enter");
+    await expect(url).toHaveValue("https://nothing.example.com/");
+    await expect(answer.getByText(/No route matches/).first()).toBeVisible();
+    // The question is in the address.
+    await page.reload();
+    await expect(answer.getByText(/No route matches/).first()).toBeVisible();
+  });
 });
 
 test("certificates and refusals", async ({ admin: page }) => {

@@ -34,11 +34,6 @@ export function History({ place, detail, mayRollBack, online, blocked }: History
   if (rows.length === 0) {
     return <Empty title="No sync yet">Successful syncs are listed here. You can roll back to them.</Empty>;
   }
-  const reason =
-    blocked ||
-    (isAutomated(detail.manifest)
-      ? "It is synced automatically, which would undo a rollback. Set spec.syncPolicy.automated.enabled to false in Git first."
-      : "");
   const newest = rows[0];
   const columns: Column<HistoryEntry>[] = [
     { id: "id", header: "Sync", cell: (row) => `#${row.id}` },
@@ -78,7 +73,7 @@ export function History({ place, detail, mayRollBack, online, blocked }: History
         ) : !mayRollBack ? null : (
           <Button
             small
-            isDisabled={reason !== ""}
+            isDisabled={blocked !== ""}
             onPress={() => setTarget(row)}
             aria-label={`Roll back to sync ${row.id}`}
           >
@@ -90,7 +85,10 @@ export function History({ place, detail, mayRollBack, online, blocked }: History
   return (
     <div className="stack">
       {query.error && <Note tone="warn">{explain(query.error)} The data shown may be stale.</Note>}
-      {reason !== "" && mayRollBack && <Note tone="off">Rollback is disabled. {reason}</Note>}
+      {blocked !== "" && mayRollBack && <Note tone="off">Rollback is disabled. {blocked}</Note>}
+      {blocked === "" && mayRollBack && isAutomated(detail.manifest) && (
+        <Note tone="off">A rollback holds the application at that sync until a commit changes its objects.</Note>
+      )}
       <Panel flush>
         <Table label="History" columns={columns} rows={rows} rowKey={(row) => String(row.id)} />
       </Panel>
