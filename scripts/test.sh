@@ -17,7 +17,9 @@ raced=$(go list ./internal/{agent/report,edge,gitserver,ingress/engine,observe,s
 	grep -v -e /edge/waf$ -e /edge/lastgood$ -e /edge/normalize$ -e /edge/program$)
 # The browser leaves room for what mostly waits, and for no more.
 console=$(go list ./test/{console,acme,runtime,traffic})
-others=$(go list ./{api,charts,cmd,internal,test}/... | grep -vxF "$raced"$'\n'"$console")
+# What takes longest comes first, so that none of it is left alone at the end.
+longest=$(go list ./test/{documents,gitops,gateway,up} ./internal/{cli/runtimecmd,gitops/reconcile,install/release})
+others=$(go list ./{api,charts,cmd,internal,test}/... | grep -vxF "$raced"$'\n'"$console"$'\n'"$longest")
 
 # A group that fails ends with the tests that failed and their messages, because the logs of the
 # programs that they ran are long.
@@ -33,5 +35,5 @@ group() {
 
 group -race -p 3 $raced
 export CGO_ENABLED=0 GOFLAGS="$GOFLAGS -trimpath -buildvcs=false"
-group -p 4 $others
+group -p 5 $longest $others
 group -p 2 $console
