@@ -2,31 +2,19 @@ package agent
 
 import (
 	"context"
-	"fmt"
 	"time"
-
-	coordinationv1 "k8s.io/api/coordination/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	rollouts "slipway.dev/slipway/api/rollouts/v1alpha1"
 	"slipway.dev/slipway/internal/backoff"
 	"slipway.dev/slipway/internal/gitops/analysis"
+	"slipway.dev/slipway/internal/gitops/rollout"
 	"slipway.dev/slipway/internal/kube"
 	"slipway.dev/slipway/internal/observe"
 )
 
-const (
-	// analysisInterval is how often the cluster is checked for AnalysisRuns and for
-	// a controller of Argo Rollouts.
-	analysisInterval = 30 * time.Second
-	// The Lease of Argo Rollouts' controller, and how old its renewal is if the
-	// controller is gone.
-	argoRolloutsLease = "argo-rollouts-controller-lock"
-	argoRolloutsGone  = 2 * time.Minute
-	// argoRolloutsSelector is that of its Deployment.
-	argoRolloutsSelector = "app.kubernetes.io/name=argo-rollouts"
-)
+// analysisInterval is how often the cluster is checked for AnalysisRuns and for a
+// controller of Argo Rollouts.
+const analysisInterval = 30 * time.Second
 
 // runAnalysis carries out AnalysisRuns while the cluster has the kind, and no controller
 // of Argo Rollouts: two would measure everything twice.
@@ -65,47 +53,7 @@ func (a *agent) analysisBlocked(ctx context.Context) (string, error) {
 	if !served {
 		return noAnalysis, nil
 	}
-	return a.argoRollouts(ctx)
-}
-
-// argoRollouts returns where a controller of Argo Rollouts runs; empty for nowhere. An
-// agent of a single namespace looks there only.
-func (a *agent) argoRollouts(ctx context.Context) (string, error) {
-	namespaces := a.options.Destinations
-	if len(namespaces) == 0 {
-		namespaces = []string{metav1.NamespaceAll}
-	}
-	for _, namespace := range namespaces {
-		deployments, err := a.options.Cluster.Client.AppsV1().Deployments(namespace).List(ctx, metav1.ListOptions{LabelSelector: argoRolloutsSelector, Limit: 10})
-		if err != nil && !apierrors.IsForbidden(err) {
-			return "", fmt.Errorf("look for Argo Rollouts: %w", err)
-		}
-		if err == nil {
-			for i := range deployments.Items {
-				if replicas := deployments.Items[i].Spec.Replicas; replicas == nil || *replicas > 0 {
-					return fmt.Sprintf("Argo Rollouts' controller does: scale the Deployment %s/%s to 0 first", deployments.Items[i].Namespace, deployments.Items[i].Name), nil
-				}
-			}
-		}
-		leases, err := a.options.Cluster.Client.CoordinationV1().Leases(namespace).List(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + argoRolloutsLease, Limit: 10})
-		if err != nil && !apierrors.IsForbidden(err) {
-			return "", fmt.Errorf("look for Argo Rollouts: %w", err)
-		}
-		if err == nil {
-			for i := range leases.Items {
-				if held(&leases.Items[i], time.Now()) {
-					return fmt.Sprintf("Argo Rollouts' controller does: it holds the Lease %s/%s", leases.Items[i].Namespace, argoRolloutsLease), nil
-				}
-			}
-		}
-	}
-	return "", nil
-}
-
-// held reports whether a Lease was renewed lately.
-func held(lease *coordinationv1.Lease, now time.Time) bool {
-	holder, renewed := lease.Spec.HolderIdentity, lease.Spec.RenewTime
-	return holder != nil && *holder != "" && renewed != nil && now.Sub(renewed.Time) < argoRolloutsGone
+	return rollout.Other(ctx, a.options.Cluster, a.options.Destinations)
 }
 
 // analyze carries out AnalysisRuns until something blocks it or the context is done.

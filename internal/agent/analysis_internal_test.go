@@ -8,6 +8,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"slipway.dev/slipway/internal/gitops/rollout"
 	"slipway.dev/slipway/internal/kube/kubetest"
 	"slipway.dev/slipway/internal/must"
 )
@@ -17,10 +18,9 @@ import (
 func TestArgoRolloutsController(t *testing.T) {
 	cluster := kubetest.Shared(t)
 	namespace := cluster.Namespace(t)
-	a := &agent{options: Options{Cluster: cluster.Cluster, Destinations: []string{namespace}}}
 	check := func(want string) {
 		t.Helper()
-		if got := must.Get(a.argoRollouts(t.Context()))(t); !strings.Contains(got, want) || (want == "") != (got == "") {
+		if got := must.Get(rollout.Other(t.Context(), cluster.Cluster, []string{namespace}))(t); !strings.Contains(got, want) || (want == "") != (got == "") {
 			t.Errorf("the reason is %q, not %q", got, want)
 		}
 	}
@@ -31,13 +31,13 @@ func TestArgoRolloutsController(t *testing.T) {
 	check("Deployment " + namespace + "/rollouts")
 	cluster.Apply(t, namespace, strings.ReplaceAll(deployment, "REPLICAS", "0"))
 	check("")
-	holder, renewed := "one", metav1.NewMicroTime(time.Now())
+	holder, renewed, seconds := "one", metav1.NewMicroTime(time.Now()), int32(120)
 	leases := cluster.Client.CoordinationV1().Leases(namespace)
 	lease := must.Get(leases.Create(t.Context(), &coordinationv1.Lease{
-		ObjectMeta: metav1.ObjectMeta{Name: argoRolloutsLease}, Spec: coordinationv1.LeaseSpec{HolderIdentity: &holder, RenewTime: &renewed},
+		ObjectMeta: metav1.ObjectMeta{Name: "argo-rollouts-controller-lock"}, Spec: coordinationv1.LeaseSpec{HolderIdentity: &holder, RenewTime: &renewed, LeaseDurationSeconds: &seconds},
 	}, metav1.CreateOptions{}))(t)
 	check("Lease " + namespace)
-	renewed = metav1.NewMicroTime(time.Now().Add(-argoRolloutsGone))
+	renewed = metav1.NewMicroTime(time.Now().Add(-2 * time.Minute))
 	lease.Spec.RenewTime = &renewed
 	must.Get(leases.Update(t.Context(), lease, metav1.UpdateOptions{}))(t)
 	check("")

@@ -270,7 +270,7 @@ func templateOf(object *unstructured.Unstructured) string {
 }
 
 // hashLabel is the label of Pods and ReplicaSets by which the Deployment
-// controller tells revisions apart.
+// controller distinguishes revisions.
 const hashLabel = "pod-template-hash"
 
 // replicasOf is the size of a Deployment.

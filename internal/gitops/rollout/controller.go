@@ -107,7 +107,7 @@ func (c *Controller) awaitOther(ctx context.Context) {
 		if backoff.Sleep(ctx, checkInterval) != nil {
 			return
 		}
-		if reason, err := other(ctx, c.options.Cluster); err == nil && reason != "" {
+		if reason, err := Other(ctx, c.options.Cluster, c.options.Namespaces); err == nil && reason != "" {
 			c.options.Log.Warn("Rollouts are no longer reconciled", "reason", reason)
 			return
 		}
@@ -127,7 +127,7 @@ func (c *Controller) blocked(ctx context.Context) string {
 	case !served:
 		return "the cluster does not have the kind Rollout: install the CustomResourceDefinitions of Argo Rollouts"
 	}
-	reason, err := other(ctx, c.options.Cluster)
+	reason, err := Other(ctx, c.options.Cluster, c.options.Namespaces)
 	if err != nil {
 		return err.Error()
 	}

@@ -18,11 +18,25 @@ const (
 	otherLease    = "argo-rollouts-controller-lock"
 )
 
-// other returns which controller of Argo Rollouts the cluster has; empty for none. Two
-// controllers would undo each other's writes. A Lease without a holder is what remains
-// of one that was removed.
-func other(ctx context.Context, cluster *kube.Cluster) (string, error) {
-	deployments, err := cluster.Client.AppsV1().Deployments("").List(ctx, metav1.ListOptions{LabelSelector: otherSelector})
+// Other returns which controller of Argo Rollouts the cluster has; empty for none. Two
+// controllers would undo each other's writes, and measure everything twice. It looks in
+// the given namespaces, or in all if there are none.
+func Other(ctx context.Context, cluster *kube.Cluster, namespaces []string) (string, error) {
+	if len(namespaces) == 0 {
+		namespaces = []string{metav1.NamespaceAll}
+	}
+	for _, namespace := range namespaces {
+		if found, err := otherIn(ctx, cluster, namespace); err != nil || found != "" {
+			return found, err
+		}
+	}
+	return "", nil
+}
+
+// otherIn is Other for one namespace. What may not be read is taken for absent. A Lease
+// without a holder is what remains of a controller that was removed.
+func otherIn(ctx context.Context, cluster *kube.Cluster, namespace string) (string, error) {
+	deployments, err := cluster.Client.AppsV1().Deployments(namespace).List(ctx, metav1.ListOptions{LabelSelector: otherSelector})
 	if err != nil && !apierrors.IsForbidden(err) {
 		return "", fmt.Errorf("list the Deployments of Argo Rollouts: %w", err)
 	}
@@ -33,7 +47,7 @@ func other(ctx context.Context, cluster *kube.Cluster) (string, error) {
 			}
 		}
 	}
-	leases, err := cluster.Client.CoordinationV1().Leases("").List(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + otherLease})
+	leases, err := cluster.Client.CoordinationV1().Leases(namespace).List(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + otherLease})
 	if apierrors.IsForbidden(err) {
 		return "", nil
 	}
