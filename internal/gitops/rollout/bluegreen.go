@@ -16,6 +16,7 @@ func (p *pass) blueGreen() {
 		p.switchService(strategy.PreviewService, hashOf(p.newSet))
 	}
 	if !p.templateChanged() {
+		p.restartPods()
 		p.scaleBlueGreen()
 		p.pauseBlueGreen()
 		p.switchActive()

@@ -16,6 +16,9 @@ func (p *pass) canary() {
 		p.finishCanary()
 		return
 	}
+	if p.restartPods() {
+		return // the next pass sees which Pods are left
+	}
 	p.syncMetadata()
 	p.deleteOld()
 	p.switchCanaryServices()
@@ -192,6 +195,7 @@ func (p *pass) promote(reason string) {
 		status.StableRS = status.CurrentPodHash
 		p.event(reasonCompleted, "Rollout completed update to revision %d (%s): %s", p.revision(), status.CurrentPodHash, reason)
 	}
+	p.scaleWorkloadOnSuccess()
 }
 
 // isThresholdMet: so many Pods of the new ReplicaSet are available that a step is

@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 
@@ -147,8 +148,9 @@ func (c *Controller) reconcileUntil(ctx context.Context) {
 	}
 	withRuns := c.servesRuns(ctx)
 	for _, namespace := range namespaces {
-		for _, one := range c.feeds(namespace, withRuns, queue) {
-			parts.Go(func() { one.Follow(ctx, c.options.Cluster) })
+		follow := func(one *feed.Feed) { parts.Go(func() { one.Follow(ctx, c.options.Cluster) }) }
+		for _, one := range c.feeds(namespace, withRuns, queue, follow) {
+			follow(one)
 		}
 	}
 	for range workers {
@@ -161,9 +163,22 @@ func (c *Controller) reconcileUntil(ctx context.Context) {
 type queueOf = workqueue.TypedRateLimitingInterface[types.NamespacedName]
 
 // feeds watch Rollouts, their ReplicaSets and, where the cluster has the kind, their
-// AnalysisRuns.
-func (c *Controller) feeds(namespace string, withRuns bool, queue queueOf) []*feed.Feed {
+// AnalysisRuns. follow starts the feeds of workloads that Rollouts refer to.
+func (c *Controller) feeds(namespace string, withRuns bool, queue queueOf, follow func(*feed.Feed)) []*feed.Feed {
+	var workloads *referrers
+	workloads = newReferrers(func(resource schema.GroupVersionResource) {
+		enqueue := func(name types.NamespacedName, _ types.UID) {
+			for _, one := range workloads.to(workloadKey{resource: resource, namespace: name.Namespace, name: name.Name}) {
+				queue.Add(one)
+			}
+		}
+		put := func(object *unstructured.Unstructured) {
+			enqueue(types.NamespacedName{Namespace: object.GetNamespace(), Name: object.GetName()}, "")
+		}
+		follow(feed.New(feed.Options{Resource: resource, Namespace: namespace, MetadataOnly: true, Put: put, Gone: enqueue, Log: c.options.Log}))
+	})
 	enqueue := func(object *unstructured.Unstructured) {
+		workloads.put(object)
 		queue.Add(types.NamespacedName{Namespace: object.GetNamespace(), Name: object.GetName()})
 	}
 	enqueueOwner := func(object *unstructured.Unstructured) {
@@ -173,7 +188,7 @@ func (c *Controller) feeds(namespace string, withRuns bool, queue queueOf) []*fe
 	}
 	gone := func(types.NamespacedName, types.UID) {}
 	feeds := []*feed.Feed{
-		feed.New(feed.Options{Resource: rolloutsKind, Namespace: namespace, Put: enqueue, Gone: gone, Log: c.options.Log}),
+		feed.New(feed.Options{Resource: rolloutsKind, Namespace: namespace, Put: enqueue, Gone: workloads.remove, Log: c.options.Log}),
 		feed.New(feed.Options{Resource: replicaSets, Namespace: namespace, Selector: labelHash, Put: enqueueOwner, Gone: gone, Log: c.options.Log}),
 	}
 	if withRuns {

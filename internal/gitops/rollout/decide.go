@@ -22,6 +22,10 @@ type Observed struct {
 	Rollout *v1alpha1.Rollout
 	// Refused is what Decode refuses of the Rollout.
 	Refused []refusal.Refusal
+	// Workload is the object that the Rollout refers to, and Unresolved why it cannot be
+	// used. Without a reference both are empty.
+	Workload   *Workload
+	Unresolved string
 	// ReplicaSets are those of the namespace with a hash of a template, also of
 	// other Rollouts.
 	ReplicaSets []*appsv1.ReplicaSet
@@ -37,7 +41,8 @@ type Observed struct {
 	// templates of its analyses. Both are empty without analyses.
 	Runs      []Run
 	Templates map[string]*v1alpha1.AnalysisTemplateSpec
-	// Pods are those of the Rollout, if they get metadata by their role.
+	// Pods are those of the namespace with a hash of a template, if they get metadata by
+	// their role or are restarted.
 	Pods []*corev1.Pod
 	Now  time.Time
 }
@@ -88,6 +93,7 @@ func Decide(seen Observed) Decision {
 		p.reportInvalid(problem)
 		return p.decision
 	}
+	p.syncWorkload()
 	p.findReplicaSets()
 	switch {
 	case p.newSet == nil:

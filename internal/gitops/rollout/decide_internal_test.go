@@ -80,7 +80,6 @@ func TestInvalid(t *testing.T) {
 		"canary: {>canary: {stableService: absent, ":                    `service "absent" not found`,
 		"app: demo}}, spec>app: other}}, spec":                          "`selector` does not match template `labels`",
 		"canary: {steps: [{setWeight: 50}]}>":                           "missing field '.spec.strategy.canary",
-		"replicas: 2>workloadRef: {name: a}":                            "workloadRef: it is not supported",
 	} {
 		old, replacement, _ := strings.Cut(change, ">")
 		decision := Decide(observed(t, strings.Replace(plain, old, replacement, 1)))

@@ -43,7 +43,7 @@ func (r reader) observe(ctx context.Context, name types.NamespacedName) (*unstru
 	if len(refused) > 0 {
 		return object, seen, nil
 	}
-	for _, read := range []func(context.Context, *Observed) error{r.replicaSets, r.services, r.ingresses, r.routes, r.pods, r.analysis, r.equal} {
+	for _, read := range []func(context.Context, *Observed) error{r.workload, r.replicaSets, r.services, r.ingresses, r.routes, r.pods, r.analysis, r.equal} {
 		if err := read(ctx, seen); err != nil {
 			return nil, nil, err
 		}
@@ -118,10 +118,11 @@ func (r reader) routes(ctx context.Context, seen *Observed) error {
 	return nil
 }
 
-// pods lists the Pods of the Rollout if the spec gives them metadata by their role.
+// pods lists the Pods of Rollouts if the spec gives them metadata by their role, or if
+// they are restarted.
 func (r reader) pods(ctx context.Context, seen *Observed) error {
 	forNew, forStable := roleMetadata(&seen.Rollout.Spec)
-	if forNew == nil && forStable == nil {
+	if forNew == nil && forStable == nil && !needsRestart(seen.Rollout, seen.Now) {
 		return nil
 	}
 	list, err := r.cluster.Client.CoreV1().Pods(seen.Rollout.Namespace).List(ctx, metav1.ListOptions{LabelSelector: labelHash})

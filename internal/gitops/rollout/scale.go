@@ -75,7 +75,7 @@ func (p *pass) keepWanted() {
 func (p *pass) scaleNew() bool {
 	size := p.newSize()
 	if !p.delaysAbort() {
-		return p.scale(p.newSet, size)
+		return p.scaleNewTo(size)
 	}
 	if !hasDeadline(p.newSet) {
 		p.scale(p.newSet, sizeOf(p.newSet)) // the annotation alone
@@ -90,7 +90,15 @@ func (p *pass) scaleNew() bool {
 		p.scale(p.newSet, sizeOf(p.newSet))
 		return false
 	}
-	return p.scale(p.newSet, 0)
+	return p.scaleNewTo(0)
+}
+
+// scaleNewTo scales the new ReplicaSet, and the Deployment that it replaces.
+func (p *pass) scaleNewTo(size int32) bool {
+	before := sizeOf(p.newSet)
+	scaled := p.scale(p.newSet, size)
+	p.scaleWorkloadProgressively(before, size)
+	return scaled
 }
 
 // newSize is the size of the new ReplicaSet.

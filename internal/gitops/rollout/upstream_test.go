@@ -113,7 +113,7 @@ type scene struct {
 	*kubetest.Cluster
 	namespace string
 	rollouts  dynamic.ResourceInterface
-	manifest  string
+	archive   *txtar.Archive
 	asleep    atomic.Bool
 
 	mu       sync.Mutex
@@ -128,7 +128,7 @@ func play(t *testing.T, cluster *kubetest.Cluster, archive *txtar.Archive, want 
 	// A connection of its own: the limit of requests counts for each.
 	own := *cluster
 	own.Cluster = cluster.Connect(t)
-	s := &scene{Cluster: &own, namespace: cluster.Namespace(t), manifest: section(archive, "rollout.yaml")}
+	s := &scene{Cluster: &own, namespace: cluster.Namespace(t), archive: archive}
 	s.rollouts = own.Dynamic.Resource(v1alpha1.RolloutResource()).Namespace(s.namespace)
 	own.MakePodsReady(t, s.namespace, s.asleep.Load)
 	if objects := section(archive, "objects.yaml"); objects != "" {
@@ -139,10 +139,12 @@ func play(t *testing.T, cluster *kubetest.Cluster, archive *txtar.Archive, want 
 	states := strings.Split(want, "\n=== ")
 	var text strings.Builder
 	for i, line := range strings.Split(strings.TrimSpace(section(archive, "actions")), "\n") {
-		action, until, _ := strings.Cut(line, " -> ")
+		action, until, stops := strings.Cut(line, " -> ")
 		s.act(t, action)
 		state := ""
-		if want == "" {
+		if !stops {
+			// The next action does not wait.
+		} else if want == "" {
 			state = s.awaitQuiet(t, until)
 		} else if i+1 < len(states) {
 			wanted, _, _ := strings.Cut(states[i+1], "\n")
@@ -164,9 +166,14 @@ func (s *scene) act(t *testing.T, action string) {
 	switch verb {
 	case "deploy":
 		// A rollback is known by the time of creation of ReplicaSets, which has whole seconds.
-		began := time.Now().Unix()
-		programs.Until(t, "the next second", func() bool { return time.Now().Unix() > began })
-		s.Apply(t, s.namespace, strings.ReplaceAll(s.manifest, "VERSION", rest))
+		awaitSecond(t)
+		s.Apply(t, s.namespace, strings.ReplaceAll(section(s.archive, "rollout.yaml"), "VERSION", rest))
+	case "workload":
+		awaitSecond(t)
+		s.Apply(t, s.namespace, strings.ReplaceAll(section(s.archive, "workload.yaml"), "VERSION", rest))
+	case "restart":
+		awaitSecond(t)
+		kubetest.Patch(t, s.rollouts, "demo", fmt.Sprintf(`{"spec":{"restartAt":%q}}`, time.Now().UTC().Format(time.RFC3339)))
 	case "patch":
 		kubetest.Patch(t, s.rollouts, "demo", rest)
 	case "pods":
@@ -174,6 +181,13 @@ func (s *scene) act(t *testing.T, action string) {
 	default:
 		t.Fatalf("there is no action %q", verb)
 	}
+}
+
+// awaitSecond waits until another second begins: times of creation have whole ones.
+func awaitSecond(t *testing.T) {
+	t.Helper()
+	began := time.Now().Unix()
+	programs.Until(t, "the next second", func() bool { return time.Now().Unix() > began })
 }
 
 // record writes down each status that differs from the one before in what an update is
@@ -266,7 +280,9 @@ func (s *scene) awaitQuiet(t *testing.T, until string) string {
 		}
 		return nil
 	})
-	must.Do(t, err)
+	if err != nil {
+		t.Fatalf("%v, last:\n%s", err, last)
+	}
 	return last
 }
 
@@ -300,8 +316,15 @@ func (s *scene) state(ctx context.Context) (string, error) {
 		status["observedGeneration"] = "current"
 	}
 	text += show(map[string]any{"status": timeless(status)})
+	if at, found, _ := unstructured.NestedString(object.Object, "spec", "restartAt"); found {
+		older, err := s.olderPods(ctx, at)
+		if err != nil {
+			return "", err
+		}
+		text += fmt.Sprintf("pods older than restartAt: %d\n", older)
+	}
 	for _, resource := range []schema.GroupVersionResource{
-		{Group: "apps", Version: "v1", Resource: "replicasets"}, {Version: "v1", Resource: "services"}, {Group: "networking.k8s.io", Version: "v1", Resource: "ingresses"},
+		{Group: "apps", Version: "v1", Resource: "deployments"}, {Group: "apps", Version: "v1", Resource: "replicasets"}, {Version: "v1", Resource: "services"}, {Group: "networking.k8s.io", Version: "v1", Resource: "ingresses"},
 	} {
 		list, err := s.Dynamic.Resource(resource).Namespace(s.namespace).List(ctx, metav1.ListOptions{})
 		if err != nil {
@@ -314,6 +337,25 @@ func (s *scene) state(ctx context.Context) (string, error) {
 	return strings.TrimSuffix(text, "\n"), nil
 }
 
+// olderPods counts Pods that were created before a time.
+func (s *scene) olderPods(ctx context.Context, at string) (int, error) {
+	when, err := time.Parse(time.RFC3339, at)
+	if err != nil {
+		return 0, err
+	}
+	list, err := s.Client.CoreV1().Pods(s.namespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return 0, err
+	}
+	count := 0
+	for i := range list.Items {
+		if list.Items[i].CreationTimestamp.Time.Before(when) {
+			count++
+		}
+	}
+	return count, nil
+}
+
 // written is what a controller of Rollouts writes of an object.
 func written(object *unstructured.Unstructured) map[string]any {
 	annotations := object.GetAnnotations()
@@ -323,6 +365,8 @@ func written(object *unstructured.Unstructured) map[string]any {
 	delete(annotations, "kubectl.kubernetes.io/last-applied-configuration")
 	result := map[string]any{"annotations": annotations, "labels": object.GetLabels()}
 	switch object.GetKind() {
+	case "Deployment":
+		return map[string]any{"replicas": object.Object["spec"].(map[string]any)["replicas"]}
 	case "ReplicaSet":
 		result["replicas"], _, _ = unstructured.NestedInt64(object.Object, "spec", "replicas")
 		result["minReadySeconds"], _, _ = unstructured.NestedInt64(object.Object, "spec", "minReadySeconds")
@@ -338,8 +382,10 @@ func written(object *unstructured.Unstructured) map[string]any {
 
 // timeless replaces times, and orders conditions.
 func timeless(status map[string]any) map[string]any {
-	if _, ok := status["abortedAt"]; ok {
-		status["abortedAt"] = "set"
+	for _, name := range []string{"abortedAt", "restartedAt"} {
+		if _, ok := status[name]; ok {
+			status[name] = "set"
+		}
 	}
 	// A client that retries writes false, which Argo Rollouts leaves.
 	if status["abort"] == false {

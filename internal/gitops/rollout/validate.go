@@ -17,6 +17,9 @@ func (p *pass) invalid() string {
 		first := p.seen.Refused[0]
 		return first.Field + ": " + first.Message
 	}
+	if p.seen.Unresolved != "" {
+		return p.seen.Unresolved
+	}
 	for _, check := range []func() string{p.invalidTemplate, p.invalidStrategy, p.missingServices, p.missingRoutes, p.invalidAnalysis} {
 		if problem := check(); problem != "" {
 			return problem
@@ -46,10 +49,6 @@ func (p *pass) reportInvalid(problem string) {
 func (p *pass) invalidTemplate() string {
 	spec := p.spec
 	switch {
-	case spec.WorkloadRef != nil:
-		return "spec.workloadRef: it is not supported: write the template of the workload into spec.template"
-	case spec.RestartAt != nil && (p.old.RestartedAt == nil || !spec.RestartAt.Equal(p.old.RestartedAt)) && p.old.CurrentPodHash != "":
-		return "spec.restartAt: it is not supported: change an annotation of the template"
 	case spec.Selector == nil:
 		return "spec.selector: Required value: Rollout has missing field '.spec.selector'"
 	case len(spec.Selector.MatchLabels)+len(spec.Selector.MatchExpressions) == 0:

@@ -7,6 +7,7 @@ import (
 	"reflect"
 
 	appsv1 "k8s.io/api/apps/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -18,19 +19,22 @@ import (
 	"slipway.dev/slipway/internal/kube"
 )
 
-// Write is one request to the API server: an object to create, a merge patch, or a
-// deletion.
+// Write is one request to the API server: an object to create, a merge patch, a
+// deletion, or the eviction of a Pod.
 type Write struct {
 	Resource schema.GroupVersionResource
 	Name     string
 	Create   any
 	Patch    map[string]any
 	Delete   bool
+	Evict    bool
 }
 
 // The resources that are written.
 var (
+	deployments  = schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}
 	replicaSets  = schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "replicasets"}
+	podTemplates = schema.GroupVersionResource{Version: "v1", Resource: "podtemplates"}
 	pods         = schema.GroupVersionResource{Version: "v1", Resource: "pods"}
 	services     = schema.GroupVersionResource{Version: "v1", Resource: "services"}
 	ingresses    = schema.GroupVersionResource{Group: "networking.k8s.io", Version: "v1", Resource: "ingresses"}
@@ -89,6 +93,8 @@ func (w writer) one(ctx context.Context, namespace string, one Write) (*unstruct
 			err = nil
 		}
 		return nil, err
+	case one.Evict:
+		return nil, w.evict(ctx, namespace, one.Name)
 	case one.Create != nil:
 		content, err := contentOf(one.Create)
 		if err != nil {
@@ -101,6 +107,17 @@ func (w writer) one(ctx context.Context, namespace string, one Write) (*unstruct
 		return nil, err
 	}
 	return client.Patch(ctx, one.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: fieldManager})
+}
+
+// evict evicts a Pod. One that a PodDisruptionBudget protects is tried again by a later
+// pass.
+func (w writer) evict(ctx context.Context, namespace, name string) error {
+	eviction := &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace}}
+	err := w.cluster.Client.CoreV1().Pods(namespace).EvictV1(ctx, eviction)
+	if apierrors.IsNotFound(err) || apierrors.IsTooManyRequests(err) {
+		return nil
+	}
+	return err
 }
 
 // contentOf is the content of an object, with whole numbers as clients expect them.

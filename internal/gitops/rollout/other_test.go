@@ -1,4 +1,4 @@
-package agent
+package rollout_test
 
 import (
 	"strings"
