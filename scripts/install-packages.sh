@@ -23,7 +23,7 @@ needed=(
 	openssl=openssl # verifies signatures
 )
 if [ "${1:-}" = bench ]; then
-	needed=(nginx=nginx-light haproxy=haproxy caddy=caddy wrk=wrk h2load=nghttp2-client qemu-x86_64=qemu-user)
+	needed=(nginx=nginx-light haproxy=haproxy caddy=caddy wrk=wrk h2load=nghttp2-client qemu-x86_64=qemu-user strace=strace)
 elif [ "${1:-}" = e2e ]; then
 	needed=(
 		git=git # with git-http-backend, which serves the application

@@ -13,8 +13,9 @@ import (
 )
 
 const (
-	// largeName is the file with the large response body.
+	// largeName and hugeName are the files with the large response bodies.
 	largeName = "large.bin"
+	hugeName  = "huge.bin"
 	// seenName is the path at which the backend echoes the X-Forwarded headers
 	// that it received.
 	seenName = "seen"
@@ -51,16 +52,19 @@ func startBackend(ctx context.Context, dir string) (backend *programs.Process, a
 	if err := os.MkdirAll(files, 0o755); err != nil {
 		return nil, "", err
 	}
-	if err := os.WriteFile(filepath.Join(files, largeName), []byte(strings.Repeat("x", largeBody)), 0o644); err != nil {
-		return nil, "", err
+	for name, size := range map[string]int{largeName: largeBody, hugeName: hugeBody} {
+		if err := os.WriteFile(filepath.Join(files, name), []byte(strings.Repeat("x", size)), 0o644); err != nil {
+			return nil, "", err
+		}
 	}
 	command, err := nginxCommand(dir, 1, fmt.Sprintf(`	server {
 		listen %s backlog=4096;
 		location / { return 200 "%s"; }
 		location = /%s { return 200 "$http_x_forwarded_for $http_x_forwarded_proto"; }
 		location = /%s { root %s; }
+		location = /%s { root %s; }
 	}
-`, address, strings.Repeat("x", smallBody), seenName, largeName, files))
+`, address, strings.Repeat("x", smallBody), seenName, largeName, files, hugeName, files))
 	if err != nil {
 		return nil, "", err
 	}
@@ -90,8 +94,8 @@ func startBackend(ctx context.Context, dir string) (backend *programs.Process, a
 // temporary paths are below dir, because the compiled-in ones may need root.
 func nginxCommand(dir string, workers int, text string) (*exec.Cmd, error) {
 	var b strings.Builder
-	fmt.Fprintf(&b, "worker_processes %d;\ndaemon off;\npid %s/nginx.pid;\nerror_log stderr error;\nworker_rlimit_nofile 20000;\n", workers, dir)
-	b.WriteString("events { worker_connections 10000; }\nhttp {\n\taccess_log off;\n\tsendfile on;\n\tkeepalive_requests 1000000000;\n")
+	fmt.Fprintf(&b, "worker_processes %d;\ndaemon off;\npid %s/nginx.pid;\nerror_log stderr error;\nworker_rlimit_nofile 60000;\n", workers, dir)
+	b.WriteString("events { worker_connections 25000; }\nhttp {\n\taccess_log off;\n\tsendfile on;\n\tkeepalive_requests 1000000000;\n")
 	for _, kind := range []string{"client_body", "proxy", "fastcgi", "uwsgi", "scgi"} {
 		fmt.Fprintf(&b, "\t%s_temp_path %s/%s;\n", kind, dir, kind)
 	}

@@ -14,8 +14,9 @@ import (
 	"slipway.dev/slipway/internal/programs"
 )
 
-// bench runs one scenario: the proxies take turns for several rounds, in front
-// of one backend. It is used by one goroutine.
+// bench runs one scenario. All proxies run for its whole length, in front of one
+// backend, and take short turns at the load: what the neighbours on the machine do
+// in those seconds then affects all of them alike. It is used by one goroutine.
 type bench struct {
 	settings *settings
 	scenario scenario
@@ -24,10 +25,19 @@ type bench struct {
 	dir      string
 	out      io.Writer
 
-	// backend is the address of the backend, set by run; turn counts turns for
-	// the progress lines.
+	// backend is the address of the backend, and rate the requests per second of a
+	// scenario with a fixed rate; turn counts turns for the progress lines.
 	backend string
+	rate    float64
 	turn    int
+}
+
+// contestant is a proxy that runs for the length of a scenario.
+type contestant struct {
+	peer    peer
+	site    *site
+	process *programs.Process
+	result  *proxyResult
 }
 
 // run measures all proxies. An error means that the scenario could not
@@ -44,33 +54,57 @@ func (b *bench) run(ctx context.Context) (*scenarioResult, error) {
 	}
 	// One backend serves all turns of the scenario, so that differences between
 	// proxies cannot come from it.
-	backend, address, err := startBackend(ctx, dir)
+	stop, address, err := b.scenario.backend(ctx, dir)
 	if err != nil {
 		return result, err
 	}
-	defer func() { _ = backend.End(nil) }() // nothing depends on how it ends
+	defer stop()
 	b.backend = address
 	fmt.Fprintf(b.out, "\n%s: %s\n", b.scenario.name, b.scenario.about)
+	var running []*contestant
+	for i, p := range b.settings.peers {
+		c := &contestant{peer: p, result: result.Proxies[i]}
+		defer c.stop()
+		err := b.start(ctx, c)
+		if err == nil {
+			err = b.warmUp(ctx, c)
+		}
+		if ctx.Err() != nil {
+			return result, ctx.Err()
+		}
+		if err != nil {
+			b.enter(c.result, sample{}, err)
+			b.report(0, c.result, err)
+			continue
+		}
+		running = append(running, c)
+	}
+	return result, b.takeTurns(ctx, running)
+}
+
+// takeTurns measures the proxies in turn, in every round from another one on.
+func (b *bench) takeTurns(ctx context.Context, running []*contestant) error {
 	for round := 1; round <= b.settings.rounds; round++ {
-		for i, p := range b.settings.peers {
+		for i := range running {
+			c := running[(i+round)%len(running)]
 			b.turn++
-			into := result.Proxies[i]
 			// A proxy that failed once is not retried; its turn still counts,
 			// so that the progress adds up.
-			if into.gaveUp() {
+			if c.result.gaveUp() {
 				continue
 			}
-			taken, err := b.takeTurn(ctx, p)
+			taken, err := b.measure(ctx, c)
 			// After an interrupt the error of the turn is a consequence of it,
 			// not a failure of the proxy.
 			if ctx.Err() != nil {
-				return result, ctx.Err()
+				return ctx.Err()
 			}
-			b.enter(into, taken, err)
-			b.report(round, into, err)
+			taken.Round = round
+			b.enter(c.result, taken, err)
+			b.report(round, c.result, err)
 		}
 	}
-	return result, nil
+	return nil
 }
 
 // openDir creates a directory that the workers of nginx can read: they drop
@@ -121,77 +155,98 @@ type skipError struct{ reason string }
 // Error returns the reason for the report's table.
 func (e *skipError) Error() string { return e.reason }
 
-// takeTurn starts a proxy, measures it and stops it. Every turn is a fresh
-// process with fresh ports, so no state carries over between rounds.
-func (b *bench) takeTurn(ctx context.Context, p peer) (sample, error) {
-	dir, err := openDir(b.dir, p.name+"-")
+// start starts a proxy and waits until it has given correct responses.
+func (b *bench) start(ctx context.Context, c *contestant) error {
+	dir, err := openDir(b.dir, c.peer.name+"-")
 	if err != nil {
-		return sample{}, err
+		return err
 	}
-	defer os.RemoveAll(dir)
 	// Entry point, admin server and health server; proxies other than slipway
 	// use the first only.
 	addresses, err := freeAddresses(3)
 	if err != nil {
-		return sample{}, err
+		return err
 	}
-	s := &site{
+	c.site = &site{
 		dir: dir, address: addresses[0], admin: addresses[1], health: addresses[2],
-		backend: b.backend, routes: b.scenario.routeKeys(),
+		backend: b.backend, routes: b.scenario.routeKeys(), grpc: b.scenario.grpc(), upgrade: b.scenario.kind == webSocket,
 	}
 	if b.scenario.tls {
-		s.tls = b.identity
+		c.site.tls = b.identity
 	}
-	command, err := p.prepare(s)
+	command, err := c.peer.prepare(c.site)
 	if err != nil {
-		return sample{}, err
+		return err
 	}
 	if b.counter != nil {
-		if err := b.counter.attach(command, s); err != nil {
-			return sample{}, err
+		if err := b.counter.attach(command, c.site); err != nil {
+			return err
 		}
 	}
-	proxy, err := startChild(p.name, dir, command)
-	if err != nil {
-		return sample{}, err
+	if c.process, err = startChild(c.peer.name, dir, command); err != nil {
+		return err
 	}
-	defer func() { _ = proxy.End(nil) }() // what it measured counts, however it ends
-	if err := await(ctx, proxy, newProbe(b.scenario, s).check); err != nil {
-		// A child that exits with its message for an unknown option is an older
-		// build without that feature: skipped, not failed.
-		var ended *programs.ExitedError
-		if errors.As(err, &ended) && p.lacks != "" && strings.Contains(ended.Output, p.lacks) {
-			return sample{}, &skipError{"this build does not have the option: " + ended.Output}
-		}
-		return sample{}, err
+	err = await(ctx, c.process, func(ctx context.Context) error { return b.scenario.check(ctx, c.site) })
+	// A child that exits with its message for an unknown option is an older
+	// build without that feature: skipped, not failed.
+	var ended *programs.ExitedError
+	if errors.As(err, &ended) && c.peer.lacks != "" && strings.Contains(ended.Output, c.peer.lacks) {
+		return &skipError{"this build does not have the option: " + ended.Output}
 	}
-	return b.measure(ctx, p, proxy, s)
+	return err
 }
 
-// measure loads a running proxy and returns one sample. The warm-up fills the
-// proxy's pools and caches and opens the connections to the backend; it is not
-// counted. CPU time is the difference of two readings of the process tree
-// around the load.
-func (b *bench) measure(ctx context.Context, p peer, proxy *programs.Process, s *site) (sample, error) {
-	o := order{scenario: b.scenario, site: s, length: warmUp}
-	if _, err := b.scenario.load(ctx, o); err != nil {
-		return sample{}, fmt.Errorf("warming up: %w", err)
+// stop ends the proxy, if it was started. What it measured counts, however it ends.
+func (c *contestant) stop() {
+	if c.process != nil {
+		_ = c.process.End(nil)
 	}
-	o.length = b.settings.duration
+}
+
+// warmUp fills the proxy's pools and caches and opens the connections to the
+// backend; it is not counted. The rate of a scenario with a fixed one is a share of
+// what the first proxy can do, the baseline.
+func (b *bench) warmUp(ctx context.Context, c *contestant) error {
+	load := b.scenario.load
+	if b.scenario.share > 0 && b.rate == 0 {
+		load = runWrk
+	}
+	saw, err := load(ctx, order{scenario: b.scenario, site: c.site, length: warmUp, rate: b.rate})
+	if err != nil {
+		return fmt.Errorf("warming up: %w", err)
+	}
+	if b.rate == 0 {
+		b.rate = b.scenario.share * saw.rate
+	}
+	return nil
+}
+
+// measure loads a running proxy and returns one sample. CPU time is the difference
+// of two readings of the process tree around the load.
+func (b *bench) measure(ctx context.Context, c *contestant) (sample, error) {
+	o := order{scenario: b.scenario, site: c.site, length: b.settings.duration, rate: b.rate}
 	// The profile has to record while the load runs, so it starts before it and
 	// is collected after.
 	finish := func() error { return nil }
-	if b.settings.profile != "" && p.profiles {
-		finish = fetchProfile(ctx, s.admin, o.length, b.settings.profile)
+	var calls map[string]int64
+	switch {
+	case b.settings.profile != "" && c.peer.profiles:
+		finish = fetchProfile(ctx, c.site.admin, o.length, b.settings.profile)
+	case b.settings.syscalls:
+		counting, err := countCalls(ctx, c)
+		if err != nil {
+			return sample{}, err
+		}
+		finish = func() (err error) { calls, err = counting(); return err }
 	}
-	pid := proxy.PID()
+	pid := c.process.PID()
 	// Only the time between the two readings counts, so the start of the proxy
 	// and the warm-up are left out.
 	before, err := measureTree(pid)
 	if err != nil {
 		return sample{}, err
 	}
-	executed, err := b.counter.read(s)
+	executed, err := b.counter.read(c.site)
 	if err != nil {
 		return sample{}, err
 	}
@@ -201,9 +256,9 @@ func (b *bench) measure(ctx context.Context, p peer, proxy *programs.Process, s 
 	}
 	after, err := measureTree(pid)
 	if err != nil {
-		return sample{}, fmt.Errorf("%w; its output: %s", err, proxy.Output())
+		return sample{}, fmt.Errorf("%w; its output: %s", err, c.process.Output())
 	}
-	total, err := b.counter.read(s)
+	total, err := b.counter.read(c.site)
 	if err != nil {
 		return sample{}, err
 	}
@@ -217,6 +272,7 @@ func (b *bench) measure(ctx context.Context, p peer, proxy *programs.Process, s 
 		CPUMicros:    microseconds(after.CPU-before.CPU) / float64(saw.requests),
 		Instructions: float64(total-executed) / float64(saw.requests),
 		MemoryMB:     float64(after.Memory) / 1e6,
+		Calls:        perRequest(calls, saw.requests),
 	}, nil
 }
 

@@ -31,7 +31,7 @@ func prepareNginx(s *site) (*exec.Cmd, error) {
 	s.hosts(func(host string, prefixes []string) {
 		fmt.Fprintf(&b, "\tserver {\n\t\tlisten %s;\n\t\tserver_name %s;\n", listen, host)
 		for _, prefix := range prefixes {
-			fmt.Fprintf(&b, "\t\tlocation %s { proxy_pass http://backend; }\n", prefix)
+			fmt.Fprintf(&b, "\t\tlocation %s { %s }\n", prefix, nginxPass(s))
 		}
 		b.WriteString("\t}\n")
 		listen = s.address // socket options may be given once per address
@@ -42,6 +42,18 @@ func prepareNginx(s *site) (*exec.Cmd, error) {
 	return nginxCommand(s.dir, 2, b.String())
 }
 
+// nginxPass forwards the requests of a location.
+func nginxPass(s *site) string {
+	switch {
+	case s.grpc:
+		return "grpc_pass grpc://backend;"
+	case s.upgrade:
+		// Headers set in a location replace all of those above it.
+		return `proxy_pass http://backend; proxy_set_header Upgrade $http_upgrade; proxy_set_header Connection upgrade; proxy_set_header Host $host;`
+	}
+	return "proxy_pass http://backend;"
+}
+
 // prepareHAProxy configures an HAProxy with two threads. Many routes become a
 // map file that is matched by the prefix of host and path: HAProxy keeps it as
 // a tree, where use_backend rules would be a linear list.
@@ -50,6 +62,10 @@ func prepareHAProxy(s *site) (*exec.Cmd, error) {
 	bind := s.address
 	if s.tls != nil {
 		bind += " ssl crt " + s.tls.bothFile + " alpn h2,http/1.1"
+	}
+	server := s.backend
+	if s.grpc {
+		server += " proto h2"
 	}
 	// A single route compares the Host header only, as a hand-written
 	// configuration would.
@@ -67,7 +83,7 @@ func prepareHAProxy(s *site) (*exec.Cmd, error) {
 	}
 	file, err := s.write("haproxy.cfg", fmt.Sprintf(`global
 	nbthread 2
-	maxconn 8000
+	maxconn 9900
 defaults
 	mode http
 	timeout connect 5s
@@ -82,7 +98,7 @@ frontend frontend
 	%s
 backend backend
 	server backend %s
-`, bind, s.scheme(), choose, s.backend))
+`, bind, s.scheme(), choose, server))
 	if err != nil {
 		return nil, err
 	}
@@ -110,7 +126,11 @@ func prepareCaddy(s *site) (*exec.Cmd, error) {
 		for _, prefix := range prefixes {
 			b.WriteString(" " + path.Join(prefix, "*"))
 		}
-		fmt.Fprintf(&b, "\n\treverse_proxy @parts %s {\n\t\ttransport http {\n\t\t\tkeepalive_idle_conns_per_host 256\n\t\t}\n\t}\n}\n", s.backend)
+		transport := "keepalive_idle_conns_per_host 256"
+		if s.grpc {
+			transport += "\n\t\t\tversions h2c"
+		}
+		fmt.Fprintf(&b, "\n\treverse_proxy @parts %s {\n\t\ttransport http {\n\t\t\t%s\n\t\t}\n\t}\n}\n", s.backend, transport)
 	})
 	file, err := s.write("Caddyfile", b.String())
 	if err != nil {

@@ -63,6 +63,9 @@ func slipwayTable(s *site) (*route.Table, error) {
 	}
 	backend := route.BackendID{Name: "backend"}
 	table := &route.Table{Backends: []*route.Backend{{ID: backend, Endpoints: []route.Endpoint{{Address: endpoint}}}}}
+	if s.grpc {
+		table.Backends[0].Transport.Protocol = route.ProtocolH2C
+	}
 	for i, r := range s.routes {
 		table.Rules = append(table.Rules, &route.Rule{
 			ID:       route.ID{Name: fmt.Sprintf("route-%05d", i)},

@@ -24,10 +24,21 @@ const (
 	handshakeTime = 5 * time.Second
 )
 
-// runHandshakes opens a new TLS connection for each request. It is its own load
-// generator because wrk resumes sessions, which leaves out the key exchange
-// that this scenario measures.
-func runHandshakes(ctx context.Context, o order) (outcome, error) {
+// runNewConnections opens a new connection for each request, with a full handshake
+// where the proxy speaks TLS. It is its own load generator because wrk resumes
+// sessions, which leaves out the key exchange that this scenario measures.
+func runNewConnections(ctx context.Context, o order) (outcome, error) {
+	return runConnections(ctx, o, func() tls.ClientSessionCache { return nil })
+}
+
+// runResumed opens a new TLS connection for each request. Each client resumes the
+// session of its last one.
+func runResumed(ctx context.Context, o order) (outcome, error) {
+	return runConnections(ctx, o, func() tls.ClientSessionCache { return tls.NewLRUClientSessionCache(1) })
+}
+
+// runConnections opens connections until the time is over.
+func runConnections(ctx context.Context, o order, sessions func() tls.ClientSessionCache) (outcome, error) {
 	// mu guards times, failures and firstFailure, which all clients write.
 	var mu sync.Mutex
 	var times []time.Duration
@@ -36,6 +47,7 @@ func runHandshakes(ctx context.Context, o order) (outcome, error) {
 	began := time.Now()
 	var clients sync.WaitGroup
 	for range handshakeClients {
+		cache := sessions()
 		clients.Go(func() {
 			for range maxHandshakes / handshakeClients {
 				start := time.Now()
@@ -46,7 +58,7 @@ func runHandshakes(ctx context.Context, o order) (outcome, error) {
 				}
 				// A request that has started is completed: aborting it at the
 				// end of the load would count as an error.
-				err := handshakeOnce(ctx, o)
+				err := connectOnce(ctx, o, cache)
 				mu.Lock()
 				times = append(times, time.Since(start))
 				if err != nil {
@@ -76,23 +88,25 @@ func runHandshakes(ctx context.Context, o order) (outcome, error) {
 	return result, nil
 }
 
-// handshakeOnce connects, sends one request and reads the response to its end.
-// The client has no session cache, so every handshake is a full one.
-func handshakeOnce(ctx context.Context, o order) error {
+// connectOnce connects, sends one request and reads the response to its end. Without
+// a session cache every handshake is a full one.
+func connectOnce(ctx context.Context, o order, sessions tls.ClientSessionCache) error {
 	host := o.site.requested().host
-	dialer := tls.Dialer{
-		NetDialer: &net.Dialer{Timeout: handshakeTime},
-		Config:    &tls.Config{ServerName: host, RootCAs: o.site.tls.trust, NextProtos: []string{"http/1.1"}},
-	}
-	conn, err := dialer.DialContext(ctx, "tcp", o.site.address)
+	tcp, err := (&net.Dialer{Timeout: handshakeTime}).DialContext(ctx, "tcp", o.site.address)
 	if err != nil {
 		return err
+	}
+	conn := tcp
+	if o.site.tls != nil {
+		conn = tls.Client(tcp, &tls.Config{
+			ServerName: host, RootCAs: o.site.tls.trust, NextProtos: []string{"http/1.1"}, ClientSessionCache: sessions,
+		})
 	}
 	defer conn.Close()
 	// A reset instead of an orderly close avoids TIME_WAIT: the kernel would
 	// keep the port of each connection for a minute and run out of ports. The
 	// whole response has been read by then.
-	if err := conn.(*tls.Conn).NetConn().(*net.TCPConn).SetLinger(0); err != nil {
+	if err := tcp.(*net.TCPConn).SetLinger(0); err != nil {
 		return err
 	}
 	if err := conn.SetDeadline(time.Now().Add(handshakeTime)); err != nil {

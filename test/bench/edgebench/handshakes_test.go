@@ -36,12 +36,16 @@ func TestHandshakes(t *testing.T) {
 		scenario: sc, length: 100 * time.Millisecond,
 		site: &site{address: server.Listener.Addr().String(), routes: sc.routeKeys(), tls: who},
 	}
-	saw, err := runHandshakes(t.Context(), o)
+	saw, err := runNewConnections(t.Context(), o)
 	if err != nil || saw.requests == 0 || saw.requests != asked.Load() || saw.errors != 0 || resumed.Load() != 0 {
 		t.Errorf("got %+v, %v; the server has %d requests, %d of them on resumed sessions", saw, err, asked.Load(), resumed.Load())
 	}
+	asked.Store(0)
+	if saw, err := runResumed(t.Context(), o); err != nil || saw.errors != 0 || resumed.Load() < asked.Load()-handshakeClients {
+		t.Errorf("resumed: got %+v, %v; the server has %d requests, %d of them on resumed sessions", saw, err, asked.Load(), resumed.Load())
+	}
 	size.Store(smallBody - 1)
-	if saw, err := runHandshakes(t.Context(), o); !errors.Is(err, errNoRequests) {
+	if saw, err := runNewConnections(t.Context(), o); !errors.Is(err, errNoRequests) {
 		t.Errorf("wrong answers: got %+v, %v", saw, err)
 	}
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -30,6 +31,7 @@ type order struct {
 	scenario scenario
 	site     *site
 	length   time.Duration
+	rate     float64 // requests per second, where they are fixed
 }
 
 // outcome is the result of one load as its generator reports it.
@@ -56,7 +58,7 @@ func (o order) target() string {
 // runWrk generates HTTP/1.1 load on persistent connections. One thread suffices
 // for the generator and leaves the rest of the machine to the proxy.
 func runWrk(ctx context.Context, o order) (outcome, error) {
-	args := []string{"-t1", fmt.Sprintf("-c%d", wrkConnections), fmt.Sprintf("-d%ds", int(o.length.Seconds())), "--latency"}
+	args := []string{"-t1", fmt.Sprintf("-c%d", cmp.Or(o.scenario.connections, wrkConnections)), fmt.Sprintf("-d%ds", int(o.length.Seconds())), "--latency"}
 	// The script sets host and path of each request itself; the target then
 	// provides the address only.
 	if o.scenario.spread {
@@ -107,19 +109,37 @@ func writeWrkScript(o order) (script, routes string, err error) {
 	return script, routes, err
 }
 
-// runH2load generates HTTP/2 load with several streams per connection. h2load
-// prints no percentiles but logs every request, so they are computed from its
-// log.
+// runH2load generates HTTP/2 load with several streams per connection.
 func runH2load(ctx context.Context, o order) (outcome, error) {
+	args := []string{"-c", strconv.Itoa(h2Connections), "-m", strconv.Itoa(h2Streams)}
+	if o.scenario.grpc() {
+		file, err := o.site.write("message", grpcMessage)
+		if err != nil {
+			return outcome{}, err
+		}
+		args = append(args, "-d", file, "-H", "content-type: application/grpc", "-H", "te: trailers")
+	}
+	return h2load(ctx, o, args...)
+}
+
+// runPaced generates HTTP/1.1 load at a fixed rate. wrk cannot: its clients wait for
+// one response before they send the next request.
+func runPaced(ctx context.Context, o order) (outcome, error) {
+	each := strconv.FormatFloat(max(o.rate/wrkConnections, 1), 'f', 0, 64)
+	return h2load(ctx, o, "--h1", "-c", strconv.Itoa(wrkConnections), "-m", "1", "--rps", each)
+}
+
+// h2load prints no percentiles but logs every request, so they are computed from
+// its log.
+func h2load(ctx context.Context, o order, args ...string) (outcome, error) {
 	log := filepath.Join(o.site.dir, "h2load.log")
-	// h2load appends to its log, which still has the requests of the warm-up.
+	// h2load appends to its log, which still has the requests of the turn before.
 	if err := os.Remove(log); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return outcome{}, err
 	}
-	text, err := runTool(ctx, o.length, "h2load", "-t1",
-		"-c", strconv.Itoa(h2Connections), "-m", strconv.Itoa(h2Streams),
-		"-D", strconv.Itoa(int(o.length.Seconds())),
-		"-H", ":authority: "+o.site.requested().host, "--log-file="+log, o.target())
+	args = append(args, "-t1", "-D", strconv.Itoa(int(o.length.Seconds())), "--log-file="+log,
+		"-H", ":authority: "+o.site.requested().host, o.target())
+	text, err := runTool(ctx, o.length, "h2load", args...)
 	if err != nil {
 		return outcome{}, err
 	}

@@ -13,13 +13,13 @@ import (
 )
 
 // Expressions for the output of wrk and h2load. The lines for errors appear
-// only if there were any.
+// only if there were any. wrk fills a column up behind units of one letter.
 var (
 	wrkRequests  = regexp.MustCompile(`(?m)^ +(\d+) requests in `)
 	wrkRate      = regexp.MustCompile(`(?m)^Requests/sec: +([\d.]+)`)
 	wrkStatus    = regexp.MustCompile(`(?m)^ +Non-2xx or 3xx responses: (\d+)`)
 	wrkSocket    = regexp.MustCompile(`(?m)^ +Socket errors: connect (\d+), read (\d+), write (\d+), timeout (\d+)`)
-	wrkLatency   = regexp.MustCompile(`(?m)^ +(50|99)% +([\d.]+)(us|ms|s|m|h)$`)
+	wrkLatency   = regexp.MustCompile(`(?m)^ +(50|99)% +([\d.]+)(us|ms|s|m|h) *$`)
 	h2Rate       = regexp.MustCompile(`(?m)^finished in [^,]+, ([\d.]+) req/s`)
 	h2Requests   = regexp.MustCompile(`(?m)^requests: \d+ total, \d+ started, (\d+) done, (\d+) succeeded, (\d+) failed`)
 	h2StatusLine = regexp.MustCompile(`(?m)^status codes: (\d+) 2xx, (\d+) 3xx, (\d+) 4xx, (\d+) 5xx`)

@@ -22,6 +22,7 @@ func TestParseLoad(t *testing.T) {
 		{"wrk-503.txt", parseWrk, outcome{requests: 115546, errors: 115546, rate: 105086.81, p50: micros(74), p99: micros(166)}, nil},
 		{"wrk-closed.txt", parseWrk, outcome{errors: 25114}, errNoRequests},
 		{"wrk-some.txt", parseWrk, outcome{requests: 912, errors: 7 + 1 + 2 + 3 + 4, rate: 0.5, p50: micros(1500), p99: 2 * time.Second}, nil},
+		{"wrk-slow.txt", parseWrk, outcome{requests: 912, rate: 0.5, p50: 1010 * time.Millisecond, p99: 66 * time.Second}, nil},
 		{"h2load.txt", parseH2load, outcome{requests: 83986, rate: 83986}, nil},
 		{"h2load-503.txt", parseH2load, outcome{requests: 77486, errors: 77486, rate: 77486}, nil},
 		{"h2load-closed.txt", parseH2load, outcome{requests: 275624, errors: 275624}, errNoRequests},

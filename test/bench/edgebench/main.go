@@ -2,20 +2,24 @@
 //
 //	go run ./test/bench/edgebench -only slipway,nginx -scenario h1
 //
-// It starts one backend, and then one proxy at a time with the same task: the
+// It starts one backend, and then all proxies with the same task: the
 // same routes to the same backend, persistent connections on both sides,
 // X-Forwarded-For and X-Forwarded-Proto set, no access log. Each proxy gets the
-// same load, a short warm-up and a longer one that counts.
+// same load, a short warm-up and then short turns that count.
 //
 // The primary figure is the CPU time per request of all processes of the proxy:
 // on a shared machine, requests per second depend more on the other load than
-// on the proxy. The proxies take turns for several rounds, so that a
-// disturbance does not affect a single one of them, and the report has the
-// median of the rounds.
+// on the proxy. All proxies of a scenario run at the same time and take turns of
+// two seconds, so that a disturbance affects all of them alike. Each turn is
+// compared with that of nginx in the same round, and the report has the median of
+// the rounds.
 //
 // With -instructions each proxy runs in QEMU's user mode, and the figure is the
 // number of instructions that it executes per request: two builds of the edge
 // can then be compared on a busy machine.
+//
+// With -syscalls it counts the system calls per request, and with -memory it
+// measures memory in place of load.
 //
 // Before it measures a proxy, it has verified a correct response from it.
 // Errors under load are counted and end the program with exit code 1. It leaves
@@ -76,6 +80,9 @@ func measureAll(ctx context.Context, s *settings, found *tools, out io.Writer) (
 	}
 	result := newReport(s, found)
 	fmt.Fprintln(out, result.heading())
+	if s.memory {
+		return result, measureMemory(ctx, s, result, &bench{settings: s, identity: who, dir: dir, out: out})
+	}
 	for _, sc := range s.scenarios {
 		b := &bench{settings: s, scenario: sc, identity: who, counter: count, dir: dir, out: out}
 		measured, err := b.run(ctx)

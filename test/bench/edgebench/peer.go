@@ -16,6 +16,8 @@ type site struct {
 	backend string // where it forwards to
 	routes  []routeKey
 	tls     *identity // nil is plain
+	grpc    bool      // the backend speaks HTTP/2 without TLS
+	upgrade bool      // connections become WebSockets
 }
 
 // requested returns the route for loads that use a single one. It is the middle of

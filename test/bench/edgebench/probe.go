@@ -78,7 +78,7 @@ func (p *probe) get(ctx context.Context, host, path string) ([]byte, error) {
 		return nil, err
 	}
 	defer response.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(response.Body, largeBody+1))
+	body, err := io.ReadAll(io.LimitReader(response.Body, hugeBody+1))
 	if err != nil {
 		return nil, err
 	}

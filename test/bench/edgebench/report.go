@@ -21,6 +21,9 @@ type report struct {
 	Rounds    int               `json:"rounds"`
 	Proxies   []version         `json:"proxies"`
 	Scenarios []*scenarioResult `json:"scenarios"`
+	Memory    []*memoryResult   `json:"memory,omitempty"`
+	// Active is the number of active connections whose memory was measured.
+	Active int `json:"active,omitempty"`
 
 	// expected is the estimated duration for the heading.
 	expected time.Duration
@@ -46,6 +49,7 @@ type proxyResult struct {
 // sample is the result of one turn of one proxy. Times are in microseconds,
 // memory is that at the end of the load.
 type sample struct {
+	Round     int     `json:"round"`
 	Requests  int64   `json:"requests"`
 	Errors    int64   `json:"errors"`
 	Reason    string  `json:"reason,omitempty"` // of an error, where it is known
@@ -57,6 +61,8 @@ type sample struct {
 	// other figures are then those of the emulator.
 	Instructions float64 `json:"instructionsPerRequest,omitempty"`
 	MemoryMB     float64 `json:"memoryMB"`
+	// Calls are the system calls per request, with -syscalls only.
+	Calls map[string]float64 `json:"systemCallsPerRequest,omitempty"`
 }
 
 // newReport starts a report with the settings and versions, which a result
@@ -86,6 +92,11 @@ func (p *proxyResult) gaveUp() bool { return p.Failure != "" || p.Skipped != "" 
 // failed reports whether any proxy failed or any response under load was an
 // error. Skipped proxies do not count.
 func (r *report) failed() bool {
+	for _, m := range r.Memory {
+		if m.Failure != "" {
+			return true
+		}
+	}
 	for _, s := range r.Scenarios {
 		for _, p := range s.Proxies {
 			if p.Failure != "" || p.errors() > 0 {
@@ -155,10 +166,15 @@ func (r *report) deliver(out io.Writer, jsonFile string) error {
 // parentheses. Failures and reasons for skipping follow the table, because they
 // do not fit into a column.
 func (r *report) print(out io.Writer) {
+	r.printMemory(out)
 	for _, s := range r.Scenarios {
+		if slices.ContainsFunc(s.Proxies, func(p *proxyResult) bool { return p.calls() != nil }) {
+			s.printCalls(out)
+			continue
+		}
 		fmt.Fprintf(out, "\n%s: %s; median of %d (least..most)\n", s.Name, s.About, s.rounds())
 		table := tabwriter.NewWriter(out, 0, 8, 2, ' ', tabwriter.AlignRight)
-		fmt.Fprintf(table, "proxy\treq/s\t\tp50\tp99\t%s/req\t\tto nginx\tRSS MB\terrors\t\n", s.costUnit())
+		fmt.Fprintf(table, "proxy\treq/s\t\tp50\tp99\t%s/req\t\tto nginx\t\tRSS MB\terrors\t\n", s.costUnit())
 		base := s.base()
 		for _, p := range s.Proxies {
 			p.printRow(table, base)
@@ -193,20 +209,35 @@ func (s *scenarioResult) costUnit() string {
 	return sample{}.costUnit()
 }
 
-// base returns the median cost per request of nginx, the baseline; 0 if it
-// was not measured.
-func (s *scenarioResult) base() float64 {
+// base returns the cost per request of nginx, the baseline, in each round; none if
+// it was not measured.
+func (s *scenarioResult) base() map[int]float64 {
+	costs := map[int]float64{}
 	for _, p := range s.Proxies {
-		if p.Name == nginxName && len(p.Samples) > 0 {
-			return spreadOf(p.Samples, costOf).median
+		if p.Name == nginxName {
+			for _, taken := range p.Samples {
+				costs[taken.Round] = costOf(taken)
+			}
 		}
 	}
-	return 0
+	return costs
+}
+
+// ratios are the costs in relation to those of the baseline in the same round:
+// its turn was a few seconds away, and the machine was as busy.
+func (p *proxyResult) ratios(base map[int]float64) []sample {
+	var ratios []sample
+	for _, taken := range p.Samples {
+		if base[taken.Round] > 0 {
+			ratios = append(ratios, sample{CPUMicros: costOf(taken) / base[taken.Round]})
+		}
+	}
+	return ratios
 }
 
 // printRow writes the row of one proxy. Without samples, the row has the state
 // and empty cells, so that the columns stay aligned.
-func (p *proxyResult) printRow(out io.Writer, base float64) {
+func (p *proxyResult) printRow(out io.Writer, base map[int]float64) {
 	if len(p.Samples) == 0 {
 		state := "not measured"
 		switch {
@@ -215,7 +246,7 @@ func (p *proxyResult) printRow(out io.Writer, base float64) {
 		case p.Skipped != "":
 			state = "skipped"
 		}
-		fmt.Fprintf(out, "%s\t%s\t\t\t\t\t\t\t\t\t\n", p.Name, state)
+		fmt.Fprintf(out, "%s\t%s\t\t\t\t\t\t\t\t\t\t\n", p.Name, state)
 		return
 	}
 	rate := spreadOf(p.Samples, func(s sample) float64 { return s.Rate })
@@ -225,9 +256,10 @@ func (p *proxyResult) printRow(out io.Writer, base float64) {
 	memory := spreadOf(p.Samples, func(s sample) float64 { return s.MemoryMB })
 	// The ratio to nginx is comparable between machines; absolute CPU times are
 	// not.
-	ratio := "-"
-	if base > 0 {
-		ratio = fmt.Sprintf("%.2f", cost.median/base)
+	ratio := "-\t"
+	if of := p.ratios(base); len(of) > 0 {
+		to := spreadOf(of, costOf)
+		ratio = fmt.Sprintf("%.2f\t(%.2f..%.2f)", to.median, to.least, to.most)
 	}
 	fmt.Fprintf(out, "%s\t%.0f\t(%.0f..%.0f)\t%s\t%s\t%.1f\t(%.1f..%.1f)\t%s\t%.0f\t%d\t\n",
 		p.Name, rate.median, rate.least, rate.most, shortTime(p50.median), shortTime(p99.median),

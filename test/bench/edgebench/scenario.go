@@ -1,12 +1,26 @@
 package main
 
-import "fmt"
+import (
+	"context"
+	"fmt"
+)
 
-// Body sizes of the backend's two responses: one dominated by the cost per
-// request, one by the cost per byte.
+// Body sizes of the backend's responses: one dominated by the cost per request, two
+// by the cost per byte.
 const (
 	smallBody = 128
 	largeBody = 100_000
+	hugeBody  = 10_000_000
+)
+
+// kind is what the backend of a scenario serves.
+type kind uint8
+
+const (
+	webServer kind = iota
+	grpcUnary
+	grpcStream
+	webSocket
 )
 
 // scenario is one kind of load, together with the routes that it needs.
@@ -22,6 +36,13 @@ type scenario struct {
 	// otherwise all go to one of them.
 	routes int
 	spread bool
+	// kind is what the backend serves.
+	kind kind
+	// connections replaces the number of connections of a load.
+	connections int
+	// share fixes the rate of the requests to this share of what the first proxy can
+	// do; 0 sends as many as the proxy takes.
+	share float64
 }
 
 // houseScenarios returns all scenarios in the order in which they run. The
@@ -32,9 +53,16 @@ func houseScenarios() []scenario {
 	all := []scenario{
 		{name: "h1", about: "128 bytes, plain", body: smallBody, load: runWrk, proto: h1},
 		{name: "h1-100k", about: "100 kB, plain", body: largeBody, load: runWrk, proto: h1},
+		{name: "h1-10m", about: "10 MB, plain, 8 connections", body: hugeBody, load: runWrk, proto: h1, connections: 8},
+		{name: "h1-70", about: "128 bytes, plain, at 70 % of the rate of the first proxy", body: smallBody, load: runPaced, proto: h1, share: 0.7},
+		{name: "h1-new", about: "128 bytes, plain, a connection for each request", body: smallBody, load: runNewConnections, proto: h1},
 		{name: "tls-h1", about: "128 bytes, TLS", body: smallBody, tls: true, load: runWrk, proto: h1},
 		{name: "tls-h2", about: "128 bytes, TLS, HTTP/2, 8 connections with 8 streams each", body: smallBody, tls: true, load: runH2load, proto: h2},
-		{name: "tls-new", about: "128 bytes, a full TLS handshake for each request", body: smallBody, tls: true, load: runHandshakes, proto: h1},
+		{name: "tls-new", about: "128 bytes, a full TLS handshake for each request", body: smallBody, tls: true, load: runNewConnections, proto: h1},
+		{name: "tls-resumed", about: "128 bytes, a resumed TLS session for each request", body: smallBody, tls: true, load: runResumed, proto: h1},
+		{name: "grpc", about: "unary calls of 128 bytes, TLS, 8 connections with 8 streams each", tls: true, load: runH2load, proto: h2, kind: grpcUnary},
+		{name: "grpc-stream", about: "messages of 128 bytes on 64 streams, TLS, 8 connections", tls: true, load: runStreams, proto: h2, kind: grpcStream},
+		{name: "websocket", about: "messages of 128 bytes on 64 connections, plain", load: runWebSockets, proto: h1, kind: webSocket},
 	}
 	for _, routes := range []int{1, 1000, 10_000} {
 		all = append(all, scenario{
@@ -82,8 +110,44 @@ func (s scenario) routeKeys() []routeKey {
 
 // path returns the path to request below a route.
 func (s scenario) path(key routeKey) string {
-	if s.body == largeBody {
+	switch {
+	case s.kind == grpcUnary:
+		return unaryMethod
+	case s.kind == grpcStream:
+		return streamMethod
+	case s.body == largeBody:
 		return key.prefix + largeName
+	case s.body == hugeBody:
+		return key.prefix + hugeName
 	}
 	return key.prefix + "item"
+}
+
+// grpc reports whether the backend speaks gRPC.
+func (s scenario) grpc() bool { return s.kind == grpcUnary || s.kind == grpcStream }
+
+// backend starts what the proxies forward to. The caller must stop it.
+func (s scenario) backend(ctx context.Context, dir string) (stop func(), address string, err error) {
+	switch {
+	case s.grpc():
+		return startEcho(serveGRPC)
+	case s.kind == webSocket:
+		return startEcho(serveWebSockets)
+	}
+	process, address, err := startBackend(ctx, dir)
+	if err != nil {
+		return nil, "", err
+	}
+	return func() { _ = process.End(nil) }, address, nil // nothing depends on how it ends
+}
+
+// check fails until a proxy gives correct responses.
+func (s scenario) check(ctx context.Context, at *site) error {
+	switch {
+	case s.grpc():
+		return checkGRPC(ctx, at)
+	case s.kind == webSocket:
+		return checkWebSocket(ctx, at)
+	}
+	return newProbe(s, at).check(ctx)
 }

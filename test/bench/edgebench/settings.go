@@ -17,7 +17,7 @@ import (
 // machine is not suited for. Warm-up is not counted.
 const (
 	maxDuration = time.Minute
-	maxRounds   = 20
+	maxRounds   = 100
 	warmUp      = 2 * time.Second
 	// turnSlack bounds starting, probing and stopping one proxy; some take long
 	// to load ten thousand routes.
@@ -34,16 +34,20 @@ type settings struct {
 	jsonFile  string
 	// instructions runs the proxies in an emulator that counts.
 	instructions bool
+	// syscalls counts the system calls per request, memory measures memory only.
+	syscalls, memory bool
 }
 
 // parseSettings parses and validates the flags.
 func parseSettings(args []string, log io.Writer) (*settings, error) {
 	s := &settings{}
 	flags := flag.NewFlagSet("edgebench", flag.ContinueOnError)
-	flags.DurationVar(&s.duration, "duration", 8*time.Second, "how long each measured load lasts, whole seconds")
-	flags.IntVar(&s.rounds, "rounds", 3, "how often the proxies take their turn")
+	flags.DurationVar(&s.duration, "duration", 2*time.Second, "how long a turn of a proxy lasts, whole seconds")
+	flags.IntVar(&s.rounds, "rounds", 9, "how often the proxies take their turn")
 	flags.StringVar(&s.profile, "profile", "", "write a CPU profile of slipway to this `file`; needs one scenario, measures slipway only, once")
 	flags.BoolVar(&s.instructions, "instructions", false, "run the proxies in an emulator and count the instructions per request: slow, and the same on a busy machine")
+	flags.BoolVar(&s.syscalls, "syscalls", false, "count the system calls per request with strace: the other figures are then meaningless")
+	flags.BoolVar(&s.memory, "memory", false, "measure memory only: at rest, for each idle connection and with 10,000 active ones, or as many as open files allow")
 	flags.StringVar(&s.jsonFile, "json", "", "write everything that was measured to this `file` too")
 	chosen := flags.String("scenario", "all", "scenarios, with commas: all or some of "+strings.Join(scenarioNames(), ", "))
 	only := flags.String("only", "", "proxies, with commas; empty is all: "+strings.Join(peerNames(housePeers("")), ","))
@@ -89,14 +93,14 @@ func (s *settings) forProfile() error {
 
 // expected returns the approximate duration of the run, for the heading.
 func (s *settings) expected() time.Duration {
-	return time.Duration(len(s.scenarios)*len(s.peers)*s.rounds) * (s.duration + warmUp + time.Second)
+	return time.Duration(len(s.scenarios)*len(s.peers)) * (time.Duration(s.rounds)*s.duration + warmUp + time.Second)
 }
 
 // longest returns the timeout of the whole run, with the full slack for every
-// turn.
+// start and every turn.
 func (s *settings) longest() time.Duration {
-	turns := time.Duration(len(s.scenarios) * len(s.peers) * s.rounds)
-	return turns*(s.duration+warmUp+turnSlack) + time.Minute
+	starts := time.Duration(len(s.scenarios) * len(s.peers))
+	return starts*(time.Duration(s.rounds)*(s.duration+loadGrace)+warmUp+turnSlack) + time.Minute
 }
 
 // splitNames splits a comma-separated flag value, drops duplicates and rejects

@@ -17,8 +17,8 @@ func TestSettings(t *testing.T) {
 		scenarios, peers string
 		rounds           int
 	}{
-		{"all", nil, strings.Join(scenarioNames(), " "), "nginx haproxy caddy slipway", 3},
-		{"some, in their own order", []string{"-only", "slipway,nginx", "-scenario", "tls-h1, h1"}, "h1 tls-h1", "nginx slipway", 3},
+		{"all", nil, strings.Join(scenarioNames(), " "), "nginx haproxy caddy slipway", 9},
+		{"some, in their own order", []string{"-only", "slipway,nginx", "-scenario", "tls-h1, h1"}, "h1 tls-h1", "nginx slipway", 9},
 		{"another build", []string{"-only=slipway,old", "-also", "old=GOGC=400 A=b bin/old", "-scenario=h1", "-rounds=5"}, "h1", "slipway old", 5},
 		{"a profile", []string{"-profile=out", "-scenario=h1"}, "h1", "slipway", 1},
 	}
@@ -114,5 +114,33 @@ func TestFailed(t *testing.T) {
 		if got := r.failed(); got != test.want {
 			t.Errorf("%+v: %v", test.proxy, got)
 		}
+	}
+}
+
+// Each turn is compared with that of nginx in the same round.
+func TestRatios(t *testing.T) {
+	s := scenarioResult{Proxies: []*proxyResult{
+		{Name: nginxName, Samples: []sample{{Round: 1, CPUMicros: 10}, {Round: 2, CPUMicros: 20}}},
+		{Name: slipwayName, Samples: []sample{{Round: 1, CPUMicros: 11}, {Round: 2, CPUMicros: 24}, {Round: 3, CPUMicros: 99}}},
+	}}
+	if got := spreadOf(s.Proxies[1].ratios(s.base()), costOf); got != (spread{(1.1 + 1.2) / 2, 1.1, 1.2}) {
+		t.Errorf("got %v", got)
+	}
+}
+
+func TestParseCalls(t *testing.T) {
+	const table = `% time     seconds  usecs/call     calls    errors syscall
+------ ----------- ----------- --------- --------- ----------------
+ 60.00    0.600000           1      2000       100 read
+ 40.00    0.400000           1      1000           write
+------ ----------- ----------- --------- --------- ----------------
+100.00    1.000000           1      3000       100 total
+`
+	got, err := parseCalls(strings.NewReader(table))
+	if err != nil || !reflect.DeepEqual(perRequest(got, 1000), map[string]float64{"read": 2, "write": 1}) {
+		t.Errorf("got %v, %v", got, err)
+	}
+	if got, err := parseCalls(strings.NewReader("strace: attach: Operation not permitted\n")); err == nil {
+		t.Errorf("no table: got %v", got)
 	}
 }

@@ -26,7 +26,7 @@ type version struct {
 func packages() map[string]string {
 	return map[string]string{
 		"nginx": "nginx-light", "haproxy": "haproxy", "caddy": "caddy", "wrk": "wrk", "h2load": "nghttp2-client",
-		emulator: "qemu-user", "gcc": "gcc",
+		emulator: "qemu-user", "gcc": "gcc", tracer: "strace",
 	}
 }
 
@@ -36,7 +36,7 @@ func packages() map[string]string {
 func findTools(ctx context.Context, s *settings) (*tools, error) {
 	needed := []string{"nginx", "wrk"} // the backend is an nginx
 	for _, sc := range s.scenarios {
-		if sc.proto == "HTTP/2.0" {
+		if sc.proto == "HTTP/2.0" || sc.share > 0 {
 			needed = append(needed, "h2load")
 		}
 	}
@@ -45,6 +45,9 @@ func findTools(ctx context.Context, s *settings) (*tools, error) {
 	}
 	if s.instructions {
 		needed = append(needed, emulator, "gcc")
+	}
+	if s.syscalls {
+		needed = append(needed, tracer)
 	}
 	// Peers can share a program, so duplicates are removed below.
 	slices.Sort(needed)
