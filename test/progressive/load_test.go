@@ -30,18 +30,21 @@ func (c counts) since(earlier counts) counts {
 	return counts{c.requests - earlier.requests, c.failed - earlier.failed}
 }
 
-// version is what one version served.
+// version is what one version served: its first and last response, the counts of all
+// requests at both, and its number of responses without one of another version.
 type version struct {
 	first, last time.Time
+	since, to   counts
 	recent      int
 }
 
-// load starts when the edge serves the host, and ends with the test.
-func (w *world) load(t *testing.T, perSecond int) *load {
+// load starts when the edge serves the host. It ends with the test, or when stop is
+// called.
+func (w *world) load(t *testing.T, method string, perSecond int) (l *load, stop func()) {
 	t.Helper()
-	l := &load{versions: map[string]*version{}}
+	l = &load{versions: map[string]*version{}}
 	client := &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 64}}
-	request := must.Get(http.NewRequest(http.MethodGet, "http://"+w.web+"/", nil))(t)
+	request := must.Get(http.NewRequest(method, "http://"+w.web+"/", nil))(t)
 	request.Host = host
 	programs.Eventually(t, func(context.Context) error {
 		response, err := client.Do(request.Clone(t.Context()))
@@ -67,12 +70,13 @@ func (w *world) load(t *testing.T, perSecond int) *load {
 			}
 		}
 	})
-	t.Cleanup(func() {
+	stop = func() {
 		cancel()
 		running.Wait()
 		client.CloseIdleConnections()
-	})
-	return l
+	}
+	t.Cleanup(stop)
+	return l, stop
 }
 
 // send sends a request and counts its response.
@@ -100,10 +104,10 @@ func (l *load) send(client *http.Client, request *http.Request) {
 	now := time.Now()
 	of := l.versions[name]
 	if of == nil {
-		of = &version{first: now}
+		of = &version{first: now, since: l.total}
 		l.versions[name] = of
 	}
-	of.last = now
+	of.last, of.to = now, l.total
 	for other, one := range l.versions {
 		if other != name {
 			one.recent = 0
@@ -124,14 +128,15 @@ func (l *load) lastError() string {
 	return l.failure
 }
 
-// span is from the first to the last response of a version.
-func (l *load) span(name string) (first, last time.Time) {
+// span is the time from the first to the last response of a version, and the counts of
+// all requests meanwhile.
+func (l *load) span(name string) (time.Duration, counts) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if of := l.versions[name]; of != nil {
-		return of.first, of.last
+		return of.last.Sub(of.first), of.to.since(of.since)
 	}
-	return time.Time{}, time.Time{}
+	return 0, counts{}
 }
 
 // forget forgets the responses of a version.
@@ -143,7 +148,9 @@ func (l *load) forget(name string) {
 
 // quiet reports a version that responded within a time.
 func (l *load) quiet(name string, within time.Duration) error {
-	if _, last := l.span(name); time.Since(last) < within {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if of := l.versions[name]; of != nil && time.Since(of.last) < within {
 		return fmt.Errorf("%s still responds", name)
 	}
 	return nil

@@ -34,6 +34,8 @@ type world struct {
 	repository      *gittest.Repository
 	// web is where the edge takes requests.
 	web string
+	// version is the number of the last version without a fault.
+	version int
 }
 
 func newWorld(t *testing.T) *world {
@@ -41,7 +43,7 @@ func newWorld(t *testing.T) *world {
 	cluster := kubetest.Start(t)
 	cluster.Define(t, string(must.Get(v1alpha1.CRDs())(t)))
 	cluster.Define(t, string(must.Get(slipway.CRDs())(t)))
-	w := &world{cluster: cluster, control: cluster.Namespace(t), target: cluster.Namespace(t), web: "127.0.0.1:8080"}
+	w := &world{cluster: cluster, control: cluster.Namespace(t), target: cluster.Namespace(t), web: "127.0.0.1:8080", version: 1}
 	w.repository = gittest.Serve(t).Repository(t, "shop", manifests(revision{image: "v1"}))
 	program := binary.Path(t)
 	secret := filepath.Join(t.TempDir(), "secret")

@@ -18,6 +18,9 @@ import (
 )
 
 const (
+	// releaseInterval is how often edges are polled during a release. It is half of the
+	// time between two decisions, so that these are about recent counts.
+	releaseInterval = PollInterval / 2
 	// releaseInterest is how long edges are polled after the last read.
 	releaseInterest = 30 * time.Second
 	// releaseRetention is how long sums stay that no edge reports any more.
@@ -110,7 +113,7 @@ func (c *ReleaseCounts) Run(ctx context.Context) error {
 	finder := c.options.finder()
 	defer finder.close()
 	runs := map[string]*edgeRun{}
-	tick := time.NewTicker(PollInterval)
+	tick := time.NewTicker(releaseInterval)
 	defer tick.Stop()
 	for {
 		if !c.wanted() {

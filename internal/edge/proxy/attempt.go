@@ -39,9 +39,10 @@ type attempt struct {
 	// how much of that is over; clientGone ends the wait.
 	headerTimeout, waited time.Duration
 	clientGone            bool
-	// counted is set once the attempt counts for its revision, and cutOff if the
-	// endpoint ended its response too early.
-	counted, cutOff bool
+	// counted is set once the attempt counts for its revision, cutOff if the
+	// endpoint ended its response too early, and abandoned if the client has left
+	// after it waited for long.
+	counted, cutOff, abandoned bool
 
 	upload   upload
 	transfer h1.Transfer // of the request's body
@@ -135,6 +136,7 @@ func (x *exchange) proxyWithRetries() (keepAlive bool, local *filter.LocalRespon
 				return false, timedOut
 			}
 			fresh, a.target.options.Avoid = false, endpoint
+			a.leaveCanary()
 		default:
 			return result.keepAlive, result.local
 		}
@@ -169,6 +171,10 @@ func (a *attempt) run(fresh bool) attemptResult {
 	if wait, retry := a.mayRetryResponse(); retry {
 		a.dropResponse()
 		return attemptResult{failure: refused, retry: true, wait: wait, outcome: outcome}
+	}
+	if outcome == upstream.ServerError && a.mayRetryStable() {
+		a.dropResponse()
+		return attemptResult{failure: refused, retry: true, outcome: outcome}
 	}
 	return a.handleResponse(outcome)
 }
@@ -219,6 +225,7 @@ func (a *attempt) failed(err error) attemptResult {
 	gone := x.conn.from.Gone
 	if a.clientGone || gone != nil && gone.Err() != nil {
 		x.record.Reason = "the client has left"
+		a.abandoned = time.Since(x.record.Began)-x.record.Connected >= abandonedAfter
 		return attemptResult{outcome: upstream.Cancelled}
 	}
 	if total := x.rule.timeouts.total; total > 0 && time.Since(x.record.Began) >= total {

@@ -18,6 +18,10 @@ type target struct {
 	lease   upstream.Lease
 	options upstream.PickOptions
 	sticky  string // the part of the rule's cookie that stands for the backend
+	// retried is set after an attempt at the canary of a Release failed. The next one is
+	// at the stable revision. retryOf is the canary whose error response was dropped for it.
+	retried bool
+	retryOf *upstream.Revision
 }
 
 // pick chooses a backend of the rule and an endpoint of it. A rule with one

@@ -20,7 +20,8 @@
 // 503. Memory for bodies, mirrors and retries are bounded over all requests;
 // [Proxy.Stats] counts what did not fit. Nothing is guessed: a message that the
 // codec refuses gets its status, and the connection is closed. A request that
-// comes back from a backend is refused (decision 0040).
+// comes back from a backend is refused (decision 0040), and one that the canary of a
+// Release failed is sent to the stable revision (decision 0074).
 package proxy
 
 import (

@@ -2,6 +2,8 @@ package proxy
 
 import (
 	"bytes"
+	"net/http"
+	"time"
 
 	"slipway.dev/slipway/internal/edge/h1"
 	"slipway.dev/slipway/internal/edge/normalize"
@@ -27,9 +29,54 @@ func (x *exchange) selectRevision(release *route.Release, options *upstream.Pick
 	}
 }
 
+// abandonedAfter is how long a client waited that left because there was no response. That
+// a client left is noticed with a delay of goneCheckPeriod.
+const abandonedAfter = 5 * goneCheckPeriod / 2
+
+// mayRetryStable decides whether an error of the canary is dropped, and the request sent
+// again to the stable revision. Only requests are that may be sent twice without an effect.
+// One that selects the canary gets its response, whatever that is.
+func (a *attempt) mayRetryStable() bool {
+	x := a.x
+	revision := a.target.lease.Revision()
+	if revision == nil || revision.Name() != string(route.RevisionCanary) || a.target.options.Revision != "" {
+		return false
+	}
+	switch x.conn.buffers.response.Status {
+	case http.StatusInternalServerError, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+	default:
+		return false
+	}
+	if !safe(x.conn.head.MethodID) || a.forward.Upgrade || !a.replayable() || x.record.Attempts >= maxAttempts {
+		return false
+	}
+	// Without a weight the stable revision is about to go, and its Pods are too few.
+	if release := a.target.handle.Release(); release == nil || release.Stable.Weight == 0 {
+		return false
+	}
+	if !revision.TakeRetry(time.Now()) {
+		return false
+	}
+	a.target.retryOf = revision
+	return true
+}
+
+// safe reports whether a method asks for nothing but a response (RFC 9110, 9.2.1).
+func safe(method h1.Method) bool {
+	return method == h1.MethodGet || method == h1.MethodHead || method == h1.MethodOptions
+}
+
+// leaveCanary leads the attempts after one at the canary to the stable revision.
+func (a *attempt) leaveCanary() {
+	if t := &a.target; a.x.record.Revision == string(route.RevisionCanary) && t.options.Revision == "" {
+		t.options.Revision, t.retried = route.RevisionStable, true
+	}
+}
+
 // countRevision counts the attempt for the revision of its endpoint, once. A client that
-// has left is no sign about the revision, and neither does a pooled connection that had
-// died.
+// has left is no sign about the revision unless it waited for long, and neither is a
+// pooled connection that had died. A request that the canary failed does not count for the stable
+// revision: it was not drawn, and may fail there for its own reason.
 func (a *attempt) countRevision(outcome upstream.Outcome) {
 	revision := a.target.lease.Revision()
 	if revision == nil {
@@ -37,7 +84,11 @@ func (a *attempt) countRevision(outcome upstream.Outcome) {
 	}
 	x := a.x
 	x.record.Revision = revision.Name()
-	if a.counted || outcome == upstream.Cancelled {
+	if canary := a.target.retryOf; canary != nil && revision != canary && outcome == upstream.OK {
+		canary.ReturnRetry()
+		a.target.retryOf = nil
+	}
+	if a.counted || a.target.retried || outcome == upstream.Cancelled && !a.abandoned {
 		return
 	}
 	a.counted = true

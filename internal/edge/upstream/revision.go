@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -30,6 +31,7 @@ type Revision struct {
 	took             atomic.Int64 // the sum of all latencies, in nanoseconds
 	spread           [trafficreport.Buckets]atomic.Uint32
 	weight           atomic.Uint32
+	retries          retryBudget
 
 	// users is the number of backends with the revision, and unused when the last of
 	// them went. Set.mu guards both.
@@ -50,6 +52,44 @@ func (v *Revision) Observe(failed bool, took time.Duration) {
 	}
 	v.took.Add(int64(max(took, 0)))
 	v.spread[trafficreport.BucketOf(took)].Add(1)
+}
+
+// TakeRetry reports whether a request that the revision failed may be sent to the other
+// one. A retry that was of use is given back with ReturnRetry.
+func (v *Revision) TakeRetry(now time.Time) bool { return v.retries.take(now) }
+
+// ReturnRetry gives a retry back.
+func (v *Revision) ReturnRetry() { v.retries.giveBack() }
+
+// maxUselessRetries is how many retries a revision may have that were of no use, beside
+// one each second.
+const maxUselessRetries = 100
+
+// retryBudget bounds retries that fail too: two revisions that fail for a common reason
+// must not get more requests for it.
+type retryBudget struct {
+	mu    sync.Mutex // guards the rest
+	taken int
+	since time.Time
+}
+
+func (b *retryBudget) take(now time.Time) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if seconds := now.Sub(b.since) / time.Second; seconds > 0 {
+		b.taken, b.since = b.taken-int(min(seconds, time.Duration(b.taken))), now
+	}
+	if b.taken >= maxUselessRetries {
+		return false
+	}
+	b.taken++
+	return true
+}
+
+func (b *retryBudget) giveBack() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.taken = max(b.taken-1, 0)
 }
 
 // read returns the counts.
