@@ -29,8 +29,10 @@ const (
 
 	stopTimeout = 30 * time.Second
 
-	// keptOutput bounds the log that is shown on failure.
+	// keptOutput bounds the objects that are shown on failure, and keptLog the cluster's log: the messages of the test
+	// are above it.
 	keptOutput = 8 << 10
+	keptLog    = 1 << 10
 )
 
 // findBinary returns the path of the binary, and an error with instructions if
@@ -132,7 +134,7 @@ func (d *daemon) kill() {
 // An unreadable file is reported in the text, because the test has failed
 // already.
 func (c *Cluster) logTail() string {
-	text, err := tail(filepath.Join(c.Dir, "devcluster.log"), keptOutput)
+	text, err := tail(filepath.Join(c.Dir, "devcluster.log"), keptLog)
 	if err != nil {
 		text = err.Error()
 	}
