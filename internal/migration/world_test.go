@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -15,6 +14,7 @@ import (
 	"slipway.dev/slipway/internal/kube/kubetest"
 	"slipway.dev/slipway/internal/migration"
 	"slipway.dev/slipway/internal/must"
+	"slipway.dev/slipway/internal/programs"
 )
 
 // world is a cluster with Argo CD's own definitions. No Argo CD runs: objects and
@@ -32,8 +32,7 @@ type world struct {
 func newWorld(t *testing.T, files map[string]string) *world {
 	t.Helper()
 	cluster := kubetest.Shared(t)
-	folder := must.Get(exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "github.com/argoproj/argo-cd/v3").Output())(t)
-	cluster.DefineFiles(t, filepath.Join(strings.TrimSpace(string(folder)), "manifests/crds/*-crd.yaml"))
+	cluster.DefineFiles(t, filepath.Join(programs.ModuleFolder(t, "github.com/argoproj/argo-cd/v3"), "manifests/crds/*-crd.yaml"))
 	return &world{
 		t: t, cluster: cluster, git: gittest.Serve(t).Repository(t, "apps", files),
 		argo: cluster.Namespace(t), control: cluster.Namespace(t), target: cluster.Namespace(t),

@@ -2,7 +2,6 @@ package preflight_test
 
 import (
 	"encoding/json"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -15,6 +14,7 @@ import (
 	"slipway.dev/slipway/internal/kube/kubetest"
 	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/preflight"
+	"slipway.dev/slipway/internal/programs"
 )
 
 // conditions writes conditions of an object of Gateway API, as a controller does.
@@ -62,9 +62,8 @@ func TestGatewayAPI(t *testing.T) {
 	s.options.Stage = preflight.After
 	check(preflight.Failed, "the cluster does not have its definitions")
 
-	module := must.Get(exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "sigs.k8s.io/gateway-api").Output())(t)
 	define := func(pattern string) {
-		cluster.DefineFiles(t, filepath.Join(strings.TrimSpace(string(module)), "config", "crd", "standard", pattern))
+		cluster.DefineFiles(t, filepath.Join(programs.ModuleFolder(t, "sigs.k8s.io/gateway-api"), "config", "crd", "standard", pattern))
 	}
 	define("gateway.networking.k8s.io_gateways.yaml")
 	check(preflight.Failed, "the cluster does not define gatewayclasses, httproutes in v1")

@@ -9,7 +9,6 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -22,6 +21,7 @@ import (
 
 	"slipway.dev/slipway/internal/kube/kubetest"
 	"slipway.dev/slipway/internal/must"
+	"slipway.dev/slipway/internal/programs"
 	"slipway.dev/slipway/test/binary"
 	"slipway.dev/slipway/test/conformance/edgeprocess"
 )
@@ -34,8 +34,7 @@ const gatewayAddress = "127.0.8.17"
 // these hosts, and what a resolver cannot do is in the conditions of the listener.
 func TestGatewayCertificates(t *testing.T) {
 	w := &world{t: t, binary: binary.Path(t), cluster: kubetest.Start(t, kubetest.WithoutNode())}
-	module := must.Get(exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "sigs.k8s.io/gateway-api").Output())(t)
-	w.cluster.DefineFiles(t, filepath.Join(strings.TrimSpace(string(module)), "config", "crd", "standard", "gateway.networking.k8s.io_[a-u]*.yaml"))
+	w.cluster.DefineFiles(t, filepath.Join(programs.ModuleFolder(t, "sigs.k8s.io/gateway-api"), "config", "crd", "standard", "gateway.networking.k8s.io_[a-u]*.yaml"))
 	w.names = startBIND(t, netip.MustParseAddr(gatewayAddress), hostOf(9))
 	w.authority = startPebble(t, hostOf(7), 24*time.Hour, w.names.address, 80)
 	const resolver = "--certificatesResolvers."

@@ -17,7 +17,6 @@ import (
 	"net/http/httptrace"
 	"net/netip"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -135,8 +134,7 @@ endpoints: [{addresses: [%[2]s], conditions: {ready: true}}]
 // module that the edge is built with.
 func definitions(t *testing.T) string {
 	t.Helper()
-	dir := must.Get(exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "sigs.k8s.io/gateway-api").Output())(t)
-	return filepath.Join(strings.TrimSpace(string(dir)), "config", "crd")
+	return filepath.Join(programs.ModuleFolder(t, "sigs.k8s.io/gateway-api"), "config", "crd")
 }
 
 // in returns the client of a resource in the namespace.

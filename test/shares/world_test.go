@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"net/netip"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -114,8 +113,7 @@ func newWorld(t *testing.T) *world {
 	t.Helper()
 	w := &world{Cluster: kubetest.Start(t)}
 	w.Define(t, string(must.Get(v1alpha1.CRDs())(t)))
-	module := must.Get(exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "sigs.k8s.io/gateway-api").Output())(t)
-	w.DefineFiles(t, filepath.Join(strings.TrimSpace(string(module)), "config/crd/standard/gateway.networking.k8s.io_[ghr]*.yaml"))
+	w.DefineFiles(t, filepath.Join(programs.ModuleFolder(t, "sigs.k8s.io/gateway-api"), "config/crd/standard/gateway.networking.k8s.io_[ghr]*.yaml"))
 	w.namespace = w.Namespace(t)
 	w.Apply(t, w.namespace, manifests)
 	w.releases = w.Dynamic.Resource(schema.GroupVersionResource{Group: v1alpha1.Group, Version: v1alpha1.Version, Resource: v1alpha1.ResourceRelease}).Namespace(w.namespace)

@@ -11,9 +11,7 @@ import (
 	"net/http/httptest"
 	"net/netip"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -62,8 +60,7 @@ func newWorld(t *testing.T) *world {
 	cluster := kubetest.Start(t)
 	text := must.Get(v1alpha1.CRDs())(t)
 	cluster.Define(t, string(text))
-	module := must.Get(exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "sigs.k8s.io/gateway-api").Output())(t)
-	cluster.DefineFiles(t, filepath.Join(strings.TrimSpace(string(module)), "config/crd/standard/gateway.networking.k8s.io_[ghr]*.yaml"))
+	cluster.DefineFiles(t, filepath.Join(programs.ModuleFolder(t, "sigs.k8s.io/gateway-api"), "config/crd/standard/gateway.networking.k8s.io_[ghr]*.yaml"))
 	w := &world{binary: binary.Path(t), cluster: cluster, control: cluster.Namespace(t), target: cluster.Namespace(t)}
 	w.secretFile = filepath.Join(t.TempDir(), "secret")
 	w.web, w.asked = "127.0.0.1:8080", net.JoinHostPort(w.podAddress(251), fmt.Sprint(trafficPort))

@@ -3,7 +3,6 @@ package migratecmd_test
 import (
 	"encoding/json"
 	"fmt"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -16,6 +15,7 @@ import (
 	"slipway.dev/slipway/internal/gitops/gittest"
 	"slipway.dev/slipway/internal/kube/kubetest"
 	"slipway.dev/slipway/internal/must"
+	"slipway.dev/slipway/internal/programs"
 )
 
 // world is a cluster with Argo CD's own definitions, a real agent, and
@@ -30,8 +30,7 @@ type world struct {
 func newWorld(t *testing.T, names ...string) *world {
 	t.Helper()
 	cluster := kubetest.Shared(t)
-	folder := must.Get(exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "github.com/argoproj/argo-cd/v3").Output())(t)
-	cluster.DefineFiles(t, filepath.Join(strings.TrimSpace(string(folder)), "manifests/crds/*-crd.yaml"))
+	cluster.DefineFiles(t, filepath.Join(programs.ModuleFolder(t, "github.com/argoproj/argo-cd/v3"), "manifests/crds/*-crd.yaml"))
 	w := &world{
 		AppWorld: &clitest.AppWorld{Cluster: cluster, TestNamespace: cluster.Namespace(t), UserKubeconfig: cluster.Kubeconfig},
 		argo:     cluster.Namespace(t), target: cluster.Namespace(t),

@@ -2,23 +2,21 @@ package argosetting_test
 
 import (
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
-	"strings"
 	"testing"
 
 	"sigs.k8s.io/yaml"
 
 	"slipway.dev/slipway/internal/gitops/argosetting"
 	"slipway.dev/slipway/internal/must"
+	"slipway.dev/slipway/internal/programs"
 )
 
 // upstream returns the text of a file of Argo CD's module.
 func upstream(t *testing.T, path string) string {
 	t.Helper()
-	folder := must.Get(exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "github.com/argoproj/argo-cd/v3").Output())(t)
-	return string(must.Get(os.ReadFile(filepath.Join(strings.TrimSpace(string(folder)), path)))(t))
+	return string(must.Get(os.ReadFile(filepath.Join(programs.ModuleFolder(t, "github.com/argoproj/argo-cd/v3"), path)))(t))
 }
 
 // TestUpstream: the tables have every setting of the example files of Argo CD,

@@ -3,21 +3,19 @@ package plugintest
 import (
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"slipway.dev/slipway/internal/must"
+	"slipway.dev/slipway/internal/programs"
 )
 
 // TestDefinition: the messages and methods here are those of Argo CD's own
 // definition, in the module that its health rules come from.
 func TestDefinition(t *testing.T) {
-	module := must.Get(exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "github.com/argoproj/argo-cd/v3").Output())(t)
-	text := must.Get(os.ReadFile(filepath.Join(strings.TrimSpace(string(module)), "cmpserver/plugin/plugin.proto")))(t)
+	text := must.Get(os.ReadFile(filepath.Join(programs.ModuleFolder(t, "github.com/argoproj/argo-cd/v3"), "cmpserver/plugin/plugin.proto")))(t)
 	upstream := describe(compile(t, map[string]string{
 		"plugin.proto": string(text),
 		// Only a method that is not called has a message of it.

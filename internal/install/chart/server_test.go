@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -19,7 +18,7 @@ import (
 	"k8s.io/client-go/restmapper"
 
 	"slipway.dev/slipway/internal/kube/kubetest"
-	"slipway.dev/slipway/internal/must"
+	"slipway.dev/slipway/internal/programs"
 )
 
 const patience = 60 * time.Second
@@ -32,8 +31,7 @@ func definitions(t *testing.T, cluster *kubetest.Cluster) {
 	for _, pattern := range []string{runtimeChart + "/crds/*.yaml", "../../access/mode/testdata/crds.yaml", "testdata/servicemonitor.yaml"} {
 		cluster.DefineFiles(t, pattern)
 	}
-	module := must.Get(exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "sigs.k8s.io/gateway-api").Output())(t)
-	cluster.DefineFiles(t, filepath.Join(strings.TrimSpace(string(module)), "config/crd/standard/gateway.networking.k8s.io_gatewayclasses.yaml"))
+	cluster.DefineFiles(t, filepath.Join(programs.ModuleFolder(t, "sigs.k8s.io/gateway-api"), "config/crd/standard/gateway.networking.k8s.io_gatewayclasses.yaml"))
 }
 
 // dryRunner sends objects for a look.

@@ -8,15 +8,14 @@ import (
 	"net/http"
 	"net/netip"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
 	"slipway.dev/slipway/internal/edge/pkitest"
 	"slipway.dev/slipway/internal/kube/kubetest"
 	"slipway.dev/slipway/internal/must"
+	"slipway.dev/slipway/internal/programs"
 	"slipway.dev/slipway/test/conformance/edgeprocess"
 )
 
@@ -118,8 +117,7 @@ func (c *gatewayChurn) conduct(t *testing.T, edge *replica, began time.Time) {
 func newGatewayChurn(t *testing.T) *gatewayChurn {
 	t.Helper()
 	cluster := kubetest.Start(t, kubetest.WithoutNode())
-	module := must.Get(exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "sigs.k8s.io/gateway-api").Output())(t)
-	cluster.DefineFiles(t, filepath.Join(strings.TrimSpace(string(module)), "config", "crd", "standard", "gateway.networking.k8s.io_[a-u]*.yaml"))
+	cluster.DefineFiles(t, filepath.Join(programs.ModuleFolder(t, "sigs.k8s.io/gateway-api"), "config", "crd", "standard", "gateway.networking.k8s.io_[a-u]*.yaml"))
 	c := &gatewayChurn{
 		world: &world{
 			cluster: cluster, api: connect(t, cluster), namespace: cluster.Namespace(t),

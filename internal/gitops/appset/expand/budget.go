@@ -47,7 +47,14 @@ func (b *budget) spend(units int) {
 		panic(limitError("the template does too much: loop over less"))
 	}
 	// The clock is read now and then: most calls are short.
-	if b.requested++; b.requested%64 == 1 && (b.ctx.Err() != nil || time.Now().After(b.until)) {
+	if b.requested++; b.requested%64 == 1 {
+		b.checkTime()
+	}
+}
+
+// checkTime ends a text that takes too long.
+func (b *budget) checkTime() {
+	if b.ctx.Err() != nil || time.Now().After(b.until) {
 		panic(limitError("there was no time left for the template"))
 	}
 }

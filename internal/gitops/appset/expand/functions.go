@@ -139,9 +139,13 @@ const (
 	keysPerText   = 4
 )
 
-// slow makes one call of a function cost its share of the work of a text.
+// slow makes one call of a function cost its share of the work of a text, and
+// reads the clock each time.
 func slow(perText int) func(*budget, []any) {
-	return func(b *budget, _ []any) { b.spend(maxWork / (perText + 1)) }
+	return func(b *budget, _ []any) {
+		b.checkTime()
+		b.spend(maxWork / (perText + 1))
+	}
 }
 
 // result counts a value before it is created.
