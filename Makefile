@@ -220,7 +220,7 @@ vuln: ## Report known vulnerabilities in what the programs call; VULN_DB is a fo
 	VULN_DB="$(VULN_DB)" scripts/vuln.sh
 
 .PHONY: generate
-generate: console-modules ## Write generated files anew: docs/reference, the CustomResourceDefinitions, the API, the values of the charts
+generate: console-modules ## Write generated files anew: docs/reference, the CustomResourceDefinitions, the API, the values of the charts, dashboards and alerts
 	go run ./cmd/slipway docs --dir docs/reference
 	go run ./internal/tools/routeref
 	go run ./internal/tools/annotationref
@@ -228,6 +228,7 @@ generate: console-modules ## Write generated files anew: docs/reference, the Cus
 	go run ./internal/tools/gatewaycrds
 	go run ./internal/tools/protogen
 	go run ./internal/tools/chartgen
+	go run ./internal/tools/monitoring
 
 .PHONY: bench
 bench: ## Run the Go benchmarks

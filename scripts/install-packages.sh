@@ -21,6 +21,7 @@ needed=(
 	chromium=chromium # the console is tested in it
 	docker-registry=docker-registry # a registry to copy images to
 	openssl=openssl # verifies signatures
+	promtool=prometheus # checks alerts and dashboards
 )
 if [ "${1:-}" = bench ]; then
 	needed=(nginx=nginx-light haproxy=haproxy caddy=caddy wrk=wrk h2load=nghttp2-client qemu-x86_64=qemu-user strace=strace)

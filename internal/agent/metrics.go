@@ -74,3 +74,10 @@ func (m *Metrics) rendered(done render.Outcome) {
 	m.waits.Observe(done.Waited.Seconds())
 	m.renders.WithLabelValues(outcome).Observe(done.Duration.Seconds())
 }
+
+// DeclareMetrics registers every metric that an agent can have, for
+// [observe.Declare].
+func DeclareMetrics(metrics *observe.Metrics) {
+	NewMetrics(metrics)
+	NewRuntimeMetrics(metrics)
+}

@@ -195,6 +195,7 @@ func toolRows() []Row {
 		{Packages: "./internal/tools/argocrds", MayUse: []string{generator, api}, Foreign: anything},
 		{Packages: "./internal/tools/gatewaycrds", MayUse: []string{generator}, Foreign: nothing},
 		{Packages: "./internal/tools/chartgen", MayUse: []string{generator, "./internal/install/values"}, Foreign: nothing},
+		{Packages: "./internal/tools/monitoring", MayUse: []string{generator}, Foreign: nothing},
 		{Packages: "./internal/tools/routeref", MayUse: []string{generator, "./api/declare"}, Foreign: nothing},
 	}
 }

@@ -41,6 +41,7 @@ func writeReference(root *cobra.Command, dir string) error {
 		{"agent.md", roleReference("agent", agentExamples, config.AgentOptions())},
 		{"platform.md", roleReference("platform", platformExamples, config.PlatformOptions())},
 		{"rights.md", rightsReference()},
+		{"metrics.md", metricsReference()},
 	}
 	for _, page := range pages {
 		if err := os.WriteFile(filepath.Join(dir, page.name), []byte(page.text), 0o644); err != nil {

@@ -32,6 +32,9 @@ func (m *releaseMetrics) Describe(descs chan<- *prometheus.Desc) {
 	descs <- m.weight
 }
 
+// Histograms implements [observe.WithHistograms].
+func (m *releaseMetrics) Histograms() []string { return []string{"release_response_seconds"} }
+
 // Collect implements [prometheus.Collector]. Two objects of one name can run for a moment,
 // while backends change from one to the other: their counts are added.
 func (m *releaseMetrics) Collect(metrics chan<- prometheus.Metric) {

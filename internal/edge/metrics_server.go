@@ -30,6 +30,10 @@ func (m *Metrics) collect(s *Server) {
 	m.registerer.MustRegister(newReleaseMetrics(s.Releases))
 }
 
+// DeclareMetrics registers the metrics of a Server that does not exist, for
+// their names.
+func DeclareMetrics(registerer prometheus.Registerer) { NewMetrics(registerer, nil).collect(nil) }
+
 // expiry exports when the certificates in use expire. There are as many series
 // as the table has certificates.
 type expiry struct {

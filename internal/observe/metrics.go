@@ -26,6 +26,8 @@ const (
 // used: its content depends on the packages that happen to be linked.
 type Metrics struct {
 	registry *prometheus.Registry
+	// declared is set while metrics are only declared, see Declare.
+	declared map[string]Declaration
 }
 
 // NewMetrics returns a registry with the metrics of the Go runtime and of the
@@ -48,6 +50,9 @@ func NewMetrics(version, commit string) *Metrics {
 // For returns the registerer of one package, which prefixes its metrics with
 // slipway_<area>_.
 func (m *Metrics) For(area string) prometheus.Registerer {
+	if m.declared != nil {
+		return &declarer{prefix: metricsPrefix + area + "_", found: m.declared}
+	}
 	return prometheus.WrapRegistererWithPrefix(metricsPrefix+area+"_", m.registry)
 }
 

@@ -64,6 +64,7 @@ func runtimeSets() []flagSet {
 		{name: "proxies R122", set: joined("global.httpProxy=http://user:"+canary+"@proxy:3128", "global.httpsProxy=http://user:"+canary+"@proxy:3128", "global.noProxy=.example.com")},
 		{name: "placement R127", set: joined("global.nodeSelector.disk=ssd", "global.tolerations[0].key=gitops", "global.tolerations[0].operator=Exists", "agent.replicas=2",
 			"agent.serviceMonitor.enabled=true", "edge.serviceMonitor.enabled=true", "agent.networkPolicy.enabled=true", "edge.networkPolicy.enabled=true", "global.imagePullSecrets[0]=pull")},
+		{name: "monitoring", set: joined("monitoring.rules.enabled=true", "monitoring.rules.labels.release=prometheus", "monitoring.dashboards.enabled=true", "monitoring.dashboards.annotations.grafana_folder=Slipway")},
 		{name: "registry R78", set: joined("global.imageRegistry=registry.example.com/mirror", "image.tag=1.2.3")},
 		{name: "authorities R80 by reference", set: joined("global.codefresh.tls.caCerts.secretKeyRef.name=ca", "global.codefresh.tls.caCerts.secretKeyRef.key=ca.pem")},
 		{name: "authorities R80 made", set: joined("global.codefresh.tls.caCerts.secret.create=true", "global.codefresh.tls.caCerts.secret.content=PEM")},
@@ -98,7 +99,8 @@ func platformSets() []flagSet {
 	const url = "publicURL=https://slipway.example.com"
 	return []flagSet{
 		{name: "SQLite and Ingress", set: []string{url, "ingress.enabled=true", "ingress.className=slipway", "tunnelDomain=tunnels.slipway.example.com", "ingress.tlsSecretName=tls"}},
-		{name: "PostgreSQL and replicas", set: []string{url, "replicas=2", "database.urlSecretKeyRef.name=db", "keySecretRef.name=key", "serviceMonitor.enabled=true", "networkPolicy.enabled=true"}},
+		{name: "PostgreSQL and replicas", set: []string{url, "replicas=2", "database.urlSecretKeyRef.name=db", "keySecretRef.name=key", "serviceMonitor.enabled=true", "networkPolicy.enabled=true",
+			"monitoring.rules.enabled=true", "monitoring.dashboards.enabled=true"}},
 		{name: "LoadBalancer with TLS", set: []string{url, "service.type=LoadBalancer", "tls.secretName=tls", "global.httpsProxy=http://user:" + canary + "@proxy:3128", "persistence.existingClaim=mine"}},
 	}
 }

@@ -28,7 +28,7 @@ func TestMain(m *testing.M) { kubetest.Main(m) }
 // definitions gives the cluster every kind that the charts can have.
 func definitions(t *testing.T, cluster *kubetest.Cluster) {
 	t.Helper()
-	for _, pattern := range []string{runtimeChart + "/crds/*.yaml", "../../access/mode/testdata/crds.yaml", "testdata/servicemonitor.yaml"} {
+	for _, pattern := range []string{runtimeChart + "/crds/*.yaml", "../../access/mode/testdata/crds.yaml", "testdata/*.yaml"} {
 		cluster.DefineFiles(t, pattern)
 	}
 	cluster.DefineFiles(t, filepath.Join(programs.ModuleFolder(t, "sigs.k8s.io/gateway-api"), "config/crd/standard/gateway.networking.k8s.io_gatewayclasses.yaml"))

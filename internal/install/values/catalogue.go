@@ -45,7 +45,7 @@ func aliasOf(rest string) string { return "global.codefresh." + rest }
 func Runtime() Catalogue {
 	return Catalogue{
 		Chart: "gitops-runtime", About: "The runtime of one cluster: the agent, which deploys from Git, and the edge, which serves traffic.",
-		Values: slices.Concat(platformLinkValues(), runtimeValues(), accessValues(), placementValues(), installerValues(), agentValues(), edgeValues(), foreignValues()),
+		Values: slices.Concat(platformLinkValues(), runtimeValues(), accessValues(), placementValues(), installerValues(), agentValues(), edgeValues(), monitoringValues(), foreignValues()),
 		// Helm shares the group global among all charts of a release, so it may
 		// have keys of others.
 		Open: []string{"global"},

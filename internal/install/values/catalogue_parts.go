@@ -1,6 +1,9 @@
 package values
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // agentValues are the values of the agent's Deployment.
 func agentValues() []Value {
@@ -70,6 +73,19 @@ func workloadValues(group string) []Value {
 	}
 }
 
+// monitoringValues are the values of alerts and dashboards, which both charts
+// have.
+func monitoringValues() []Value {
+	const group = "monitoring."
+	return []Value{
+		{Key: group + "rules.enabled", Kind: Flag, Default: false, About: "Create a PrometheusRule with the alerts, for the Prometheus Operator. One installation is enough for all that a Prometheus scrapes."},
+		{Key: group + "rules.labels", Kind: TextMap, Default: map[string]any{}, About: "Labels by which the Prometheus Operator selects it."},
+		{Key: group + "dashboards.enabled", Kind: Flag, Default: false, About: "Create a ConfigMap for each dashboard, for the sidecar of Grafana's chart."},
+		{Key: group + "dashboards.labels", Kind: TextMap, Default: map[string]any{"grafana_dashboard": "1"}, About: "Labels by which the sidecar finds them."},
+		{Key: group + "dashboards.annotations", Kind: TextMap, Default: map[string]any{}, About: "Annotations of the ConfigMaps, such as the folder in Grafana."},
+	}
+}
+
 // ignoredPrefix starts the description of a group that is not used.
 const ignoredPrefix = "Accepted and ignored. "
 
@@ -107,7 +123,7 @@ func foreignValues() []Value {
 func Platform() Catalogue {
 	return Catalogue{
 		Chart: "platform", About: "The control plane: accounts, API keys, runtimes, tunnels.",
-		Values: append(platformValues(), placementValues()...), Open: []string{"global"},
+		Values: slices.Concat(platformValues(), monitoringValues(), placementValues()), Open: []string{"global"},
 	}
 }
 

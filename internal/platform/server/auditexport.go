@@ -51,14 +51,18 @@ func (e AuditExport) Emit(entry store.AuditEntry) {
 
 // register adds the metrics of the export.
 func (e AuditExport) register(metrics *observe.Metrics) {
-	if e.logs == nil {
-		return
+	if e.logs != nil {
+		registerExport(metrics, e.logs.Stats)
 	}
+}
+
+// registerExport adds the counters of the export, which stats has.
+func registerExport(metrics *observe.Metrics, stats func() (sent, lost uint64)) {
 	registry := promauto.With(metrics.For("audit"))
 	registry.NewCounterFunc(prometheus.CounterOpts{Name: "exported_total", Help: "Audit entries that the collector accepted."},
-		func() float64 { sent, _ := e.logs.Stats(); return float64(sent) })
+		func() float64 { sent, _ := stats(); return float64(sent) })
 	registry.NewCounterFunc(prometheus.CounterOpts{Name: "export_lost_total", Help: "Audit entries that were not exported: the queue was full, or the collector refused them."},
-		func() float64 { _, lost := e.logs.Stats(); return float64(lost) })
+		func() float64 { _, lost := stats(); return float64(lost) })
 }
 
 // Close sends the last entries, within a timeout.
