@@ -96,7 +96,7 @@ func inAction(field string) bool {
 	top, _, _ := strings.Cut(field, ".")
 	top, _, _ = strings.Cut(top, "[")
 	switch top {
-	case "policies", "directives", "backends", "response", "timeouts", "sticky":
+	case "policies", "directives", "rewrite", "backends", "response", "timeouts", "sticky":
 		return true
 	default:
 		return false
@@ -104,18 +104,19 @@ func inAction(field string) bool {
 }
 
 // refused returns the rule with a 503 in place of everything that it does.
-func refused(rule *Rule) *Rule {
+func refused(rule *Rule) *Rule { return rule.Closed("a part of the rule is not valid") }
+
+// Closed returns the rule with a 503 in place of everything that it does. It matches the
+// same requests, so that they do not get to another rule.
+func (rule *Rule) Closed(message string) *Rule {
 	closed := *rule
 	closed.Policies = nil
 	closed.Directives = nil
+	closed.Rewrite = nil
 	closed.Backends = nil
 	closed.Timeouts = Timeouts{}
 	closed.Sticky = nil
-	closed.Response = &Response{
-		Status:  503,
-		Reason:  ReasonRefused,
-		Message: "a part of the rule is not valid",
-	}
+	closed.Response = &Response{Status: 503, Reason: ReasonRefused, Message: message}
 	return &closed
 }
 

@@ -23,6 +23,8 @@ func TestContain(t *testing.T) {
 			fine,
 			{ID: ID{Name: "policy"}, Host: "a.x", Backends: ref("fine"), Policies: []Policy{{BasicAuth: &BasicAuth{}}}},
 			{ID: ID{Name: "backend"}, Backends: ref("broken")},
+			{ID: ID{Name: "rewrite"}, Host: "a.x", Backends: ref("fine"), Rewrite: &Rewrite{Path: "no slash"}},
+			{ID: ID{Name: "rewritten"}, Host: "a.x", Backends: ref("fine"), Rewrite: &Rewrite{Path: "/"}, Policies: []Policy{{BasicAuth: &BasicAuth{}}}},
 			{ID: ID{Name: "authority"}, Backends: ref("chain")},
 			{ID: ID{Name: "host"}, Host: "A.x", Backends: ref("fine")},
 			{ID: ID{Name: "regexp"}, Match: Match{Path: PathMatch{PathRegexp, "("}}, Backends: ref("fine")},
@@ -47,7 +49,7 @@ func TestContain(t *testing.T) {
 	if len(problems) == 0 || len(table.Rules) != before {
 		t.Errorf("%d problems; the receiver has %d rules, had %d", len(problems), len(table.Rules), before)
 	}
-	want := map[string]int{"fine": 0, "policy": 503, "backend": 503, "authority": 503}
+	want := map[string]int{"fine": 0, "policy": 503, "backend": 503, "authority": 503, "rewrite": 503, "rewritten": 503}
 	for _, rule := range contained.Rules {
 		code, expected := want[rule.ID.Name]
 		delete(want, rule.ID.Name)

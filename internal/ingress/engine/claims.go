@@ -121,8 +121,19 @@ func claimsByHost(outcome *translate.Outcome) map[string]ingressHostClaims {
 	return requests
 }
 
-// recomputeHosts decides between the claims of the hosts that changed.
+// recomputeHosts decides between the claims of the hosts that changed, and resolves the
+// Ingresses again that depend on who owns one of them. These keep their claims, so that
+// the second time is the last.
 func (e *Engine) recomputeHosts() {
+	e.recomputeClaims()
+	for len(e.state.routes) > 0 {
+		e.resolve()
+		e.recomputeClaims()
+	}
+}
+
+// recomputeClaims decides between the claims of the hosts that changed.
+func (e *Engine) recomputeClaims() {
 	// The order of hosts does not matter: no host depends on the result of
 	// another.
 	for host := range e.state.hosts {
@@ -145,7 +156,7 @@ func (e *Engine) recomputeHosts() {
 func (e *Engine) recomputeHost(host string, claims *hostClaims) {
 	sites := slices.SortedFunc(claims.routes.all(), compareAge)
 	owner := sites[0].ref.Namespace
-	e.setOwner(claims, owner, sites)
+	e.setOwner(host, claims, owner, sites)
 	e.setNGINX(host, claims, sites)
 	var certificates []*route.Certificate
 	var options *reference.TLSConditions

@@ -20,7 +20,7 @@ type hostRulesSource struct{ unit *routeUnit }
 // setOwner sets the owner of a host and the grants of its Ingresses, which are sorted by
 // age. If one of them changes, the rules of all Ingresses of the host are placed
 // again.
-func (e *Engine) setOwner(claims *hostClaims, owner string, units []*routeUnit) {
+func (e *Engine) setOwner(host string, claims *hostClaims, owner string, units []*routeUnit) {
 	var grants []resolve.HostGrant
 	for _, u := range units {
 		if u.ref.Namespace == owner {
@@ -31,6 +31,11 @@ func (e *Engine) setOwner(claims *hostClaims, owner string, units []*routeUnit) 
 	ranked := slices.ContainsFunc(units, func(u *routeUnit) bool { return snapshot.IsTraefikRoute(u.ref.Kind) })
 	if claims.owner == owner && claims.shared == shared && claims.ranked == ranked && reflect.DeepEqual(claims.grants, grants) {
 		return
+	}
+	if claims.owner != owner {
+		for _, reader := range e.readers[snapshot.Ref{Kind: snapshot.IngressHost, Name: host}] {
+			reader.markDirty(&e.state)
+		}
 	}
 	claims.owner, claims.grants, claims.shared, claims.ranked = owner, grants, shared, ranked
 	for _, u := range units {

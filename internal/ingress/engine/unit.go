@@ -175,6 +175,14 @@ func (l *backendResolver) Summary(id route.BackendID) resolve.BackendSummary {
 	return l.SummaryWith(id, nil)
 }
 
+// HostOwner implements resolve.HostOwners.
+func (l *backendResolver) HostOwner(host string) string {
+	if claims := l.engine.hosts[host]; claims != nil {
+		return claims.owner
+	}
+	return ""
+}
+
 // SummaryWith implements resolve.RouteBackends.
 func (l *backendResolver) SummaryWith(id route.BackendID, settings *annotation.Service) resolve.BackendSummary {
 	e := l.engine
@@ -312,7 +320,7 @@ func (e *Engine) appendRuleDeltas() {
 		rules := e.placeRules(u)
 		for i, rule := range rules {
 			if fault := u.closed[rule.Host]; fault != nil {
-				rules[i] = closedRule(rule, fault)
+				rules[i] = rule.Closed(fault.Message)
 			}
 		}
 		e.markPlaces(u.live, rules)
@@ -353,12 +361,4 @@ func (s *ruleSet) replace(rules []*route.Rule, delta *route.Delta[route.ID, rout
 	}
 	*s = next
 	return changed
-}
-
-// closedRule returns the rule with a 503 response in the place of its backends.
-func closedRule(rule *route.Rule, fault *refusal.Refusal) *route.Rule {
-	closed := *rule
-	closed.Policies, closed.Backends, closed.Sticky, closed.Timeouts = nil, nil, nil, route.Timeouts{}
-	closed.Response = &route.Response{Status: 503, Reason: route.ReasonRefused, Message: fault.Message}
-	return &closed
 }

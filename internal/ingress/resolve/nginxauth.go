@@ -127,8 +127,10 @@ func (r *resolver) servedBy(host string, at *nginx.AuthURL, source reference.Sou
 	path, _, _ = strings.Cut(path, "$")
 	var best *networkingv1.HTTPIngressPath
 	var owner *networkingv1.Ingress
-	for _, object := range source.View.IngressesOf(host) {
-		if object.Namespace != source.Namespace && !source.CrossNamespace || !ofNGINX(source.View, object, r.options) && !ours(source.View, object, r.options) {
+	objects := source.View.IngressesOf(host)
+	namespace := r.authNamespace(host, objects, source)
+	for _, object := range objects {
+		if namespace != "" && object.Namespace != namespace || !ofNGINX(source.View, object, r.options) && !ours(source.View, object, r.options) {
 			continue
 		}
 		if found := bestPath(object, host, path); found != nil && (best == nil || len(found.Path) > len(best.Path)) {
@@ -157,6 +159,28 @@ func (r *resolver) servedBy(host string, at *nginx.AuthURL, source reference.Sou
 	}
 	id.Variant = settings.VariantFor(owner.Name, r.options.NGINX.Defaults)
 	return id, nil
+}
+
+// authNamespace returns the namespace whose Ingresses serve a URL with the host: the one
+// that names the URL. The URL of the operator leads to the owner of the host, so that no
+// other namespace gets the sub-requests by an Ingress that is refused. It is empty where
+// namespaces share their hosts.
+func (r *resolver) authNamespace(host string, objects []*networkingv1.Ingress, source reference.Source) string {
+	if !source.CrossNamespace {
+		return source.Namespace
+	}
+	if r.options.HostSharing == HostSharingOpen {
+		return ""
+	}
+	if owners, known := r.backends.(HostOwners); known {
+		if owner := owners.HostOwner(strings.ToLower(host)); owner != "" {
+			return owner
+		}
+	}
+	if len(objects) == 0 {
+		return source.Namespace
+	}
+	return objects[0].Namespace // the oldest
 }
 
 // bestPath returns the longest path of an Ingress for a host that has a path below it.

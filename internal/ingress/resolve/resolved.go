@@ -31,6 +31,13 @@ type BackendResolver interface {
 	Summary(id route.BackendID) BackendSummary
 }
 
+// HostOwners is what a BackendResolver has, too, if it knows which namespace a host belongs
+// to. Who reads the Ingresses of a host is resolved again when its owner changes.
+type HostOwners interface {
+	// HostOwner returns the namespace, empty if the host has none yet.
+	HostOwner(host string) string
+}
+
 // BackendSummary is the part of a backend that rules depend on. Endpoints are not
 // part of it, so that their changes do not reach the rules.
 type BackendSummary struct {

@@ -77,7 +77,7 @@ func (w *Watcher) customSources(ctx context.Context, kind snapshot.Kind) []sourc
 			requests: kube.NewListWatcher(w.cluster.Dynamic.Resource(resource).Namespace(namespace), list),
 			store:    func(context.Context) cache.ReflectorStore { return part.mirror },
 			observe:  part.observe,
-			optional: kind == snapshot.Release,
+			optional: true,
 		})
 	}
 	return sources

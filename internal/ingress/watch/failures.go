@@ -26,13 +26,28 @@ type failures struct {
 	of map[string]map[attempt]error
 	// since is when the first of them began; zero while there are none.
 	since time.Time
+	// undefined are the API groups that noteUndefined has logged.
+	undefined map[string]bool
 }
 
 // attempt identifies a request of a resource, which fails and recovers on its own.
 type attempt struct{ namespace, verb string }
 
 func newFailures(log *slog.Logger) *failures {
-	return &failures{log: log, of: map[string]map[attempt]error{}}
+	return &failures{log: log, of: map[string]map[attempt]error{}, undefined: map[string]bool{}}
+}
+
+// noteUndefined logs that the cluster does not define a resource, once for its group:
+// most clusters have all kinds of a group or none, and the edge reads many.
+func (f *failures) noteUndefined(resource string) {
+	_, group, _ := strings.Cut(resource, ".")
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.undefined[group] {
+		return
+	}
+	f.undefined[group] = true
+	f.log.Info("the cluster does not define this kind; its objects are read once it does", "resource", resource)
 }
 
 // note records the outcome of an attempt, nil for success.

@@ -26,6 +26,29 @@ func refusedBy(port int) error {
 	}}
 }
 
+// A kind that the cluster does not define is no failure, and is logged once for its group,
+// below the level of a warning.
+func TestUndefinedKindIsNoFailure(t *testing.T) {
+	var text bytes.Buffer
+	f := newFailures(slog.New(slog.NewTextHandler(&text, nil)))
+	missing := apierrors.NewNotFound(schema.GroupResource{}, "")
+	for _, resource := range []string{"ingressroutes.traefik.io", "tlsstores.traefik.io", "ingressroutes.traefik.containo.us", "ingressroutes.traefik.io"} {
+		feed := &feed{source: source{name: feedName{resource: resource}, optional: true}, failures: f}
+		feed.note("list", missing)
+	}
+	if left := f.current(); len(left) > 0 || f.duration() > 0 {
+		t.Errorf("failures are %v", left)
+	}
+	if log := text.String(); strings.Count(log, "\n") != 2 || strings.Count(log, "level=INFO") != 2 || !strings.Contains(log, "resource=ingressroutes.traefik.containo.us") {
+		t.Errorf("logged %s", log)
+	}
+	needed := &feed{source: source{name: feedName{resource: "ingresses"}}, failures: f}
+	needed.note("list", missing)
+	if f.current()["ingresses"] == nil {
+		t.Error("a kind that every cluster has is missing, and that is no failure")
+	}
+}
+
 // A failure is logged when it is another one than before, and when it ends.
 func TestFailuresAreLoggedOnce(t *testing.T) {
 	var text bytes.Buffer

@@ -30,8 +30,8 @@ type source struct {
 	// kind, and returns the delay before the next request. It is nil if a denial
 	// is an error like others.
 	observe func(err error) time.Duration
-	// optional is set for a kind that a cluster may do without: that it is missing is
-	// no failure.
+	// optional is set for a kind that a cluster may do without. That it is missing is
+	// no failure: an object that names one is refused, with the reason.
 	optional bool
 }
 
@@ -76,6 +76,7 @@ func (f *feed) note(verb string, err error) {
 	failure := err
 	if f.source.optional && apierrors.IsNotFound(err) {
 		failure = nil
+		f.failures.noteUndefined(f.source.name.resource)
 	}
 	f.failures.note(f.source.name.resource, attempt{f.source.name.namespace, verb}, failure)
 	if f.source.observe != nil && (err == nil || apierrors.IsForbidden(err) || apierrors.IsNotFound(err)) {

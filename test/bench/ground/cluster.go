@@ -12,6 +12,8 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/client-go/rest"
+
 	"slipway.dev/slipway/internal/kube"
 	"slipway.dev/slipway/internal/kube/kubetest/privatenet"
 	"slipway.dev/slipway/internal/programs"
@@ -66,13 +68,17 @@ func StartCluster(ctx context.Context, binary, dir, client string) (*Cluster, er
 	}
 	c := &Cluster{process: process, stdin: stdin}
 	if c.Kubeconfig, err = c.firstLine(ctx, reader); err == nil {
-		c.Cluster, err = kube.Connect(c.Kubeconfig, kube.Version(client), kube.Rate(clusterRate, clusterRate))
+		c.Cluster, err = kube.Connect(c.Kubeconfig, kube.Version(client), kube.Rate(clusterRate, clusterRate), withoutWarnings)
 	}
 	if err != nil {
 		return nil, errors.Join(err, c.Stop())
 	}
 	return c, nil
 }
+
+// withoutWarnings drops the warnings of the API server, such as about the older annotation
+// of a class: a benchmark writes thousands of such objects on purpose.
+func withoutWarnings(config *rest.Config) { config.WarningHandler = rest.NoWarnings{} }
 
 // firstLine waits until the cluster is ready: it then prints the path of its
 // kubeconfig as the first line of its output.

@@ -161,10 +161,10 @@ func (b *bench) until(
 }
 
 // rest leaves the edge without changes and records its memory and idle CPU
-// time. With -status it first waits until every Ingress has its status, because
-// those writes are work.
+// time. With -status or -gateway it first waits until every Ingress or route has its
+// status, because those writes are work.
 func (b *bench) rest(ctx context.Context) error {
-	if b.settings.status {
+	if b.settings.status || b.settings.gateway {
 		if err := b.edge.Await(ctx, time.Second, b.world.published); err != nil {
 			return err
 		}

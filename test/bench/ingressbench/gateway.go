@@ -94,6 +94,24 @@ func (w *world) put(ctx context.Context, ingress *networkingv1.Ingress) (string,
 	return version, nil
 }
 
+// routesPublished fails until every route has a status.
+func (w *world) routesPublished(ctx context.Context) error {
+	list, err := w.httpRoutes("").List(ctx, metav1.ListOptions{ResourceVersion: "0"})
+	if err != nil {
+		return err
+	}
+	missing := 0
+	for i := range list.Items {
+		if parents, _, _ := unstructured.NestedSlice(list.Items[i].Object, "status", "parents"); len(parents) == 0 {
+			missing++
+		}
+	}
+	if missing > 0 {
+		return fmt.Errorf("%d HTTPRoutes have no status", missing)
+	}
+	return nil
+}
+
 // drop deletes the Ingresses or routes of a namespace that a selector selects.
 func (w *world) drop(ctx context.Context, namespace, selector string) error {
 	options := metav1.ListOptions{LabelSelector: selector}

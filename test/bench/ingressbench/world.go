@@ -248,8 +248,12 @@ func (w *world) createCertificate(ctx context.Context, namespace, name, host str
 	return err
 }
 
-// published fails until every Ingress has an address in its status.
+// published fails until every Ingress has an address in its status, or every route a
+// parent in its.
 func (w *world) published(ctx context.Context) error {
+	if w.gateway {
+		return w.routesPublished(ctx)
+	}
 	// Resource version 0 lets the API server respond from its watch cache
 	// instead of its database.
 	list, err := w.Client.NetworkingV1().Ingresses("").List(ctx, metav1.ListOptions{ResourceVersion: "0"})
