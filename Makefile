@@ -36,15 +36,21 @@ DEVCLUSTER := ./demo/... ./node/... ./pki/... ./statedir/...
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 28
 
-# What the two programs are made of. The workspace compiles it in one run, in which no processor waits for the end of the
-# first program; each program is then linked on its own, with the flags of its own.
-PARTS := ./internal/cli ./devcluster/controlplane ./devcluster/demo ./devcluster/node k8s.io/kubectl/pkg/cmd
+# What the two programs are made of, but for what has the console in it. The workspace compiles it in one run, in which no
+# processor waits for the end of the first program, and npm, which mostly waits, runs beside it; each program is then linked
+# on its own, with the flags of its own.
+PARTS := ./internal/agent ./internal/controller ./internal/install/lifecycle ./internal/platform/fleet ./internal/platform/gateway \
+	./internal/platform/hub ./internal/platform/identity ./devcluster/controlplane ./devcluster/demo ./devcluster/node k8s.io/kubectl/pkg/cmd
 
 .PHONY: build
-build: console ## Build bin/slipway and bin/slipway-devcluster (several minutes the first time)
+build: ## Build bin/slipway and bin/slipway-devcluster (several minutes the first time)
 	@test -x bin/slipway-devcluster || echo "Building Slipway and Kubernetes $(KUBERNETES); the first time takes about eight minutes on two cores."
-	GOWORK=$(CURDIR)/build.work $(GO_BUILD) go build $(PARTS)
+	@$(MAKE) --no-print-directory -j2 console parts
 	@$(MAKE) --no-print-directory -j2 build-slipway build-devcluster
+
+.PHONY: parts
+parts:
+	GOWORK=$(CURDIR)/build.work $(GO_BUILD) go build $(PARTS)
 
 # What npm installed, and what it built: made anew when what they come from is newer.
 CONSOLE_MODULES := web/node_modules/.package-lock.json
