@@ -112,11 +112,43 @@ sign: sbom ## Sign programs, bills of materials and image with KEY, a private ke
 RELEASE       ?= dist
 CHART_VERSION := $(shell sed -n 's/^appVersion: //p' charts/gitops-runtime/Chart.yaml)
 
+# macOS has the client: commands about platforms, runtimes and clusters. The roles and slipway up are for Linux.
+PLATFORMS ?= linux-amd64 linux-arm64 darwin-amd64 darwin-arm64
+SERVERS    = $(filter linux-%,$(PLATFORMS))
+
 .PHONY: release
-release: ## Write program, image, charts, bills of materials and checksums to RELEASE (dist without it); signed if KEY is given
-	$(MAKE) image VERSION=$(CHART_VERSION)
-	$(COMMIT_TIME) scripts/release.sh bin $(RELEASE)
+release: ## Write programs of all platforms, image, charts, bills of materials and checksums to RELEASE (dist without it); signed if KEY is given
+	rm -rf bin/release
+	$(MAKE) release-files VERSION=$(CHART_VERSION)
+	$(COMMIT_TIME) scripts/release.sh bin/release $(RELEASE)
 	$(if $(KEY),go run ./internal/tools/sign --key "$(KEY)" $(RELEASE)/slipway-image.tar $(RELEASE)/SHA256SUMS)
+
+# A platform is OS-ARCHITECTURE. The go command decides what has to be compiled again.
+CROSS = GOOS=$(word 1,$(subst -, ,$*)) GOARCH=$(word 2,$(subst -, ,$*)) $(GO_BUILD)
+
+.PHONY: always
+bin/release/%/slipway: always console
+	@mkdir -p $(@D)
+	$(CROSS) go build -ldflags '$(LDFLAGS)' -o $@ ./cmd/slipway
+
+bin/release/%/slipway-devcluster: always
+	@mkdir -p $(@D)
+	cd devcluster && $(CROSS) go build -ldflags '$(KUBE_LDFLAGS)' -o ../$@ ./cmd/slipway-devcluster
+
+.PHONY: release-files
+release-files: $(PLATFORMS:%=bin/release/%/slipway) $(SERVERS:%=bin/release/%/slipway-devcluster)
+	@scripts/install-packages.sh image
+	set -e; for platform in $(PLATFORMS); do $(SBOM) --binary bin/release/$$platform/slipway --console web/package-lock.json --out bin/release/$$platform/slipway.cdx.json; done
+	set -e; for platform in $(SERVERS); do \
+		$(SBOM) --binary bin/release/$$platform/slipway-devcluster --out bin/release/$$platform/slipway-devcluster.cdx.json; \
+		$(SBOM) --binary bin/release/$$platform/slipway --console web/package-lock.json --image $(IMAGE) --authorities $(AUTHORITIES) --out bin/release/$$platform/slipway-image.cdx.json; \
+	done
+	$(OCI_IMAGE) --out bin/release/slipway-image.tar $(foreach platform,$(SERVERS),--binary bin/release/$(platform)/slipway --sbom bin/release/$(platform)/slipway-image.cdx.json) \
+		--authorities $(AUTHORITIES) --name $(IMAGE) --version $(VERSION) --revision $(COMMIT)
+
+.PHONY: release-check
+release-check: ## Write the release twice and compare it; then install it from its folder and run slipway up, as a newcomer does (about 40 minutes with a cold cache)
+	scripts/release-check.sh
 
 .PHONY: reproducible
 reproducible: ## Build program and image of the last commit twice, and compare them (about 5 minutes on two cores)

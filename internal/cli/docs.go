@@ -10,20 +10,25 @@ import (
 )
 
 // docsCommand returns the hidden command slipway docs, which writes
-// docs/reference. Only make generate runs it. It walks the same command tree
-// that serves users, so the pages cannot drift from the help.
+// docs/reference for make generate, or completions and man pages for make
+// release. It walks the same command tree that serves users, so the pages
+// cannot drift from the help.
 func docsCommand() *cobra.Command {
-	dir := ""
+	dir, extras := "", ""
 	command := &cobra.Command{
 		Use:    "docs",
 		Short:  "Write the reference of commands and options",
 		Args:   cobra.NoArgs,
 		Hidden: true,
 		RunE: func(command *cobra.Command, _ []string) error {
+			if extras != "" {
+				return writeExtras(command.Root(), extras)
+			}
 			return writeReference(command.Root(), dir)
 		},
 	}
 	command.Flags().StringVar(&dir, "dir", "docs/reference", "directory to write to")
+	command.Flags().StringVar(&extras, "extras", "", "directory for completions and man pages, which are written instead")
 	return command
 }
 

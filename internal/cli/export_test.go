@@ -36,3 +36,10 @@ func Tree() *cobra.Command {
 	root.InitDefaultCompletionCmd("completion")
 	return root
 }
+
+// TreeOn returns the command tree of another system.
+func TreeOn(system string) *cobra.Command {
+	root := program{runEdge: controller.Run}.root()
+	onLinuxOnly(root, system)
+	return root
+}

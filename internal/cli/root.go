@@ -16,6 +16,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"runtime"
+	"slices"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -105,7 +107,31 @@ GitOps runtime and an ingress controller in one program.`,
 	for _, command := range root.Commands() {
 		showHelpOfGroups(command)
 	}
+	onLinuxOnly(root, runtime.GOOS)
 	return root
+}
+
+// onLinuxOnly makes the commands that run a server fail at once on another
+// system, which they are neither written nor tested for: they depend on cgroups,
+// seccomp and on how Linux ends child processes. Their help works everywhere, and
+// so do all other commands.
+func onLinuxOnly(root *cobra.Command, system string) {
+	if system == "linux" {
+		return
+	}
+	for _, command := range root.Commands() {
+		if !slices.Contains([]string{"edge", "agent", "platform", "up"}, command.Name()) {
+			continue
+		}
+		run := command.RunE
+		command.RunE = func(command *cobra.Command, args []string) error {
+			// The roles parse their own flags.
+			if slices.Contains(args, "--help") || slices.Contains(args, "-h") {
+				return run(command, args)
+			}
+			return fmt.Errorf("%s runs on Linux only, and this is %s: here the program is a client of platforms, runtimes and clusters", command.CommandPath(), system)
+		}
+	}
 }
 
 // showHelpOfGroups makes a command that only has subcommands print its help,

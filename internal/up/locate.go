@@ -22,8 +22,9 @@ const (
 )
 
 // obtainDevcluster finds the development cluster's program beside the
-// executable or in PATH, and builds it in a source checkout when it is missing.
-func obtainDevcluster(ctx context.Context, executable string, ui UI) (string, error) {
+// executable, also as the packed file of a release, which it unpacks into a
+// folder, or in PATH, and builds it in a source checkout when it is missing.
+func obtainDevcluster(ctx context.Context, executable, unpackTo string, ui UI) (string, error) {
 	// The executable may be a link in a directory of links.
 	beside := filepath.Dir(executable)
 	if real, err := filepath.EvalSymlinks(executable); err == nil {
@@ -33,6 +34,9 @@ func obtainDevcluster(ctx context.Context, executable string, ui UI) (string, er
 	// first.
 	if found, ok := runnable(filepath.Join(beside, devclusterBinary)); ok {
 		return found, nil
+	}
+	if packed := filepath.Join(beside, packedDevcluster()); isFile(packed) {
+		return unpackDevcluster(ctx, packed, unpackTo, ui)
 	}
 	if found, err := exec.LookPath(devclusterBinary); err == nil {
 		return filepath.Abs(found)
@@ -47,8 +51,14 @@ func obtainDevcluster(ctx context.Context, executable string, ui UI) (string, er
 			return buildDevcluster(ctx, root, ui)
 		}
 	}
-	return "", fmt.Errorf("%s is missing: it is neither in %s nor in PATH. Build it with `make %s` in a checkout of Slipway and run bin/slipway there, or put it beside slipway",
-		devclusterBinary, beside, buildTarget)
+	return "", fmt.Errorf("%s is missing: it is neither in %s nor in PATH. Put %s of the release beside slipway, or build it with `make %s` in a checkout of Slipway and run bin/slipway there",
+		devclusterBinary, beside, packedDevcluster(), buildTarget)
+}
+
+// isFile reports whether a path is a regular file.
+func isFile(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().IsRegular()
 }
 
 // runnable reports whether a path is a regular file that can be executed.

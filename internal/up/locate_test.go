@@ -37,7 +37,7 @@ const (
 func obtain(t *testing.T, ctx context.Context, program string) (string, string, error) {
 	t.Helper()
 	shown := &programs.Output{}
-	found, err := obtainDevcluster(ctx, program, UI{Progress: shown})
+	found, err := obtainDevcluster(ctx, program, filepath.Join(t.TempDir(), "bin"), UI{Progress: shown})
 	return found, shown.String(), err
 }
 
@@ -118,7 +118,7 @@ func TestObtainInterrupted(t *testing.T) {
 	shown := &programs.Output{}
 	ended := make(chan error, 1)
 	go func() {
-		_, err := obtainDevcluster(ctx, filepath.Join(root, "bin", "slipway"), UI{Progress: shown})
+		_, err := obtainDevcluster(ctx, filepath.Join(root, "bin", "slipway"), t.TempDir(), UI{Progress: shown})
 		ended <- err
 	}()
 	shown.WaitFor(t, "compiling\n")

@@ -164,7 +164,7 @@ func Run(ctx context.Context, options Options, ui UI) error {
 		return err
 	}
 	// A build may take minutes, which do not count towards the timeout.
-	binary, err := obtainDevcluster(ctx, options.Executable, ui)
+	binary, err := obtainDevcluster(ctx, options.Executable, state.path(unpackFolder), ui)
 	if err != nil {
 		return err
 	}

@@ -33,8 +33,10 @@ func TestSlipway(t *testing.T) {
 	t.Run("up", life)
 }
 
-// life is that of one state directory, from the first start to a reset.
+// life is that of one state directory, from the first start to a reset, with the
+// program as a newcomer has it from a release.
 func life(t *testing.T) {
+	useRelease(t)
 	dir := filepath.Join(t.TempDir(), "state with a space")
 	kubeconfig := filepath.Join(dir, "devcluster", "kubeconfig")
 	for _, step := range []struct {

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/opencontainers/image-spec/specs-go"
@@ -17,11 +18,13 @@ import (
 	"oras.land/oras-go/v2/content"
 )
 
-// image is a finished archive. unpacked is the size of all layers on a node.
+// image is a finished archive. unpacked is the size of all layers on a node, of
+// all architectures.
 type image struct {
-	archive              []byte
-	digest, architecture string
-	unpacked             int
+	archive       []byte
+	digest        string
+	architectures []string
+	unpacked      int
 }
 
 // blobs are the files of a layout, in the order of their creation, which makes
@@ -31,6 +34,10 @@ type blobs []ocispec.Descriptor
 // add stores a blob in the descriptor that it returns.
 func (b *blobs) add(mediaType string, blob []byte) ocispec.Descriptor {
 	described := content.NewDescriptorFromBytes(mediaType, blob)
+	// Images of several architectures share their base.
+	if slices.ContainsFunc(*b, func(other ocispec.Descriptor) bool { return other.Digest == described.Digest }) {
+		return described
+	}
 	stored := described
 	stored.Data = blob
 	*b = append(*b, stored)
@@ -45,30 +52,55 @@ func (b *blobs) addJSON(mediaType string, value any) (ocispec.Descriptor, error)
 }
 
 // buildImage returns the image as an archive in memory, which is some tens of
-// megabytes. Blobs are created bottom up, because each one contains the digests
-// of those below it: layers, config, manifest, index.
+// megabytes for each architecture. Blobs are created bottom up, because each one
+// contains the digests of those below it: layers, config, manifest, index.
 func buildImage(given options, created time.Time) (image, error) {
-	architecture, err := staticArchitecture(given.binary)
-	if err != nil {
-		return image{}, err
-	}
 	// An archive without a tag would be imported without a name.
 	tag, ok := splitTag(given.name)
 	if !ok {
 		return image{}, fmt.Errorf("--name %q has no tag: write one, such as %s:1.0.0", given.name, given.name)
 	}
-	layers, err := buildLayers(given)
+	var made image
+	var all blobs
+	var manifests []ocispec.Descriptor
+	for i := range given.binaries {
+		manifest, err := made.addPlatform(given, i, created, &all)
+		if err != nil {
+			return image{}, err
+		}
+		manifests = append(manifests, manifest)
+	}
+	top, err := all.joinPlatforms(manifests, labelsOf(given, created.Format(time.RFC3339)))
 	if err != nil {
 		return image{}, err
 	}
-	made := image{architecture: architecture}
-	var all blobs
+	// The digest identifies the image in a registry. It is taken before the
+	// annotations below, which are part of the archive's index only.
+	made.digest = top.Digest.String()
+	// containerd reads the full name from its own annotation; other tools read
+	// the tag from the standard one.
+	top.Annotations = map[string]string{"io.containerd.image.name": given.name, ocispec.AnnotationRefName: tag}
+	made.archive, err = packLayout(top, all)
+	return made, err
+}
+
+// addPlatform adds the image of one program, and returns its manifest.
+func (made *image) addPlatform(given options, i int, created time.Time, all *blobs) (ocispec.Descriptor, error) {
+	architecture, err := staticArchitecture(given.binaries[i])
+	if err != nil {
+		return ocispec.Descriptor{}, err
+	}
+	layers, err := buildLayers(given, i)
+	if err != nil {
+		return ocispec.Descriptor{}, err
+	}
+	made.architectures = append(made.architectures, architecture)
 	labels := labelsOf(given, created.Format(time.RFC3339))
 	config := ocispec.Image{
 		Created: &created, Platform: ocispec.Platform{Architecture: architecture, OS: "linux"}, RootFS: ocispec.RootFS{Type: "layers"},
 		Config: ocispec.ImageConfig{
 			User: userAndGroup, Env: []string{"PATH=/usr/local/bin"}, WorkingDir: "/", Labels: labels,
-			Entrypoint: append([]string{programPath(given.binary)}, given.words...),
+			Entrypoint: append([]string{programPath(given.binaries[i])}, given.words...),
 		},
 	}
 	list := ocispec.Manifest{Versioned: specs.Versioned{SchemaVersion: 2}, MediaType: ocispec.MediaTypeImageManifest, Annotations: labels}
@@ -79,28 +111,18 @@ func buildImage(given options, created time.Time) (image, error) {
 		made.unpacked += len(one.unpacked)
 	}
 	if list.Config, err = all.addJSON(ocispec.MediaTypeImageConfig, config); err != nil {
-		return image{}, err
+		return ocispec.Descriptor{}, err
 	}
-	top, err := all.addJSON(ocispec.MediaTypeImageManifest, list)
-	if err != nil {
-		return image{}, err
-	}
-	// The digest of the manifest identifies the image in a registry. It is
-	// taken before the annotations below, which are part of the index only.
-	made.digest = top.Digest.String()
-	top.Platform = &config.Platform
-	// containerd reads the full name from its own annotation; other tools read
-	// the tag from the standard one.
-	top.Annotations = map[string]string{"io.containerd.image.name": given.name, ocispec.AnnotationRefName: tag}
-	made.archive, err = packLayout(top, all)
-	return made, err
+	manifest, err := all.addJSON(ocispec.MediaTypeImageManifest, list)
+	manifest.Platform = &config.Platform
+	return manifest, err
 }
 
 // labelsOf returns the predefined annotations of the specification. They are
 // also the labels of the config, which docker inspect shows.
 func labelsOf(given options, date string) map[string]string {
 	labels := map[string]string{
-		ocispec.AnnotationTitle:    path.Base(filepath.ToSlash(given.binary)),
+		ocispec.AnnotationTitle:    path.Base(filepath.ToSlash(given.binaries[0])),
 		ocispec.AnnotationCreated:  date,
 		ocispec.AnnotationLicenses: "Apache-2.0",
 		ocispec.AnnotationSource:   "https://slipway.dev/slipway",

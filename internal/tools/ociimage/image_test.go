@@ -38,7 +38,7 @@ func world(t *testing.T) options {
 	sbom := filepath.Join(dir, "bill.json")
 	write(t, sbom, `{"bomFormat":"CycloneDX"}`)
 	return options{
-		out: filepath.Join(dir, "image.tar"), binary: binary, authorities: authorities, sbom: sbom,
+		out: filepath.Join(dir, "image.tar"), binaries: list{binary}, authorities: authorities, sboms: list{sbom},
 		name: "registry.example.com:5000/slipway:1.2.3", version: "1.2.3", revision: "abc", words: []string{"edge"},
 	}
 }
@@ -136,7 +136,7 @@ func checkLayers(t *testing.T, given options, files map[string][]byte, layers []
 			t.Errorf("%s is %+v", name, header)
 		}
 	}
-	if program, err := os.ReadFile(given.binary); err != nil || !bytes.Equal(program, root["usr/local/bin/slipway"]) {
+	if program, err := os.ReadFile(given.binaries[0]); err != nil || !bytes.Equal(program, root["usr/local/bin/slipway"]) {
 		t.Errorf("the program has %d bytes in the image: %v", len(root["usr/local/bin/slipway"]), err)
 	}
 	if bill := string(root["usr/local/share/sbom/slipway.cdx.json"]); bill != `{"bomFormat":"CycloneDX"}` {
@@ -177,10 +177,12 @@ func TestRefusals(t *testing.T) {
 	}{
 		{"no name", "", "--name is missing", func(o *options) { o.name = "" }},
 		{"no tag", "", "has no tag", func(o *options) { o.name = "registry.example.com:5000/slipway" }},
-		{"no program", "", "is no program for Linux", func(o *options) { o.binary = text }},
+		{"no program", "", "is no program for Linux", func(o *options) { o.binaries = list{text} }},
 		{"no authorities", "", "has no certificate", func(o *options) { o.authorities = text }},
 		{"a file that is missing", "", "ca-certificates", func(o *options) { o.authorities = text + "-not" }},
-		{"no bill of materials", "", "text-not", func(o *options) { o.sbom = text + "-not" }},
+		{"no bill of materials", "", "text-not", func(o *options) { o.sboms = list{text + "-not"} }},
+		{"a bill of materials too many", "", "1 programs and 2 bills", func(o *options) { o.sboms = append(slices.Clone(o.sboms), o.sboms[0]) }},
+		{"the same architecture twice", "", "two programs are for amd64", func(o *options) { o.binaries, o.sboms = list{o.binaries[0], o.binaries[0]}, nil }},
 		{"a time that is none", "yesterday", "seconds since 1970", func(*options) {}},
 	} {
 		t.Run(one.name, func(t *testing.T) {
@@ -204,8 +206,39 @@ func TestDynamicProgram(t *testing.T) {
 	if err != nil {
 		t.Skip("there is no shell to take")
 	}
-	given.binary = shell
+	given.binaries = list{shell}
 	if err := run(given); err == nil || !strings.Contains(err.Error(), "dynamic linker") {
 		t.Errorf("the error is %v", err)
+	}
+}
+
+// TestTwoArchitectures: an image of two programs has one name and one index, from
+// which each machine gets its own, and the layer that they share is there once.
+func TestTwoArchitectures(t *testing.T) {
+	given := world(t)
+	other := filepath.Join(t.TempDir(), "slipway")
+	// The number of the machine is in the header of the file.
+	program := must.Get(os.ReadFile(given.binaries[0]))(t)
+	program[18], program[19] = 183, 0
+	must.Do(t, os.WriteFile(other, program, 0o600))
+	given.binaries, given.sboms = append(given.binaries, other), append(given.sboms, given.sboms[0])
+	must.Do(t, run(given))
+	files, _ := untar(t, must.Get(os.ReadFile(given.out))(t))
+	top := decode[ocispec.Index](t, files["index.json"]).Manifests
+	if len(top) != 1 || top[0].MediaType != ocispec.MediaTypeImageIndex || top[0].Annotations["io.containerd.image.name"] != given.name {
+		t.Fatalf("the archive has %+v", top)
+	}
+	var bases []string
+	for i, one := range decode[ocispec.Index](t, blob(t, files, top[0])).Manifests {
+		manifest := decode[ocispec.Manifest](t, blob(t, files, one))
+		config := decode[ocispec.Image](t, blob(t, files, manifest.Config))
+		if want := []string{"amd64", "arm64"}[i]; one.Platform.Architecture != want || config.Architecture != want || one.Platform.OS != "linux" {
+			t.Errorf("image %d is for %+v and %s", i, one.Platform, config.Architecture)
+		}
+		checkLayers(t, options{binaries: given.binaries[i : i+1]}, files, manifest.Layers, config)
+		bases = append(bases, manifest.Layers[0].Digest.String())
+	}
+	if len(bases) != 2 || bases[0] != bases[1] {
+		t.Errorf("the base layers are %v", bases)
 	}
 }

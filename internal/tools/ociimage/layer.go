@@ -38,8 +38,8 @@ type layer struct {
 
 // buildLayers returns two layers: the base, which seldom changes and stays in
 // the cache of nodes, and the program.
-func buildLayers(given options) ([]layer, error) {
-	program, err := readBounded(given.binary, mostProgram)
+func buildLayers(given options, i int) ([]layer, error) {
+	program, err := readBounded(given.binaries[i], mostProgram)
 	if err != nil {
 		return nil, err
 	}
@@ -50,8 +50,8 @@ func buildLayers(given options) ([]layer, error) {
 		}
 	}
 	var sbom []byte
-	if given.sbom != "" {
-		if sbom, err = readBounded(given.sbom, mostSBOM); err != nil {
+	if len(given.sboms) > 0 {
+		if sbom, err = readBounded(given.sboms[i], mostSBOM); err != nil {
 			return nil, err
 		}
 	}
@@ -69,7 +69,7 @@ func buildLayers(given options) ([]layer, error) {
 	if err != nil {
 		return nil, err
 	}
-	place := programPath(given.binary)
+	place := programPath(given.binaries[i])
 	top, err := pack("the program "+path.Base(place), func(files *archive) {
 		for _, folder := range []string{"usr", "usr/local", "usr/local/bin"} {
 			files.folder(folder, 0o755)

@@ -1,13 +1,14 @@
 // Ociimage builds a container image without a container engine: an archive in
 // the OCI image layout with one static program, the CA certificates that it
-// trusts, and a user that is not root. `make image` runs it.
+// trusts, and a user that is not root. `make image` runs it. With a program for
+// each of several architectures it builds one image for all of them.
 //
 // The same inputs give the same bytes: times, owners and order do not come from
 // the build machine. It rejects a program that needs a dynamic linker, because
 // the image has none.
 //
 // See decision 0029 in docs/decisions: images from the types of the
-// specification.
+// specification, and decision 0073: releases for every platform at once.
 package main
 
 import (
@@ -21,19 +22,21 @@ import (
 	"time"
 )
 
-// options are the flags. words are the first arguments of the entry point.
+// options are the flags. words are the first arguments of the entry point. The
+// bills of materials are in the order of the programs.
 type options struct {
-	out, binary, authorities, sbom, name, version, revision string
-	words                                                   []string
+	out, authorities, name, version, revision string
+	binaries, sboms                           list
+	words                                     []string
 }
 
 // main parses the flags and exits with 1 on an error.
 func main() {
 	var given options
 	flag.StringVar(&given.out, "out", "", "archive to write")
-	flag.StringVar(&given.binary, "binary", "", "the program: a static executable for Linux")
+	flag.Var(&given.binaries, "binary", "the program: a static executable for Linux; repeated, with the same file name, for an image of several architectures")
 	flag.StringVar(&given.authorities, "authorities", "/etc/ssl/certs/ca-certificates.crt", "certificate authorities in PEM; empty for none")
-	flag.StringVar(&given.sbom, "sbom", "", "software bill of materials for the image, in CycloneDX JSON; empty for none")
+	flag.Var(&given.sboms, "sbom", "software bill of materials for the image, in CycloneDX JSON, one for each program; none without it")
 	flag.StringVar(&given.name, "name", "", "name of the image with a tag, such as slipway.dev/slipway:1.0.0")
 	flag.StringVar(&given.version, "version", "", "version for the labels")
 	flag.StringVar(&given.revision, "revision", "", "commit for the labels")
@@ -48,10 +51,13 @@ func main() {
 // run builds the image, writes the archive and prints its name, sizes and
 // digest.
 func run(given options) error {
-	for _, one := range []struct{ flag, value string }{{"out", given.out}, {"binary", given.binary}, {"name", given.name}} {
+	for _, one := range []struct{ flag, value string }{{"out", given.out}, {"binary", given.binaries.String()}, {"name", given.name}} {
 		if one.value == "" {
 			return fmt.Errorf("--%s is missing", one.flag)
 		}
+	}
+	if len(given.sboms) > 0 && len(given.sboms) != len(given.binaries) {
+		return fmt.Errorf("there are %d programs and %d bills of materials", len(given.binaries), len(given.sboms))
 	}
 	created, err := creation(os.Getenv("SOURCE_DATE_EPOCH"))
 	if err != nil {
@@ -65,7 +71,7 @@ func run(given options) error {
 		return err
 	}
 	fmt.Printf("%s: %s for linux/%s, %.1f MB packed, %.1f MB unpacked, %s\n",
-		given.out, given.name, made.architecture, megabytes(len(made.archive)), megabytes(made.unpacked), made.digest)
+		given.out, given.name, strings.Join(made.architectures, ", linux/"), megabytes(len(made.archive)), megabytes(made.unpacked), made.digest)
 	return nil
 }
 
