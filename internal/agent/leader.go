@@ -132,6 +132,7 @@ func (a *agent) leadOnce(ctx context.Context) error {
 	parts.Go(func() error { return current.sets.Run(running) })
 	parts.Go(func() error { return current.counts.Run(running) })
 	parts.Go(func() error { return a.awaitReady(running, current) })
+	parts.Go(func() error { return a.newNotifications().Run(running) })
 	if a.options.Rollouts {
 		parts.Go(func() error { return a.newRollouts().Run(running) })
 		parts.Go(func() error { return a.runAnalysis(running) })

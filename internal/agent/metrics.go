@@ -7,6 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
+	"slipway.dev/slipway/internal/gitops/notify"
 	"slipway.dev/slipway/internal/gitops/reconcile"
 	"slipway.dev/slipway/internal/gitops/render"
 	"slipway.dev/slipway/internal/gitops/webhook"
@@ -23,6 +24,7 @@ type Metrics struct {
 	relayed  *prometheus.CounterVec
 	renders  *prometheus.HistogramVec
 	waits    prometheus.Histogram
+	notices  *prometheus.CounterVec
 }
 
 // NewMetrics registers the metrics.
@@ -47,6 +49,9 @@ func NewMetrics(registry *observe.Metrics) *Metrics {
 			Name: "render_wait_seconds", Help: "Time that a render waits for a worker.",
 			Buckets: prometheus.ExponentialBuckets(0.005, 4, 8),
 		}),
+		notices: metrics.NewCounterVec(prometheus.CounterOpts{
+			Name: "notifications_total", Help: "Attempts to send a notification, by service and outcome.",
+		}, []string{"service", "outcome"}),
 	}
 }
 
@@ -59,6 +64,12 @@ func (m *Metrics) Transport(next http.RoundTripper) http.RoundTripper {
 // webhookReceived counts a request of a Git host.
 func (m *Metrics) webhookReceived(provider webhook.Provider, outcome webhook.Outcome) {
 	m.webhooks.WithLabelValues(string(provider), string(outcome)).Inc()
+}
+
+// notified counts an attempt to send a notification. Services are named by operators, so
+// that there are few.
+func (m *Metrics) notified(service string, outcome notify.Outcome) {
+	m.notices.WithLabelValues(service, string(outcome)).Inc()
 }
 
 // rendered observes one render. The outcome is the kind of error, so that a

@@ -14,15 +14,13 @@ import (
 	"slipway.dev/slipway/internal/gitops/argosetting"
 	"slipway.dev/slipway/internal/gitops/customization"
 	"slipway.dev/slipway/internal/gitops/jq"
+	"slipway.dev/slipway/internal/gitops/notify"
 	"slipway.dev/slipway/internal/gitops/source/credential"
 	"slipway.dev/slipway/internal/rights"
 )
 
-// The ConfigMaps that no other package reads.
-const (
-	parametersConfigMap    = "argocd-cmd-params-cm"
-	notificationsConfigMap = "argocd-notifications-cm"
-)
+// parametersConfigMap is a ConfigMap that no other package reads.
+const parametersConfigMap = "argocd-cmd-params-cm"
 
 // configMaps reports the ConfigMaps of the installation.
 func (a *assessment) configMaps(ctx context.Context) error {
@@ -33,7 +31,7 @@ func (a *assessment) configMaps(ctx context.Context) error {
 		// These are read as they are.
 		credential.KnownHostsConfigMap:  readHosts,
 		credential.AuthoritiesConfigMap: readHosts,
-		notificationsConfigMap:          readNotifications,
+		notify.ConfigMap:                fromTable(argosetting.Notifications()),
 	} {
 		found, err := a.Cluster.Client.CoreV1().ConfigMaps(a.Namespace).Get(ctx, name, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
@@ -94,7 +92,7 @@ func copyOf(name string, data map[string]string, keys []string) *corev1.ConfigMa
 func usedKeys(name string, data map[string]string) []string {
 	tables := map[string]argosetting.Table{
 		customization.ConfigMap: argosetting.Config(), parametersConfigMap: argosetting.Parameters(), rights.ConfigMap: argosetting.Policy(),
-		notificationsConfigMap: {},
+		notify.ConfigMap: argosetting.Notifications(),
 	}
 	var keys []string
 	for _, key := range slices.Sorted(maps.Keys(data)) {
@@ -143,9 +141,4 @@ func readHosts(object *Object, data map[string]string) {
 	for _, key := range slices.Sorted(maps.Keys(data)) {
 		object.add(key, argosetting.Same, "")
 	}
-}
-
-// readNotifications reports the settings of Argo CD's notifications.
-func readNotifications(object *Object, _ map[string]string) {
-	object.add("", argosetting.NoEffect, "notifications are not sent: use the reports of the platform, or Events of the Applications")
 }

@@ -75,3 +75,16 @@ func Policy() Table {
 		unused("set oidc.groupsClaim of the platform to the claim with the groups", "scopes"),
 	}
 }
+
+// Notifications returns the settings of argocd-notifications-cm. Services that are not
+// supported are refused by type.
+func Notifications() Table {
+	const hook = "use a service of the type webhook"
+	return Table{
+		refused(hook, "service.awssqs*", "service.gcppubsub*", "service.nats*", "service.webex*", "service.rocketchat*", "service.pushover*",
+			"service.newrelic*", "service.grafana*"),
+		refused("use a service of the type pagerdutyv2", "service.pagerduty", "service.pagerduty.*"),
+		used("trigger.*", "template.*", "service.*", "subscriptions", "defaultTriggers", "defaultTriggers.*", "context"),
+		refused("write keys service.*, trigger.* and template.*", "config.yaml"),
+	}
+}

@@ -112,7 +112,21 @@ func request(app *v1alpha1.Application) any {
 		Finalizers  []string
 		Deleted     bool
 		Terminated  bool
-	}{app.Spec, app.Operation, app.Annotations, app.Finalizers, app.DeletionTimestamp != nil, isTerminating(app)}
+	}{app.Spec, app.Operation, requestAnnotations(app.Annotations), app.Finalizers, app.DeletionTimestamp != nil, isTerminating(app)}
+}
+
+// notifiedAnnotation is the record of notifications that were sent, which a run does not
+// depend on.
+const notifiedAnnotation = "notified.notifications.argoproj.io"
+
+// requestAnnotations returns the annotations that a run depends on.
+func requestAnnotations(all map[string]string) map[string]string {
+	if _, has := all[notifiedAnnotation]; !has {
+		return all
+	}
+	needed := maps.Clone(all)
+	delete(needed, notifiedAnnotation)
+	return needed
 }
 
 // isTerminating reports whether a user ended the operation.

@@ -83,6 +83,8 @@ func (c *call) execute() (problem *frame.Failure) {
 		engine = c.runScript
 	case c.job.Measurement != nil:
 		engine = c.evaluate
+	case c.job.Notification != nil:
+		engine = c.notify
 	}
 	err := engine()
 	if err != nil {

@@ -83,6 +83,7 @@ type Renderer struct {
 	inputSlots    *fair.Slots // for indexes and ApplicationSets
 	scriptSlots   *fair.Slots // for scripts: they wait for no server, and others wait for them
 	analysisSlots *fair.Slots // for measurements of analysis runs
+	noticeSlots   *fair.Slots // for triggers and messages of notifications
 	missingLogged sync.Once
 	ended         sync.WaitGroup // workers that run
 
@@ -101,7 +102,7 @@ func New(options Options) (*Renderer, error) {
 	}
 	r := &Renderer{
 		options: options, slots: fair.NewSlots(options.Workers, options.Workers), inputSlots: fair.NewSlots(inputWorkers, inputWorkers),
-		scriptSlots: fair.NewSlots(1, 1), analysisSlots: fair.NewSlots(1, 1),
+		scriptSlots: fair.NewSlots(1, 1), analysisSlots: fair.NewSlots(1, 1), noticeSlots: fair.NewSlots(1, 1),
 		all: map[*process]bool{},
 	}
 	// Workers read and write no files; this is where they would begin to look.
@@ -289,6 +290,7 @@ func (r *Renderer) Close() error {
 	r.inputSlots.Close()
 	r.scriptSlots.Close()
 	r.analysisSlots.Close()
+	r.noticeSlots.Close()
 	for _, worker := range r.idle {
 		worker.idleTimer.Stop()
 	}

@@ -75,6 +75,7 @@ var chosen = map[string][]row{
 			{title: "Time of renders", metric: "slipway_agent_render_seconds"},
 			{title: "Requests to the API server", metric: "slipway_gitops_api_requests_total", by: []string{"method", "code"}},
 			{title: "Webhooks", metric: "slipway_agent_webhooks_total", by: []string{"provider", "outcome"}},
+			{title: "Notifications", metric: "slipway_agent_notifications_total", by: []string{"service", "outcome"}},
 		}},
 		{"Platform", []panel{
 			{title: "Connections of the tunnel", metric: "slipway_tunnel_connections", by: []string{"instance"}},

@@ -11,6 +11,7 @@ import (
 
 	"slipway.dev/slipway/api/argo/v1alpha1"
 	"slipway.dev/slipway/internal/gitops/analysis/evaluate"
+	"slipway.dev/slipway/internal/gitops/notify/message"
 	"slipway.dev/slipway/internal/gitops/tree"
 )
 
@@ -37,6 +38,8 @@ type Job struct {
 	Script *Script `json:"script,omitempty"`
 	// Measurement is a response of a metrics provider whose evaluation is wanted.
 	Measurement *evaluate.Request `json:"measurement,omitempty"`
+	// Notification has triggers and templates of notifications.
+	Notification *message.Request `json:"notification,omitempty"`
 }
 
 // Script is a script of the settings and the object that it is about.

@@ -1,0 +1,21 @@
+package agent
+
+import (
+	"strings"
+
+	"slipway.dev/slipway/internal/gitops/notify"
+	"slipway.dev/slipway/internal/kube"
+)
+
+// newNotifications returns the controller of notifications.
+func (a *agent) newNotifications() *notify.Controller {
+	// The name of a replica has a random part for the Lease. Without it a process that is
+	// started again in the same Pod is recognised.
+	host, _, _ := strings.Cut(a.options.Identity, "_")
+	return notify.New(notify.Options{
+		Cluster: a.options.Cluster, ControlNamespace: a.options.ControlNamespace, Namespaces: a.namespaces(),
+		Evaluator: a.renderer, Sources: a.sources, Outbound: a.options.Outbound, Identity: host,
+		Reporter: kube.Reporter{Controller: controllerName, Instance: a.options.Identity},
+		Observe:  a.metrics.notified, Log: a.log.With("controller", "notifications"),
+	})
+}
