@@ -96,6 +96,7 @@ type ReleaseStatus struct {
 	Decision           *ReleaseDecision        `json:"decision,omitempty" description:"Last decision of the judge."`
 	Revisions          []ReleaseRevisionStatus `json:"revisions,omitempty" maxItems:"2" description:"What the revisions served since the release started."`
 	Conditions         []metav1.Condition      `json:"conditions,omitempty" maxItems:"16" description:"Conditions."`
+	State              string                  `json:"state,omitempty" description:"What an agent needs to continue the comparison of the revisions after a restart. Its form may change."`
 }
 
 // ReleaseDecision is a decision of the judge.

@@ -29,7 +29,7 @@ func trafficOf(counts *traffic.RevisionCounts) reconcile.RevisionTraffic {
 	for i, n := range counts.Latency {
 		spread[i] = uint32(n)
 	}
-	return reconcile.RevisionTraffic{Latency: counts.Latency, Counts: release.Counts{
+	return reconcile.RevisionTraffic{Started: int64(counts.Started), Latency: counts.Latency, Counts: release.Counts{
 		Requests: int64(counts.Requests), Errors: int64(counts.Errors),
 		P50: trafficreport.Quantile(spread, 0.5), P99: trafficreport.Quantile(spread, 0.99),
 	}}
@@ -39,15 +39,28 @@ func trafficOf(counts *traffic.RevisionCounts) reconcile.RevisionTraffic {
 type releaseJudge struct{ judge *judge.Judge }
 
 // newReleaseJudge makes the judge of a canary.
-func newReleaseJudge(guards v1alpha1.ReleaseGuards) reconcile.ReleaseJudge {
+func newReleaseJudge(guards v1alpha1.ReleaseGuards, state []byte) reconcile.ReleaseJudge {
 	ends := make([]time.Duration, trafficreport.Buckets-1)
 	for i := range ends {
 		ends[i] = trafficreport.BucketEnd(i)
 	}
-	return &releaseJudge{judge.New(judge.Guards{
+	made := judge.New(judge.Guards{
 		ErrorIncrease: float64(guards.ErrorPoints) / 100, LatencyRatio: float64(guards.LatencyPercent) / 100,
 		LatencyIncrease: time.Duration(guards.LatencyIncrease), MinRequests: uint64(max(guards.MinRequests, 0)),
-	}, ends)}
+	}, ends)
+	if len(state) > 0 {
+		_ = made.Restore(state) // it begins from nothing otherwise
+	}
+	return &releaseJudge{made}
+}
+
+// State implements reconcile.ReleaseJudge.
+func (j *releaseJudge) State() []byte {
+	state, err := j.judge.State()
+	if err != nil {
+		return nil
+	}
+	return state
 }
 
 // Judge implements reconcile.ReleaseJudge.

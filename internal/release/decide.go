@@ -66,6 +66,12 @@ type Input struct {
 	StableCount, Count Counts
 	Served             int64
 	Judged             Judgement
+	// Unanswered are requests of the canary without a response for too long, and Restarts
+	// is how often one of its containers ended.
+	Unanswered int64
+	Restarts   int32
+	// State is kept in the status, for an agent that continues.
+	State string
 	// IsHeld: the Application is held back because of this release, or another
 	// reason. The Release of one that was rolled back stays meanwhile.
 	IsHeld bool
@@ -96,6 +102,9 @@ const (
 	// heldTick is the time between two looks at the requests of users, while a
 	// revision is held back.
 	heldTick = 10 * time.Second
+	// maxRestarts is how often a container of the canary may end. One that waits for
+	// another container ends once or twice before it starts.
+	maxRestarts = 2
 	// kept is how long a Release stays after its end, for those who watch it.
 	kept = time.Minute
 	// unknownRevision stands for the revision of a canary without a ReplicaSet. No

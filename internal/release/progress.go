@@ -27,6 +27,10 @@ func (in *Input) progress() Plan {
 		return in.rollBack(plan, "a user aborted the release")
 	case in.Judged.Outcome == v1alpha1.DecisionFail && !in.Policy.Unjudged:
 		return in.rollBack(plan, in.Judged.Message)
+	case in.Unanswered > 0 && !in.Policy.Unjudged:
+		return in.rollBack(plan, fmt.Sprintf("no response to %d requests", in.Unanswered))
+	case in.Restarts > maxRestarts:
+		return in.rollBack(plan, fmt.Sprintf("a container of the new revision ended %d times", in.Restarts))
 	case in.overdue(status, short):
 		return in.rollBack(plan, fmt.Sprintf("the new revision lacks %d ready Pods for %s", short, in.readyTimeout()))
 	}
@@ -94,7 +98,7 @@ func (in *Input) next(status *v1alpha1.ReleaseStatus) {
 
 // hold waits for what ends a step, or goes to the next one.
 func (in *Input) hold(status *v1alpha1.ReleaseStatus, step Step, weight int32) {
-	waited := in.Now.Sub(status.StepStartedAt.Time)
+	waited := in.Now.Sub(heldSince(status))
 	needed := step.Requests - in.Served
 	switch {
 	case status.Phase == v1alpha1.ReleasePaused, step.Pause:
@@ -112,6 +116,18 @@ func (in *Input) hold(status *v1alpha1.ReleaseStatus, step Step, weight int32) {
 		in.next(status)
 		status.Message = fmt.Sprintf("%s, waiting for Pods of the next step", share(weight))
 	}
+}
+
+// heldSince is when the time of a step began: with its share, and again when Pods were
+// missing meanwhile.
+func heldSince(status *v1alpha1.ReleaseStatus) time.Time {
+	since := status.StepStartedAt.Time
+	for i := range status.Conditions {
+		if ready := &status.Conditions[i]; ready.Type == conditionReady && ready.LastTransitionTime.After(since) {
+			since = ready.LastTransitionTime.Time
+		}
+	}
+	return since
 }
 
 // missing is the number of ready Pods that the canary lacks in a step.
@@ -179,6 +195,7 @@ func (in *Input) report(release *v1alpha1.Release) {
 		}
 		status.Revisions = append(status.Revisions, one)
 	}
+	status.State = in.State
 	if in.Judged.Outcome == "" {
 		return
 	}

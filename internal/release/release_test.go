@@ -132,6 +132,23 @@ func TestWaiting(t *testing.T) {
 	}
 }
 
+// TestLostPods: the time of a step begins again after Pods were missing.
+func TestLostPods(t *testing.T) {
+	r := newRun(t, &Policy{Steps: defaultSteps()})
+	r.before = func(in *Input) {
+		in.Known, in.Served, in.Judged = true, 1000, Judgement{Outcome: v1alpha1.DecisionPass}
+		if in.Mark.Stable != "" {
+			in.Current.Ready = min(1, int32(in.Now.Unix()%8)) // for 7 of 8 seconds
+		}
+	}
+	for range 60 {
+		r.decide()
+	}
+	if got := fmt.Sprint(r.shares); got != "[0 5]" {
+		t.Errorf("the shares were %s", got)
+	}
+}
+
 // TestRollBack: the judge, Pods that do not become ready and a user take all
 // requests away from the canary. That stays so until the sync.
 func TestRollBack(t *testing.T) {
@@ -142,7 +159,9 @@ func TestRollBack(t *testing.T) {
 		"judge": {func(in *Input) {
 			in.Known, in.Judged = true, Judgement{Outcome: v1alpha1.DecisionFail, Message: "4 % errors"}
 		}, "4 % errors"},
-		"user": {func(in *Input) { in.Action = v1alpha1.ReleaseAbort }, "a user aborted"},
+		"user":     {func(in *Input) { in.Action = v1alpha1.ReleaseAbort }, "a user aborted"},
+		"silence":  {func(in *Input) { in.Known, in.Unanswered = true, 40 }, "no response to 40 requests"},
+		"restarts": {func(in *Input) { in.Restarts = 3 }, "ended 3 times"},
 		"pods": {func(in *Input) {
 			if in.Mark.Stable != "" {
 				in.Current.Ready, in.Now = 0, in.Now.Add(time.Minute)

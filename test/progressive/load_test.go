@@ -18,6 +18,8 @@ import (
 type load struct {
 	mu       sync.Mutex
 	total    counts
+	sent     int
+	pending  map[int]bool // requests without a response, by their number
 	failure  string
 	versions map[string]*version
 }
@@ -42,7 +44,7 @@ type version struct {
 // called.
 func (w *world) load(t *testing.T, method string, perSecond int) (l *load, stop func()) {
 	t.Helper()
-	l = &load{versions: map[string]*version{}}
+	l = &load{pending: map[int]bool{}, versions: map[string]*version{}}
 	client := &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 64}}
 	request := must.Get(http.NewRequest(method, "http://"+w.web+"/", nil))(t)
 	request.Host = host
@@ -66,7 +68,7 @@ func (w *world) load(t *testing.T, method string, perSecond int) (l *load, stop 
 			case <-ctx.Done():
 				return
 			case <-ticks.C:
-				running.Go(func() { l.send(client, request.Clone(context.Background())) })
+				running.Go(func() { l.send(client, request.Clone(context.Background()), l.begin()) })
 			}
 		}
 	})
@@ -79,8 +81,35 @@ func (w *world) load(t *testing.T, method string, perSecond int) (l *load, stop 
 	return l, stop
 }
 
+// begin returns the number of a request.
+func (l *load) begin() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.sent++
+	l.pending[l.sent] = true
+	return l.sent
+}
+
+// settle waits until all requests of now have ended.
+func (l *load) settle(t *testing.T) {
+	t.Helper()
+	l.mu.Lock()
+	last := l.sent
+	l.mu.Unlock()
+	programs.Eventually(t, func(context.Context) error {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		for number := range l.pending {
+			if number <= last {
+				return fmt.Errorf("request %d of %d has no response", number, last)
+			}
+		}
+		return nil
+	})
+}
+
 // send sends a request and counts its response.
-func (l *load) send(client *http.Client, request *http.Request) {
+func (l *load) send(client *http.Client, request *http.Request, number int) {
 	response, err := client.Do(request)
 	name := ""
 	if err == nil {
@@ -93,6 +122,7 @@ func (l *load) send(client *http.Client, request *http.Request) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	delete(l.pending, number)
 	l.total.requests++
 	if err != nil {
 		l.total.failed++

@@ -64,8 +64,15 @@ func TestReleases(t *testing.T) {
 // promotes releases a good revision.
 func (w *world) promotes(t *testing.T, clients *load, image string) {
 	t.Helper()
-	before, began := clients.counts(), time.Now()
-	commit := w.push(t, revision{image: image})
+	before := clients.counts()
+	w.promoted(t, clients, w.push(t, revision{image: image}), image, before)
+}
+
+// promoted waits for the end of a release of a good revision. No request has failed since
+// earlier counts.
+func (w *world) promoted(t *testing.T, clients *load, commit, image string, before counts) {
+	t.Helper()
+	began := time.Now()
 	w.await(t, func(app *v1alpha1.Application) error {
 		if app.Status.Held != nil {
 			return fmt.Errorf("it is held: %s", app.Status.Held.Message)

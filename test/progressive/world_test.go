@@ -1,6 +1,9 @@
 package progressive
 
 import (
+	"cmp"
+	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -9,9 +12,16 @@ import (
 	"strings"
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	appsclient "k8s.io/client-go/kubernetes/typed/apps/v1"
+
 	"slipway.dev/slipway/api/argo/v1alpha1"
 	slipway "slipway.dev/slipway/api/v1alpha1"
 	"slipway.dev/slipway/internal/gitops/gittest"
+	"slipway.dev/slipway/internal/kube"
 	"slipway.dev/slipway/internal/kube/kubetest"
 	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/programs"
@@ -23,8 +33,9 @@ func TestMain(m *testing.M) { kubetest.Main(m, kubetest.AllowLeaks()) }
 
 const host = "shop.example.com"
 
-// revision is a version of the demo.
-type revision struct{ image string }
+// revision is a version of the demo, with options of its container and the steps of its
+// policy, if they are not the usual ones.
+type revision struct{ image, container, policy string }
 
 // world is a cluster with an agent, an edge, and an Application of a Deployment
 // that is released.
@@ -32,13 +43,26 @@ type world struct {
 	cluster         *kubetest.Cluster
 	control, target string
 	repository      *gittest.Repository
+	options         agentprocess.Options
+	agent           *agentprocess.Agent
 	// web is where the edge takes requests.
 	web string
 	// version is the number of the last version without a fault.
 	version int
 }
 
+// newWorld is a world in which the first version is deployed.
 func newWorld(t *testing.T) *world {
+	t.Helper()
+	w := newWorldWith(t, "")
+	w.startAgent(t)
+	w.deployed(t)
+	return w
+}
+
+// newWorldWith is a world without an agent, whose kubeconfig is the cluster's if there is no
+// other.
+func newWorldWith(t *testing.T, kubeconfig string) *world {
 	t.Helper()
 	cluster := kubetest.Start(t)
 	cluster.Define(t, string(must.Get(v1alpha1.CRDs())(t)))
@@ -49,14 +73,27 @@ func newWorld(t *testing.T) *world {
 	secret := filepath.Join(t.TempDir(), "secret")
 	must.Do(t, os.WriteFile(secret, []byte(strings.Repeat("0123456789abcdef", 4)), 0o600))
 	reports := net.JoinHostPort(w.podAddress(251), "8093")
-	agentprocess.Start(t, agentprocess.Options{
-		Binary: program, Kubeconfig: cluster.Kubeconfig, Namespace: w.control,
-		Arguments: []string{"--traffic.edges=" + reports, "--traffic.secretFile=" + secret},
-	})
+	w.options = agentprocess.Options{
+		Binary: program, Kubeconfig: cmp.Or(kubeconfig, cluster.Kubeconfig), Namespace: w.control,
+		// One that starts after another was killed does not wait for the end of its Lease.
+		Arguments: []string{"--traffic.edges=" + reports, "--traffic.secretFile=" + secret, "--leaderElection.enabled=false"},
+	}
 	programs.Slipway(t, "the edge", program, []string{"KUBECONFIG=" + cluster.Kubeconfig, "POD_NAMESPACE=" + w.control},
 		"edge", "--log.format=json", "--admin.address=127.0.0.1:0", "--health.address=127.0.0.1:0",
 		"--providers.kubernetesIngress", "--providers.kubernetesIngress.ingressEndpoint.ip=127.0.0.1", "--entryPoints.web.address="+w.web, "--traffic.address="+reports, "--traffic.secretFile="+secret)
-	cluster.Apply(t, w.control, fmt.Sprintf(`apiVersion: networking.k8s.io/v1
+	return w
+}
+
+// startAgent starts an agent, which ends with the test.
+func (w *world) startAgent(t *testing.T) {
+	t.Helper()
+	w.agent = agentprocess.Start(t, w.options)
+}
+
+// deployed creates the Application and waits for its Pods.
+func (w *world) deployed(t *testing.T) {
+	t.Helper()
+	w.cluster.Apply(t, w.control, fmt.Sprintf(`apiVersion: networking.k8s.io/v1
 kind: IngressClass
 metadata: {name: slipway}
 spec: {controller: slipway.dev/ingress-controller}
@@ -76,7 +113,13 @@ spec:
 		}
 		return nil
 	})
-	return w
+	w.scale(t, 2)
+	programs.Eventually(t, func(ctx context.Context) error {
+		if ready, err := w.ready(ctx, "v1"); ready != 2 {
+			return fmt.Errorf("%d Pods are ready: %w", ready, err)
+		}
+		return nil
+	})
 }
 
 // podAddress is an address of the network of Pods.
@@ -89,7 +132,7 @@ func (w *world) podAddress(last byte) string {
 // push commits a revision.
 func (w *world) push(t *testing.T, of revision) string {
 	t.Helper()
-	return w.repository.Commit(t, manifests(of), of.image)
+	return w.repository.Commit(t, manifests(of), of.image+of.container)
 }
 
 // await waits until the Application is as it should be.
@@ -112,14 +155,56 @@ func describe(app *v1alpha1.Application) string {
 	return text
 }
 
+// deployments are those of the namespace of the Application.
+func (w *world) deployments() appsclient.DeploymentInterface {
+	return w.cluster.Client.AppsV1().Deployments(w.target)
+}
+
+// scale sets the number of replicas as a HorizontalPodAutoscaler does.
+func (w *world) scale(t *testing.T, replicas int32) {
+	t.Helper()
+	patch := fmt.Sprintf(`{"spec": {"replicas": %d}}`, replicas)
+	must.Get(w.deployments().Patch(t.Context(), "web", types.MergePatchType, []byte(patch), metav1.PatchOptions{}, "scale"))(t)
+}
+
+// ready is the number of ready Pods of a version.
+func (w *world) ready(ctx context.Context, image string) (ready int32, err error) {
+	sets, err := w.cluster.Client.AppsV1().ReplicaSets(w.target).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return 0, err
+	}
+	for i := range sets.Items {
+		if sets.Items[i].Spec.Template.Spec.Containers[0].Image == "slipway.dev/demo:"+image {
+			ready += sets.Items[i].Status.ReadyReplicas
+		}
+	}
+	return ready, nil
+}
+
+// share waits until the canary of a Release has a share.
+func (w *world) share(t *testing.T, want int32) {
+	t.Helper()
+	resource := schema.GroupVersionResource{Group: slipway.Group, Version: slipway.Version, Resource: slipway.ResourceRelease}
+	kubetest.WaitFor(t, w.cluster.Dynamic.Resource(resource).Namespace(w.target), kube.Named("web"), programs.Timeout, func(found []*unstructured.Unstructured) error {
+		if len(found) == 0 {
+			return errors.New("there is no Release")
+		}
+		revisions, _, _ := unstructured.NestedSlice(found[0].Object, "spec", "revisions")
+		if weight, _ := revisions[1].(map[string]any)["weight"].(int64); weight != int64(want) {
+			return fmt.Errorf("the shares are %v, the status %v", revisions, found[0].Object["status"])
+		}
+		return nil
+	})
+}
+
 // manifests are what Git has: a plain Deployment with a policy, its Service and its
-// Ingress. The steps are short, so that the judge is what a release waits for.
+// Ingress. The steps are short, so that the judge is what a release waits for. The number
+// of replicas is not in Git, as with a HorizontalPodAutoscaler.
 func manifests(of revision) map[string]string {
 	return map[string]string{"deploy/shop.yaml": fmt.Sprintf(`apiVersion: slipway.dev/v1alpha1
 kind: ReleasePolicy
 metadata: {name: quick}
-spec:
-  steps: [{weight: 10, hold: 12s, requests: 100}, {weight: 50, hold: 2s, requests: 100}]
+spec: {%s}
 ---
 apiVersion: v1
 kind: Service
@@ -137,7 +222,6 @@ apiVersion: apps/v1
 kind: Deployment
 metadata: {name: web, annotations: {slipway.dev/release: quick}}
 spec:
-  replicas: 2
   selector: {matchLabels: {app: web}}
   template:
     metadata: {labels: {app: web}}
@@ -145,7 +229,8 @@ spec:
       containers:
       - name: web
         image: slipway.dev/demo:%s
+        %s
         ports: [{containerPort: 8080}]
         readinessProbe: {httpGet: {path: /readyz, port: 8080}, periodSeconds: 1}
-`, host, of.image)}
+`, cmp.Or(of.policy, "steps: [{weight: 10, hold: 12s, requests: 100}, {weight: 50, hold: 2s, requests: 100}]"), host, of.image, of.container)}
 }

@@ -29,7 +29,8 @@ const (
 
 // RevisionCounts is what a revision of a Release served at all edges.
 type RevisionCounts struct {
-	Requests, Errors uint64
+	// Started are the requests that were sent to it, Requests those that are over.
+	Started, Requests, Errors uint64
 	// Latency is the histogram of the time to the response head of the requests that did
 	// not fail, with the buckets of trafficreport.
 	Latency []uint64
@@ -236,6 +237,7 @@ func (c *ReleaseCounts) add(run *edgeRun, report *trafficreport.ReleaseReport, n
 
 // add adds the counts of a period.
 func (s *revisionSum) add(step *trafficreport.RevisionTraffic) {
+	s.Started += step.Started
 	s.Requests += step.Requests
 	s.Errors += step.Errors
 	if short := len(step.Latency) - len(s.Latency); short > 0 {

@@ -121,6 +121,9 @@ func (x *exchange) proxyWithRetries() (keepAlive bool, local *filter.LocalRespon
 		}
 		x.record.Attempts++
 		endpoint := a.target.lease.Endpoint()
+		if revision := a.target.lease.Revision(); revision != nil {
+			revision.Start()
+		}
 		result := a.run(fresh)
 		a.countRevision(result.outcome)
 		a.target.lease.Done(result.outcome)

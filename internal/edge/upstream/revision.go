@@ -27,6 +27,7 @@ type revisionKey struct {
 // Revision counts the requests of one revision of a Release, over all backends.
 type Revision struct {
 	key              revisionKey
+	started          atomic.Uint64
 	requests, errors atomic.Uint64
 	took             atomic.Int64 // the sum of all latencies, in nanoseconds
 	spread           [trafficreport.Buckets]atomic.Uint32
@@ -41,6 +42,9 @@ type Revision struct {
 
 // Name is stable or canary.
 func (v *Revision) Name() string { return string(v.key.name) }
+
+// Start counts a request that is sent.
+func (v *Revision) Start() { v.started.Add(1) }
 
 // Observe counts a request. The latency of one that failed is not counted: a quick
 // failure must not look like a low latency.
@@ -97,7 +101,7 @@ func (v *Revision) read() trafficreport.RevisionTraffic {
 	// Errors first: a request is counted before its error, so that there are never more
 	// errors than requests.
 	traffic := trafficreport.RevisionTraffic{Name: v.Name(), Hash: v.key.hash, Weight: v.weight.Load(), Errors: v.errors.Load()}
-	traffic.Requests = v.requests.Load()
+	traffic.Requests, traffic.Started = v.requests.Load(), v.started.Load()
 	last := 0
 	var spread [trafficreport.Buckets]uint32
 	for i := range v.spread {

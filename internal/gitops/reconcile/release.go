@@ -25,28 +25,31 @@ type Releases struct {
 	// Traffic returns what two revisions of a Release served since it began, by
 	// their hashes; false if no edge reported it.
 	Traffic func(namespace, name, stable, canary string) (ReleaseTraffic, bool)
-	// NewJudge makes the judge of one canary.
-	NewJudge func(guards slipway.ReleaseGuards) ReleaseJudge
+	// NewJudge makes the judge of one canary. It continues with a state of an earlier judge,
+	// if that is not empty and can be read.
+	NewJudge func(guards slipway.ReleaseGuards, state []byte) ReleaseJudge
 }
 
 // ReleaseTraffic is what both revisions of a Release served.
 type ReleaseTraffic struct{ Stable, Canary RevisionTraffic }
 
-// RevisionTraffic is what a revision served. Latency is the histogram that the
-// judge reads.
+// RevisionTraffic is what a revision served, of the requests that were sent to it.
+// Latency is the histogram that the judge reads.
 type RevisionTraffic struct {
 	release.Counts
+	Started int64
 	Latency []uint64
 }
 
 // ReleaseJudge compares two revisions. It is used by one goroutine at a time.
 type ReleaseJudge interface {
 	Judge(at time.Time, traffic ReleaseTraffic) release.Judgement
+	// State is JSON for a judge that continues; nil for nothing.
+	State() []byte
 }
 
 // releaseSession is what is kept of a Deployment's release between runs. All of
-// it can be lost: the judge begins from nothing then, and a step waits for its
-// requests again.
+// it can be lost: judge and base continue with the state in the Release.
 type releaseSession struct {
 	// isRead: it is known whether there is a Release. isActive: there is.
 	isRead, isActive bool
@@ -58,8 +61,9 @@ type releaseSession struct {
 	judge  ReleaseJudge
 	judged string
 	// base has the requests of the canary at the begin of the share baseOf.
-	base   int64
-	baseOf string
+	base    int64
+	baseOf  string
+	silence silence
 }
 
 // releaseState is the release of a Deployment in this run.
@@ -205,34 +209,11 @@ func (p *reconcileRun) releaseInput(ctx context.Context, state *releaseState, po
 		in.Action, state.isHandled = requestedAction(state.last)
 	}
 	state.isRetried = in.Action == slipway.ReleaseRetry
+	if in.Stable != nil && in.Current != nil && in.Current != in.Stable {
+		in.Restarts = p.restarts(ctx, state.desired.Key.Namespace, in.Current)
+	}
 	p.addTraffic(in, state)
 	return in, nil
-}
-
-// addTraffic adds the counts of the edges, and what the judge decides.
-func (p *reconcileRun) addTraffic(in *release.Input, state *releaseState) {
-	own, last := state.own, state.last
-	if in.Stable == nil || in.Current == nil || last == nil || len(last.Spec.Revisions) != 2 || last.Spec.Revisions[1].Hash != in.Current.Hash {
-		return
-	}
-	traffic, known := p.Releases.Traffic(state.desired.Key.Namespace, state.desired.Key.Name, in.Stable.Hash, in.Current.Hash)
-	in.Known = known
-	if !known {
-		return
-	}
-	in.StableCount, in.Count = traffic.Stable.Counts, traffic.Canary.Counts
-	share := fmt.Sprintf("%s/%d/%d", in.Current.Hash, last.Status.Step, last.Spec.Revisions[1].Weight)
-	if own.baseOf != share || own.base > in.Count.Requests {
-		own.base, own.baseOf = in.Count.Requests, share
-	}
-	in.Served = in.Count.Requests - own.base
-	if in.Policy == nil || in.Policy.Unjudged || last.Spec.Revisions[1].Weight == 0 {
-		return
-	}
-	if own.judge == nil || own.judged != in.Current.Hash {
-		own.judge, own.judged = p.Releases.NewJudge(in.Policy.Guards), in.Current.Hash
-	}
-	in.Judged = own.judge.Judge(in.Now, traffic)
 }
 
 // predictTemplate finds the template of Git as the API server would have it. The

@@ -46,6 +46,9 @@ func (w *releaseWorld) Judge(time.Time, reconcile.ReleaseTraffic) release.Judgem
 	return release.Judgement{Outcome: slipway.DecisionPass, Reason: "NotWorse", Message: "no more errors"}
 }
 
+// State is nothing.
+func (w *releaseWorld) State() []byte { return nil }
+
 // releasedDeployment is the manifest of a version. Two of three fields of its strategy
 // are those that a release overlays.
 func releasedDeployment(version, annotation string) string {
@@ -84,7 +87,7 @@ func newReleaseWorld(t *testing.T, policy string) *releaseWorld {
 			traffic := reconcile.ReleaseTraffic{Canary: reconcile.RevisionTraffic{Counts: release.Counts{Requests: w.served.Add(2)}}}
 			return traffic, w.traffic.Load()
 		},
-		NewJudge: func(slipway.ReleaseGuards) reconcile.ReleaseJudge { return w },
+		NewJudge: func(slipway.ReleaseGuards, []byte) reconcile.ReleaseJudge { return w },
 	}
 	w.repository = w.repositoryOf(policy)
 	w.start()

@@ -128,6 +128,27 @@ func (p *reconcileRun) replicaSets(ctx context.Context, deployment *unstructured
 	return sets, nil
 }
 
+// restarts is how often a container of a revision's Pods has ended, at most. Without the
+// right to read Pods it is 0: a release also notices Pods that are not ready, and errors.
+func (p *reconcileRun) restarts(ctx context.Context, namespace string, of *release.Revision) (most int32) {
+	ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
+	defer cancel()
+	list, err := p.Cluster.Client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: hashLabel + "=" + of.Hash})
+	if err != nil {
+		p.log.Debug("cannot read the Pods of a release", "error", err)
+		return 0
+	}
+	for i := range list.Items {
+		if owner := metav1.GetControllerOf(&list.Items[i]); owner == nil || string(owner.UID) != of.UID {
+			continue
+		}
+		for _, container := range list.Items[i].Status.ContainerStatuses {
+			most = max(most, container.RestartCount)
+		}
+	}
+	return most
+}
+
 // writeRelease makes the Release as planned. The spec comes before the status:
 // shares take effect first.
 func (p *reconcileRun) writeRelease(ctx context.Context, state *releaseState) error {

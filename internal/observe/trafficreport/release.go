@@ -38,6 +38,9 @@ type RevisionTraffic struct {
 	Ended bool `json:"ended,omitempty"`
 	// Weight is its share now.
 	Weight uint32 `json:"weight,omitempty"`
+	// Started are the requests that were sent to it, with those that it has not responded
+	// to yet.
+	Started uint64 `json:"started,omitempty"`
 	// Requests are those that a client waited for, and Errors those of them that
 	// failed: a status of 500 or more, a gRPC status that stands for a fault of the
 	// server, or no response.
@@ -52,6 +55,7 @@ type RevisionTraffic struct {
 
 // Add adds the counts of another edge.
 func (t *RevisionTraffic) Add(other *RevisionTraffic) {
+	t.Started += other.Started
 	t.Requests += other.Requests
 	t.Errors += other.Errors
 	t.Took += other.Took
@@ -66,6 +70,7 @@ func (t *RevisionTraffic) Add(other *RevisionTraffic) {
 // Since returns the difference to earlier counts of the same run of an edge.
 func (t *RevisionTraffic) Since(earlier *RevisionTraffic) RevisionTraffic {
 	out := RevisionTraffic{Name: t.Name, Hash: t.Hash, Weight: t.Weight, Took: t.Took - min(t.Took, earlier.Took), Latency: make([]uint32, len(t.Latency))}
+	out.Started = t.Started - min(t.Started, earlier.Started)
 	out.Requests = t.Requests - min(t.Requests, earlier.Requests)
 	out.Errors = t.Errors - min(t.Errors, earlier.Errors)
 	for i, n := range t.Latency {

@@ -6,6 +6,7 @@
 //	slice      the requests between two looks, and the last of these slices
 //	evidence   the sequential tests
 //	message    the decision as text
+//	state      the evidence as it is kept, for a judge that continues
 //
 // The caller gives the sums over all edges since the release began, about once a second,
 // to [Judge.Observe]. The difference of two looks is a slice. Both revisions are compared

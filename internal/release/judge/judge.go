@@ -54,7 +54,7 @@ type Figures struct {
 }
 
 // Judge follows one release. It is not safe for concurrent use. A judge that is made
-// again in the middle of a release begins from nothing, and Alpha counts for each.
+// again in the middle of a release continues with the state of the one before.
 type Judge struct {
 	guards Guards
 	bounds []time.Duration

@@ -7,11 +7,11 @@ import (
 
 // Sample has the counts of one revision since a release began, summed over all edges.
 type Sample struct {
-	Requests uint64
+	Requests uint64 `json:"requests,omitempty"`
 	// Errors are the requests that failed: status 5xx, no response, and the gRPC
 	// statuses that stand for a failure of the server.
-	Errors  uint64
-	Latency Histogram
+	Errors  uint64    `json:"errors,omitempty"`
+	Latency Histogram `json:"latency,omitempty"`
 }
 
 // Histogram has the number of requests by latency, in the buckets of the judge. Empty
