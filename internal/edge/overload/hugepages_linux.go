@@ -6,6 +6,7 @@ import (
 	"os"
 	"reflect"
 	"strings"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -48,9 +49,35 @@ func mappingAt(mappings []byte, address uintptr) (begin, length uintptr, ok bool
 // collapse collapses memory into huge pages (MADV_COLLAPSE), as far as the kernel
 // has some. It needs Linux 6.1; without it nothing happens. Each page is a call
 // of its own: one call for all of them would end with the first that fails.
+// Memory that is mostly free stays as it is: a huge page has no holes, so that it
+// would take back what was just returned to the system.
 func collapse(begin, length uintptr) {
 	first := (begin + largePage - 1) / largePage * largePage
 	for at := first; at+largePage <= begin+length; at += largePage {
-		_, _, _ = unix.Syscall(unix.SYS_MADVISE, at, largePage, unix.MADV_COLLAPSE)
+		if resident(at) >= densePages {
+			_, _, _ = unix.Syscall(unix.SYS_MADVISE, at, largePage, unix.MADV_COLLAPSE)
+		}
 	}
+}
+
+// densePages is the number of small pages in use from which on a huge page takes
+// their place.
+const densePages = pagesPerLarge * 15 / 16
+
+// pagesPerLarge is the number of small pages in a huge one.
+const pagesPerLarge = largePage / (4 << 10)
+
+// resident returns how many small pages of a huge page have memory; none if the
+// kernel does not report it. With larger pages than most CPUs have it is less, so that
+// nothing is collapsed.
+func resident(at uintptr) int {
+	var pages [pagesPerLarge]byte
+	if _, _, failed := unix.Syscall(unix.SYS_MINCORE, at, largePage, uintptr(unsafe.Pointer(&pages[0]))); failed != 0 {
+		return 0
+	}
+	count := 0
+	for _, page := range pages {
+		count += int(page & 1)
+	}
+	return count
 }

@@ -23,6 +23,30 @@ func TestCollapse(t *testing.T) {
 	}
 }
 
+// TestCollapseLeavesHoles: memory that is mostly free takes no more afterwards, and memory
+// that is in use is not touched.
+func TestCollapseLeavesHoles(t *testing.T) {
+	memory := must.Get(unix.Mmap(-1, 0, 8*largePage, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON))(t)
+	defer func() { _ = unix.Munmap(memory) }()
+	begin := uintptr(unsafe.Pointer(&memory[0]))
+	aligned := (begin + largePage - 1) / largePage * largePage
+	half := memory[aligned-begin:][:largePage/2]
+	for i := range half {
+		half[i] = 1
+	}
+	before := resident(aligned)
+	if before < pagesPerLarge/2 {
+		t.Skip("the pages of this machine are not those of most")
+	}
+	collapse(begin, uintptr(len(memory)))
+	if after := resident(aligned); after > before {
+		t.Errorf("%d pages are in use, and were %d", after, before)
+	}
+	if bytes.Count(half, []byte{1}) != len(half) {
+		t.Error("memory has changed")
+	}
+}
+
 const heapSample = `06300000-06680000 rw-p 05ee6000 fe:00 9978511                            /bin/a program
 Anonymous:             0 kB
 VmFlags: rd wr mr mw me ac

@@ -16,8 +16,12 @@ import (
 // It never changes.
 type ownedHost struct {
 	// host is a name, or for a wildcard its end from the dot.
-	host  string
-	rules map[string]int // by namespace
+	host string
+	// namespace has all of the rules, and count is their number. Only if several namespaces
+	// have some, rules has them all: most hosts have one, and there are thousands.
+	namespace string
+	count     int
+	rules     map[string]int // by namespace
 }
 
 // key is the key of the host in its index.
@@ -28,10 +32,28 @@ func (o *ownedHost) owner() string {
 	if len(o.rules) > 1 {
 		return noOwner
 	}
-	for namespace := range o.rules {
-		return namespace
+	return o.namespace
+}
+
+// counting returns the host with more or fewer rules of a namespace; nil without any.
+func (o *ownedHost) counting(namespace string, change int) *ownedHost {
+	rules := maps.Clone(o.rules)
+	if rules == nil {
+		rules = map[string]int{}
 	}
-	return ""
+	if o.count != 0 {
+		rules[o.namespace] = o.count
+	}
+	if rules[namespace] += change; rules[namespace] == 0 {
+		delete(rules, namespace)
+	}
+	if len(rules) > 1 {
+		return &ownedHost{host: o.host, rules: rules}
+	}
+	for only, count := range rules {
+		return &ownedHost{host: o.host, namespace: only, count: count}
+	}
+	return nil
 }
 
 // routeOwner returns the namespace that a host, or the end of a wildcard, belongs to by
@@ -109,16 +131,13 @@ func (e *edit) countOwner(listener route.ListenerID, host string, owner route.Ho
 		return
 	}
 	key := listenerHostOf(listener, host).host
-	next := &ownedHost{host: key, rules: map[string]int{}}
-	if before := e.owners.get(key); before != nil {
-		maps.Copy(next.rules, before.rules)
+	before := e.owners.get(key)
+	if before == nil {
+		before = &ownedHost{host: key}
 	}
-	if next.rules[owner.Namespace] += change; next.rules[owner.Namespace] == 0 {
-		delete(next.rules, owner.Namespace)
-	}
-	if len(next.rules) == 0 {
+	if next := before.counting(owner.Namespace, change); next != nil {
+		e.owners.set(next)
+	} else {
 		e.owners.delete(key)
-		return
 	}
-	e.owners.set(next)
 }

@@ -58,11 +58,22 @@ func (s *Set) newDialer(b *route.Backend, previous *dialer) (*dialer, error) {
 		previous.authority == d.authority && previous.certificate == d.certificate {
 		return previous, nil
 	}
-	if d.protocol.Encrypted() {
-		d.sessions = tls.NewLRUClientSessionCache(sessions)
-		d.config = d.clientConfig()
+	if !d.protocol.Encrypted() {
+		return s.plainDialer(d), nil
 	}
+	d.sessions = tls.NewLRUClientSessionCache(sessions)
+	d.config = d.clientConfig()
 	return d, nil
+}
+
+// plainDialer returns the dialer that all backends with a protocol without encryption
+// share: such dialers differ in nothing else.
+func (s *Set) plainDialer(d *dialer) *dialer {
+	if shared := s.plainDialers[d.protocol]; shared != nil {
+		return shared
+	}
+	s.plainDialers[d.protocol] = d
+	return d
 }
 
 // clientConfig returns the part of the TLS configuration that all endpoints

@@ -43,6 +43,8 @@ type Set struct {
 	tlsBackends map[route.BackendID]*Handle
 	tlsRegistry tlsRegistry
 	revisions   revisionRegistry
+	// plainDialers are the dialers without encryption, by protocol.
+	plainDialers map[route.Protocol]*dialer
 }
 
 // NewSet makes an empty Set.
@@ -54,6 +56,8 @@ func NewSet(cfg Config) *Set {
 		backends:    map[route.BackendID]*Handle{},
 		tlsBackends: map[route.BackendID]*Handle{},
 		tlsRegistry: newTLSRegistry(),
+
+		plainDialers: map[route.Protocol]*dialer{},
 	}
 	s.sweeper.set, s.checker.set = s, s
 	s.stop, s.cancel = context.WithCancel(context.Background())

@@ -38,8 +38,7 @@ type Engine struct {
 
 	routes   map[snapshot.Ref]*routeUnit
 	backends map[route.BackendID]*backendUnit
-	// readers has the units that read an object, by the object.
-	readers map[snapshot.Ref][]unit
+	readers  readerIndex
 
 	hosts    map[string]*hostClaims
 	tls      tlsRegistry
@@ -97,7 +96,7 @@ func New(facts *snapshot.Snapshot, options resolve.Options) *Engine {
 		snapshot: facts, options: options,
 		routes:   map[snapshot.Ref]*routeUnit{},
 		backends: map[route.BackendID]*backendUnit{},
-		readers:  map[snapshot.Ref][]unit{},
+		readers:  newReaderIndex(),
 		hosts:    map[string]*hostClaims{},
 		tls:      newTLSRegistry(),
 		refusals: newRefusalIndex(),
@@ -146,9 +145,7 @@ func (e *Engine) Update(changed []snapshot.Ref) Result {
 		case ref.Kind == snapshot.BackendTLSPolicy:
 			e.markPolicies(ref.Namespace)
 		}
-		for _, reader := range e.readers[ref] {
-			reader.markDirty(&e.state)
-		}
+		e.readers.markDirty(ref, &e.state)
 	}
 	// The order matters: hosts are recomputed from the claims of resolved units,
 	// conflicts of routes and requests from the owners of hosts, rules from the hosts that are closed,
@@ -171,7 +168,7 @@ func (e *Engine) Update(changed []snapshot.Ref) Result {
 	}
 	// Readers decide which way a want changed: the pass may have toggled it.
 	for ref := range e.state.wantChanges {
-		if len(e.readers[ref]) > 0 {
+		if e.readers.find(ref) != nil {
 			result.Wanted = append(result.Wanted, ref)
 		} else {
 			result.Unwanted = append(result.Unwanted, ref)
@@ -215,7 +212,7 @@ func (e *Engine) Ours(ref snapshot.Ref) bool {
 
 // Reads yields all objects that routes and backends were made of, also those that do not
 // exist.
-func (e *Engine) Reads() iter.Seq[snapshot.Ref] { return maps.Keys(e.readers) }
+func (e *Engine) Reads() iter.Seq[snapshot.Ref] { return e.readers.all() }
 
 // Serves reports whether a Gateway, ListenerSet or route is served by us: a Gateway of our
 // class, and others with such a Gateway.

@@ -9,7 +9,7 @@ import (
 // Wants returns the Secrets and objects of custom kinds that units have read.
 func (e *Engine) Wants() iter.Seq[snapshot.Ref] {
 	return func(yield func(snapshot.Ref) bool) {
-		for ref := range e.readers {
+		for ref := range e.readers.all() {
 			if wanted(ref) && !yield(ref) {
 				return
 			}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"iter"
 	"maps"
+	"reflect"
 	"slices"
 
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
@@ -41,6 +42,34 @@ type gatewayState struct {
 	unopened map[route.ListenerID]string
 	// stale are the objects whose status has to be derived again.
 	stale map[snapshot.Ref]struct{}
+	// shared are the routes whose status and listeners others have, too.
+	shared map[sharedRoute]*gateway.Route
+}
+
+// sharedRoute is what routes have in common that can share status and listeners.
+type sharedRoute struct {
+	gateway    snapshot.Ref
+	generation int64
+}
+
+// maxShared bounds the routes in gatewayState.shared.
+const maxShared = 256
+
+// share lets a route have the status and the listeners of an equal one. Most routes of a
+// Gateway have the same, and there are thousands of them.
+func (g *gatewayState) share(next *gateway.Route) {
+	if len(next.Attached) != 1 || len(next.Parents) != 1 || len(next.Parents[0].Conditions) == 0 {
+		return
+	}
+	key := sharedRoute{next.Attached[0].Gateway, next.Parents[0].Conditions[0].ObservedGeneration}
+	if same := g.shared[key]; same != nil && reflect.DeepEqual(same.Parents, next.Parents) && reflect.DeepEqual(same.Attached, next.Attached) {
+		next.Parents, next.Attached = same.Parents, same.Attached
+		return
+	}
+	if len(g.shared) >= maxShared {
+		clear(g.shared)
+	}
+	g.shared[key] = &gateway.Route{Parents: next.Parents, Attached: next.Attached}
 }
 
 func newGatewayState(options resolve.GatewayOptions, exists func(snapshot.Ref) bool) gatewayState {
@@ -49,13 +78,14 @@ func newGatewayState(options resolve.GatewayOptions, exists func(snapshot.Ref) b
 		targets: gateway.Targets{Options: options}, starved: map[*gatewayUnit]struct{}{},
 		attached: map[snapshot.Ref]map[*routeUnit][]string{}, counts: map[snapshot.Ref]map[string]int32{}, grpcRoutes: map[snapshot.Ref]int{}, conflicted: map[snapshot.Ref]int{},
 		requesters: map[string]map[*gatewayUnit]struct{}{}, unopened: map[route.ListenerID]string{}, stale: map[snapshot.Ref]struct{}{},
+		shared: map[sharedRoute]*gateway.Route{},
 	}
 }
 
 // gatewayUnit is the unit of a Gateway, ours or not.
 type gatewayUnit struct {
 	ref    snapshot.Ref
-	reads  []snapshot.Ref
+	reads  []*readObject
 	result *gateway.Gateway
 	// live, liveTCP and listeners are the published rules, TCP routes and listeners.
 	live      ruleSet
@@ -162,6 +192,7 @@ func (e *Engine) replaceAttached(u *routeUnit, next *gateway.Route) {
 	if u.route != nil {
 		before = u.route.Attached
 	}
+	e.gateways.share(next)
 	u.route = next
 	for _, of := range before {
 		ref := of.Gateway

@@ -33,9 +33,7 @@ func (e *Engine) setOwner(host string, claims *hostClaims, owner string, units [
 		return
 	}
 	if claims.owner != owner {
-		for _, reader := range e.readers[snapshot.Ref{Kind: snapshot.IngressHost, Name: host}] {
-			reader.markDirty(&e.state)
-		}
+		e.readers.markDirty(snapshot.Ref{Kind: snapshot.IngressHost, Name: host}, &e.state)
 	}
 	claims.owner, claims.grants, claims.shared, claims.ranked = owner, grants, shared, ranked
 	for _, u := range units {

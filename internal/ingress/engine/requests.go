@@ -100,7 +100,7 @@ func (e *Engine) Requests() []certrequest.Request {
 // challengeUnit is the unit of the Secret with the challenges. It makes rules of
 // its own, besides those of Ingresses.
 type challengeUnit struct {
-	reads    []snapshot.Ref
+	reads    []*readObject
 	rules    ruleSet
 	resolved bool
 }

@@ -25,7 +25,7 @@ type unit interface {
 // not has to be resolved again when its class changes.
 type routeUnit struct {
 	ref        snapshot.Ref
-	reads      []snapshot.Ref
+	reads      []*readObject
 	ours       bool
 	born       time.Time // creation time of the object
 	outcome    translate.Outcome
@@ -53,7 +53,7 @@ func (u *routeUnit) markDirty(r *updateState) { r.routes[u] = struct{}{} }
 // backendUnit is the unit of a backend: a port of a Service that Ingresses name.
 type backendUnit struct {
 	id      route.BackendID
-	reads   []snapshot.Ref
+	reads   []*readObject
 	result  backend.Result
 	summary resolve.BackendSummary
 	// built is set after the first resolution.
@@ -66,56 +66,6 @@ type backendUnit struct {
 
 // markDirty implements unit.
 func (u *backendUnit) markDirty(r *updateState) { r.backends[u] = struct{}{} }
-
-// read updates the readers index with what a unit has read, and returns that for
-// the next comparison. Both lists are sorted.
-func (e *Engine) read(u unit, before []snapshot.Ref, view *snapshot.View) []snapshot.Ref {
-	after := make([]snapshot.Ref, 0, view.ReadCount())
-	after = slices.AppendSeq(after, view.Reads())
-	slices.SortFunc(after, snapshot.Ref.Compare)
-	if slices.Equal(before, after) {
-		return before
-	}
-	for _, ref := range before {
-		if _, stays := slices.BinarySearchFunc(after, ref, snapshot.Ref.Compare); !stays {
-			e.forget(u, ref)
-		}
-	}
-	for _, ref := range after {
-		if _, known := slices.BinarySearchFunc(before, ref, snapshot.Ref.Compare); known {
-			continue
-		}
-		if len(e.readers[ref]) == 0 {
-			e.toggleWant(ref)
-		}
-		e.readers[ref] = append(e.readers[ref], u)
-	}
-	return after
-}
-
-// forget removes a unit from the readers of an object. It moves the last reader
-// into the gap, because their order does not matter, and clears the old place
-// so that a dropped unit can be collected.
-func (e *Engine) forget(u unit, ref snapshot.Ref) {
-	readers := e.readers[ref]
-	at := slices.Index(readers, u)
-	last := len(readers) - 1
-	readers[at] = readers[last]
-	readers[last] = nil
-	if last > 0 {
-		e.readers[ref] = readers[:last]
-		return
-	}
-	delete(e.readers, ref)
-	e.toggleWant(ref)
-}
-
-// forgetAll removes a unit that is dropped from all readers.
-func (e *Engine) forgetAll(u unit, refs []snapshot.Ref) {
-	for _, ref := range refs {
-		e.forget(u, ref)
-	}
-}
 
 // build resolves a backend. Its Ingresses are marked dirty only if the summary
 // that they depend on changed; new endpoints alone do not.

@@ -4,6 +4,7 @@ import (
 	"hash/maphash"
 	"maps"
 	"math/bits"
+	"slices"
 	"sync"
 
 	"slipway.dev/slipway/api/refusal"
@@ -35,6 +36,10 @@ type Parsed struct {
 	Closed   bool
 	// Before and After are the policies before and behind the redirect to https.
 	Before, After []Step
+	// Policies are those of both, if no Ingress has to have its own: no other objects are
+	// named, and nothing is counted. Thousands of Ingresses with the same annotations share
+	// them, and their identity is that of no Ingress. Nil otherwise.
+	Policies []route.Policy
 
 	annotations map[string]string
 }
@@ -59,8 +64,29 @@ func (p *Parser) Parse(annotations map[string]string, base *Settings) *Parsed {
 	parsed := &Parsed{annotations: annotations}
 	parsed.Settings, parsed.Faults, parsed.Closed = Parse(annotations, base)
 	parsed.Before, parsed.After = parsed.Settings.Before(route.PolicyID{}), parsed.Settings.After(route.PolicyID{})
+	parsed.Policies = sharedPolicies(parsed.Before, parsed.After)
 	if size <= maxRememberedBytes {
 		p.known[hash] = parsed
 	}
 	return parsed
+}
+
+// sharedName is the name of policies that Ingresses share.
+const sharedName = "ingress-nginx"
+
+// sharedPolicies returns the policies of steps that Ingresses can share; nil if one of them
+// cannot be shared, or there are none.
+func sharedPolicies(lists ...[]Step) []route.Policy {
+	var policies []route.Policy
+	for _, steps := range lists {
+		for i := range steps {
+			policy := steps[i].Policy
+			if steps[i].Filter != nil || policy.RateLimit != nil || policy.InFlight != nil || policy.CircuitBreaker != nil {
+				return nil
+			}
+			policy.ID.Name = sharedName
+			policies = append(policies, policy)
+		}
+	}
+	return slices.Clip(policies)
 }

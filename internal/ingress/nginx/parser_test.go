@@ -48,3 +48,27 @@ func TestParser(t *testing.T) {
 		t.Error("all results are remembered")
 	}
 }
+
+// TestSharedPolicies: Ingresses share their policies, unless one of these counts requests or
+// names another object.
+func TestSharedPolicies(t *testing.T) {
+	for _, c := range []struct {
+		annotations map[string]string
+		shared      bool
+	}{
+		{nil, true},
+		{map[string]string{"proxy-body-size": "8m", "whitelist-source-range": "10.0.0.0/8"}, true},
+		{map[string]string{"limit-rps": "5"}, false},
+		{map[string]string{"limit-connections": "5"}, false},
+		{map[string]string{"auth-type": "basic", "auth-secret": "users"}, false},
+	} {
+		given := map[string]string{}
+		for name, value := range c.annotations {
+			given[nginx.Prefix+name] = value
+		}
+		parsed := new(nginx.Parser).Parse(given, nil)
+		if (parsed.Policies != nil) != c.shared || c.shared && len(parsed.Policies) != len(parsed.Before)+len(parsed.After) {
+			t.Errorf("%v: %d policies are shared, of %d", c.annotations, len(parsed.Policies), len(parsed.Before)+len(parsed.After))
+		}
+	}
+}

@@ -49,10 +49,14 @@ func (r *resolver) readNGINX() {
 	r.resolved.Timeouts.Header = cmp.Or(own.Header, settings.Timeouts.Header)
 	r.resolved.Timeouts.Idle = cmp.Or(own.Idle, settings.Timeouts.Idle)
 	r.resolved.Unrecorded.AccessLog = r.resolved.Unrecorded.AccessLog || settings.NoAccessLog
-	r.nginx.policies = make([]route.Policy, 0, len(parsed.Before)+len(parsed.After))
-	r.addSteps(parsed.Before)
-	r.nginx.before = len(r.nginx.policies)
-	r.addSteps(parsed.After)
+	if parsed.Policies != nil {
+		r.nginx.policies, r.nginx.before = parsed.Policies, len(parsed.Before)
+	} else {
+		r.nginx.policies = make([]route.Policy, 0, len(parsed.Before)+len(parsed.After))
+		r.addSteps(parsed.Before)
+		r.nginx.before = len(r.nginx.policies)
+		r.addSteps(parsed.After)
+	}
 	r.addErrorPages(&settings.Errors)
 	r.addExternalAuth()
 }

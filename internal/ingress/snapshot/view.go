@@ -22,9 +22,6 @@ func (s *Snapshot) View() *View { return &View{snapshot: s, reads: map[Ref]struc
 // Reads returns what was read, each once, in no order.
 func (v *View) Reads() iter.Seq[Ref] { return maps.Keys(v.reads) }
 
-// ReadCount returns the number of Reads.
-func (v *View) ReadCount() int { return len(v.reads) }
-
 func (v *View) note(ref Ref) { v.reads[ref] = struct{}{} }
 
 // Ingress returns an Ingress, nil if it does not exist.

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
-	"maps"
 	"reflect"
 	"slices"
 	"sync"
@@ -58,6 +57,9 @@ type GatewayWriter struct {
 	Quiet func()
 	// written counts the statuses since Quiet was called.
 	written atomic.Int64
+	// backlog are objects that wait for room in the queue, which keeps the memory for as many
+	// as it ever had.
+	backlog []snapshot.Ref
 	// queue is nil while this replica does not lead.
 	queue    workqueue.TypedDelayingInterface[snapshot.Ref]
 	failures failureLog
@@ -67,6 +69,8 @@ type GatewayWriter struct {
 type gatewayRecord struct {
 	object snapshot.GatewayObject
 	wanted engine.GatewayStatus
+	// needed are the versions that the status is derived from, until it is written. A
+	// replica that does not lead has none: there are thousands of records.
 	needed Versions
 	failed int // failures in a row
 }
@@ -85,12 +89,41 @@ func NewGatewayWriter(cluster *kube.Cluster, services bool, log *slog.Logger) *G
 func (w *GatewayWriter) Set(ref snapshot.Ref, object snapshot.GatewayObject, wanted engine.GatewayStatus) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.records[ref] = &gatewayRecord{object: object, wanted: wanted, needed: w.needed}
+	record := &gatewayRecord{object: object, wanted: wanted}
+	if w.queue != nil {
+		record.needed = w.needed
+	}
+	w.records[ref] = record
 	if w.Deployments != nil && ref.Kind == snapshot.Gateway {
 		w.Deployments.set(ref, wanted.Gateway != nil && object.GetDeletionTimestamp() == nil)
 	}
-	if w.queue != nil {
+	w.enqueue(ref)
+}
+
+// maxQueued is the number of objects in the queue from which on others wait in the backlog.
+const maxQueued = 512
+
+// enqueue queues an object, if this replica leads. The caller holds mu.
+func (w *GatewayWriter) enqueue(ref snapshot.Ref) {
+	switch {
+	case w.queue == nil:
+	case len(w.backlog) > 0 || w.queue.Len() >= maxQueued:
+		w.backlog = append(w.backlog, ref)
+	default:
 		w.queue.Add(ref)
+	}
+}
+
+// refill moves objects from the backlog to the queue. It runs after each object, so that
+// the queue never runs empty before the backlog does.
+func (w *GatewayWriter) refill() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for len(w.backlog) > 0 && w.queue != nil && w.queue.Len() < maxQueued {
+		w.queue.Add(w.backlog[0])
+		if w.backlog = w.backlog[1:]; len(w.backlog) == 0 {
+			w.backlog = nil
+		}
 	}
 }
 
@@ -110,13 +143,17 @@ func (w *GatewayWriter) SetServed(read, served Versions) {
 // awaitReplicas returns when to look again at a status that some replicas do not serve
 // yet; 0 if it may be written.
 func (w *GatewayWriter) awaitReplicas(ref snapshot.Ref) time.Duration {
-	if w.Replicas == nil || w.patchOf(ref) == nil {
+	if w.Replicas == nil {
 		return 0
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	record := w.records[ref]
 	if record == nil {
+		return 0
+	}
+	if w.patch(ref, record) == nil {
+		record.needed = nil
 		return 0
 	}
 	lagging := w.Replicas.lagging(record.needed, time.Now())
@@ -134,9 +171,7 @@ func (w *GatewayWriter) requeueWaiting() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for ref := range w.waiting {
-		if w.queue != nil {
-			w.queue.Add(ref)
-		}
+		w.enqueue(ref)
 	}
 	clear(w.waiting)
 }
@@ -162,21 +197,24 @@ func (w *GatewayWriter) Lead(ctx context.Context) {
 	}
 	w.mu.Lock()
 	w.queue = queue
-	refs := slices.Collect(maps.Keys(w.records))
-	w.mu.Unlock()
-	for _, ref := range refs {
-		queue.Add(ref)
+	for ref, record := range w.records {
+		record.needed = w.needed // no older than those that its status is derived from
+		w.enqueue(ref)
 	}
+	w.mu.Unlock()
 	rate := flowcontrol.NewTokenBucketRateLimiter(writesPerSecond, writeBurst)
 	var workers sync.WaitGroup
 	for range writeWorkers {
 		workers.Go(func() {
-			serve(ctx, queue, func(ctx context.Context, ref snapshot.Ref) time.Duration { return w.write(ctx, ref, rate) })
+			serve(ctx, queue, func(ctx context.Context, ref snapshot.Ref) time.Duration {
+				defer w.refill()
+				return w.write(ctx, ref, rate)
+			})
 		})
 	}
 	<-ctx.Done()
 	w.mu.Lock()
-	w.queue = nil
+	w.queue, w.backlog = nil, nil
 	w.mu.Unlock()
 	queue.ShutDown()
 	workers.Wait()
@@ -234,9 +272,9 @@ const quietWrites = 500
 // noteQuiet calls Quiet if no object waits after many writes.
 func (w *GatewayWriter) noteQuiet() {
 	w.mu.Lock()
-	queue := w.queue
+	queue, backlog := w.queue, len(w.backlog)
 	w.mu.Unlock()
-	if written := w.written.Load(); w.Quiet == nil || queue == nil || queue.Len() > 0 || written < quietWrites || !w.written.CompareAndSwap(written, 0) {
+	if written := w.written.Load(); w.Quiet == nil || queue == nil || queue.Len()+backlog > 0 || written < quietWrites || !w.written.CompareAndSwap(written, 0) {
 		return
 	}
 	w.Quiet()
@@ -254,6 +292,11 @@ func (w *GatewayWriter) patchOf(ref snapshot.Ref) []byte {
 	if record == nil {
 		return nil
 	}
+	return w.patch(ref, record)
+}
+
+// patch is patchOf for a caller that holds mu.
+func (w *GatewayWriter) patch(ref snapshot.Ref, record *gatewayRecord) []byte {
 	reported := *record
 	reported.wanted = w.fetchFailures.reported(ref, record.wanted)
 	status := reported.changes(metav1.NewTime(time.Now()))

@@ -13,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/util/workqueue"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	"slipway.dev/slipway/internal/ingress/engine"
@@ -89,6 +90,8 @@ func TestLaggingReplicas(t *testing.T) {
 func TestStatusWaitsForReplicas(t *testing.T) {
 	w := NewGatewayWriter(nil, false, slog.New(slog.DiscardHandler))
 	w.Replicas = NewReplicas(nil, "slipway-edge", w.log)
+	w.queue = workqueue.NewTypedDelayingQueue[snapshot.Ref]() // it leads
+	defer w.queue.ShutDown()
 	ref := snapshot.Ref{Kind: snapshot.Gateway, Namespace: "infra", Name: "public"}
 	accepted := gatewayv1.GatewayStatus{Conditions: []metav1.Condition{{Type: "Accepted", Status: metav1.ConditionTrue}}}
 	object := &gatewayv1.Gateway{ObjectMeta: metav1.ObjectMeta{Namespace: "infra", Name: "public"}}

@@ -6,9 +6,14 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 	"unsafe"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+
+	"slipway.dev/slipway/internal/ingress/snapshot"
 )
 
 // TestInterner: equal texts of two objects share their memory, and the number of texts that
@@ -90,5 +95,36 @@ func TestOurAnnotations(t *testing.T) {
 	}
 	if kept := ourAnnotations(map[string]string{"other.example/b": "2"}); kept != nil {
 		t.Errorf("%v is kept", kept)
+	}
+}
+
+// TestRoutesShareParts: equal parents, statuses and matches of routes are one value, and
+// others are not.
+func TestRoutesShareParts(t *testing.T) {
+	texts := interner{}
+	decoded := func(gateway, path, at string) *gatewayv1.HTTPRoute {
+		object := &unstructured.Unstructured{Object: map[string]any{
+			"metadata": map[string]any{"name": "a"},
+			"spec": map[string]any{
+				"parentRefs": []any{map[string]any{"name": gateway}},
+				"rules":      []any{map[string]any{"matches": []any{map[string]any{"path": map[string]any{"type": "Exact", "value": path}}}}},
+			},
+			"status": map[string]any{"parents": []any{map[string]any{
+				"parentRef": map[string]any{"name": gateway}, "controllerName": "example.com/c",
+				"conditions": []any{map[string]any{"type": "Accepted", "status": "True", "lastTransitionTime": at, "reason": "Accepted", "message": ""}},
+			}}},
+		}}
+		shaped := shape(snapshot.HTTPRoute, object)
+		texts.route(shaped, object.Object)
+		return shaped.(*gatewayv1.HTTPRoute)
+	}
+	const early, late = "2026-01-01T00:00:00Z", "2026-01-01T00:00:01Z"
+	first, same, other := decoded("one", "/a", early), decoded("one", "/a", early), decoded("two", "/b", late)
+	if &first.Spec.ParentRefs[0] != &same.Spec.ParentRefs[0] || &first.Status.Parents[0] != &same.Status.Parents[0] ||
+		&first.Spec.Rules[0].Matches[0] != &same.Spec.Rules[0].Matches[0] {
+		t.Error("equal parts are not shared")
+	}
+	if other.Spec.ParentRefs[0].Name != "two" || *other.Spec.Rules[0].Matches[0].Path.Value != "/b" || other.Status.Parents[0].Conditions[0].LastTransitionTime.UTC().Format(time.RFC3339) != late {
+		t.Errorf("a part of another route is shared: %+v", other)
 	}
 }

@@ -2,7 +2,9 @@ package watch
 
 import (
 	"context"
+	"hash/fnv"
 	"reflect"
+	"strconv"
 	"time"
 
 	networkingv1 "k8s.io/api/networking/v1"
@@ -16,11 +18,19 @@ import (
 // name is a namespace and a name.
 type name struct{ namespace, own string }
 
-// mirrored is what a mirror keeps of an object.
-type mirrored struct {
-	version string
-	// facts are those of a node, shared with the Snapshot. Others have none.
-	facts *snapshot.NodeFacts
+// versionNumber is a resource version. A mirror keeps one for each object of the cluster,
+// and as text it takes twice the memory.
+type versionNumber uint64
+
+// numberOf returns the number that a version is. API servers whose versions are no numbers
+// are rare; a hash stands for those.
+func numberOf(version string) versionNumber {
+	if number, err := strconv.ParseUint(version, 10, 63); err == nil {
+		return versionNumber(number)
+	}
+	hash := fnv.New64a()
+	_, _ = hash.Write([]byte(version)) // never fails
+	return versionNumber(hash.Sum64() | 1<<63)
 }
 
 // mirror is the store of a reflector that turns everything into events. It keeps
@@ -33,7 +43,9 @@ type mirror struct {
 	ctx   context.Context
 	queue *queue
 	kind  snapshot.Kind
-	known map[name]mirrored
+	known map[name]versionNumber
+	// nodes are the facts of nodes, shared with the Snapshot. Other kinds have none.
+	nodes map[name]*snapshot.NodeFacts
 	// texts are those of Ingresses and of objects of Gateway API.
 	texts interner
 	// listed is called when all objects of a list have been queued.
@@ -45,7 +57,7 @@ type mirror struct {
 
 // newMirror returns an empty mirror. The caller sets listed.
 func newMirror(ctx context.Context, queue *queue, kind snapshot.Kind) *mirror {
-	return &mirror{ctx: ctx, queue: queue, kind: kind, known: map[name]mirrored{}}
+	return &mirror{ctx: ctx, queue: queue, kind: kind, known: map[name]versionNumber{}, nodes: map[name]*snapshot.NodeFacts{}}
 }
 
 // Transformer makes the reflector trim objects on arrival, so that a long list is
@@ -112,8 +124,8 @@ func (m *mirror) clear() {
 // only after the push, so that an interrupted one is not taken for delivered.
 func (m *mirror) put(object any) {
 	at, version := identify(object)
-	before, known := m.known[at]
-	if known && before.version == version {
+	now := numberOf(version)
+	if before, known := m.known[at]; known && before == now {
 		return
 	}
 	trim(object)
@@ -125,12 +137,13 @@ func (m *mirror) put(object any) {
 	case *networkingv1.Ingress:
 		m.texts.metadata(&o.ObjectMeta)
 	}
-	now := mirrored{version: version}
 	shaped := shape(m.kind, object)
+	if o, custom := object.(*unstructured.Unstructured); custom {
+		m.texts.route(shaped, o.Object)
+	}
 	if facts, isNode := shaped.(*snapshot.NodeFacts); isNode {
-		now.facts = facts
-		if known && reflect.DeepEqual(before.facts, facts) {
-			m.known[at] = mirrored{version: version, facts: before.facts}
+		if reflect.DeepEqual(m.nodes[at], facts) {
+			m.known[at] = now
 			return // a heartbeat of the kubelet
 		}
 	}
@@ -138,8 +151,12 @@ func (m *mirror) put(object any) {
 	if m.read != nil {
 		queued.delivered = func() { m.read(version) }
 	}
-	if m.queue.push(m.ctx, queued) == nil {
-		m.known[at] = now
+	if m.queue.push(m.ctx, queued) != nil {
+		return
+	}
+	m.known[at] = now
+	if facts, isNode := shaped.(*snapshot.NodeFacts); isNode {
+		m.nodes[at] = facts
 	}
 }
 
@@ -151,6 +168,7 @@ func (m *mirror) remove(at name) {
 	gone := snapshot.Ref{Kind: m.kind, Namespace: at.namespace, Name: at.own}
 	if m.queue.push(m.ctx, item{event: Event{Delete: gone, At: time.Now()}}) == nil {
 		delete(m.known, at)
+		delete(m.nodes, at)
 	}
 }
 

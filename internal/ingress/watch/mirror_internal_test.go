@@ -90,7 +90,7 @@ func TestMirrorStopped(t *testing.T) {
 	cancel()
 	m.put(service("b", "1"))
 	m.remove(name{"shop", "a"})
-	if len(m.known) != 1 || m.known[name{"shop", "a"}].version != "1" {
+	if len(m.known) != 1 || m.known[name{"shop", "a"}] != 1 {
 		t.Errorf("known is %v, want a alone", m.known)
 	}
 }
