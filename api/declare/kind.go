@@ -18,6 +18,8 @@ type Kind struct {
 	// the spec is in every kind, and it is required: an object without one has no
 	// meaning.
 	Spec, Status, Operation reflect.Type
+	// ClusterScope is set for a kind whose objects are in no namespace.
+	ClusterScope bool
 	// StatusSubresource makes clients write the status on its own.
 	StatusSubresource bool
 	// Scale makes the kind scalable, for autoscalers; nil if it is not.
@@ -73,11 +75,15 @@ func (k Kind) CRD() ([]byte, error) {
 	if len(k.Columns) > 0 {
 		version["additionalPrinterColumns"] = k.Columns
 	}
+	scope := "Namespaced"
+	if k.ClusterScope {
+		scope = "Cluster"
+	}
 	return yaml.Marshal(map[string]any{
 		"apiVersion": "apiextensions.k8s.io/v1",
 		"kind":       "CustomResourceDefinition",
 		"metadata":   map[string]any{"name": k.Plural + "." + k.Group},
-		"spec":       map[string]any{"group": k.Group, "scope": "Namespaced", "names": names, "versions": []any{version}},
+		"spec":       map[string]any{"group": k.Group, "scope": scope, "names": names, "versions": []any{version}},
 	})
 }
 

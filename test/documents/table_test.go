@@ -41,6 +41,7 @@ func allSteps() map[string][]step {
 			{begins: "slipway crds plan", before: ownerless, says: []string{"applications.argoproj.io"}},
 			{begins: "slipway crds adopt", answers: yes, after: helmOwns("Helm")},
 			{begins: "slipway crds upgrade --only gateway", elsewhere: "the definitions are of the whole cluster, where other pages have some of their own; TestUpgradeGatewayAPI creates them"},
+			{begins: "slipway crds upgrade --only rollouts", elsewhere: "the definitions are of the whole cluster, where other pages have some of their own; TestUpgradeRollouts creates them"},
 			{begins: "slipway crds release", answers: yes, after: helmOwns("")},
 		},
 		"argo-cd.md": {

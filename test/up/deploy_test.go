@@ -49,6 +49,7 @@ func deploy(t *testing.T) {
 		t.Errorf("only %d objects of the platform are installed", len(platform))
 	}
 	apply("", read(t, "../../deploy/agent/rbac/runtime.yaml"))
+	apply("", read(t, "../../deploy/agent/rbac/rollouts.yaml"))
 	apply(cluster.Namespace(t), read(t, "../../deploy/rbac/role-namespaced.yaml"))
 	apply("", read(t, "../../deploy/rbac/acme-role.yaml"))
 	apply("", read(t, "../../deploy/rbac/gateway-role.yaml"))
@@ -72,7 +73,7 @@ func requireAllListed(t *testing.T, dir string) {
 		name := must.Get(filepath.Rel(dir, path))(t)
 		// The first is in the place of another, the next six are optional,
 		// and the last is the list itself.
-		apart := []string{"rbac/role-namespaced.yaml", "rbac/acme-role.yaml", "rbac/gateway-role.yaml", "rbac/gateway-deployments-role.yaml", "rbac/traefik-role.yaml", "rbac/nginx-role.yaml", "rbac/runtime.yaml", "kustomization.yaml"}
+		apart := []string{"rbac/role-namespaced.yaml", "rbac/acme-role.yaml", "rbac/gateway-role.yaml", "rbac/gateway-deployments-role.yaml", "rbac/traefik-role.yaml", "rbac/nginx-role.yaml", "rbac/runtime.yaml", "rbac/rollouts.yaml", "kustomization.yaml"}
 		// The agent and the platform have lists of their own, and files of Prometheus are no objects.
 		if strings.HasPrefix(name, "agent/") || strings.HasPrefix(name, "platform/") || strings.HasPrefix(name, "monitoring/") {
 			continue

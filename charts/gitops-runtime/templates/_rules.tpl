@@ -1,3 +1,9 @@
+{{/* Not empty if the agent reconciles Rollouts. */}}
+{{- define "slipway.servesRollouts" -}}
+{{- $given := dig "rollouts" (dict) .Values.agent.config }}
+{{- if and (kindIs "map" $given) (dig "enabled" false $given) }}yes{{ end }}
+{{- end -}}
+
 {{/* What the agent does itself, where it delivers. */}}
 {{- define "slipway.agentRules" -}}
 # The desired state. The agent writes the status and the operation into the
@@ -37,11 +43,38 @@
   resources: [events]
   verbs: [create, patch]
 {{- if .Values.agent.argoRollouts }}
-# AnalysisRuns of Argo Rollouts: their status, those that expire, and the Jobs of
+# Rollouts of Argo Rollouts: their status, their ReplicaSets, and what leads requests and
+# Pods to these: Services, canary Ingresses, weights of HTTPRoutes, the Deployment of a
+# workloadRef, metadata and restarts of Pods.
+- apiGroups: [argoproj.io]
+  resources: [rollouts, rollouts/status]
+  verbs: [patch]
+- apiGroups: [argoproj.io]
+  resources: [rollouts/finalizers]
+  verbs: [update]
+- apiGroups: [apps]
+  resources: [replicasets]
+  verbs: [create, patch, delete]
+- apiGroups: [apps]
+  resources: [deployments]
+  verbs: [patch]
+- apiGroups: [""]
+  resources: [services, pods]
+  verbs: [patch]
+- apiGroups: [""]
+  resources: [pods/eviction]
+  verbs: [create]
+- apiGroups: [networking.k8s.io]
+  resources: [ingresses]
+  verbs: [create, patch]
+- apiGroups: [gateway.networking.k8s.io]
+  resources: [httproutes]
+  verbs: [patch]
+# AnalysisRuns: those of Rollouts, their status, those that expire, and the Jobs of
 # metrics with the run as owner.
 - apiGroups: [argoproj.io]
   resources: [analysisruns]
-  verbs: [update, delete]
+  verbs: [create, patch, update, delete]
 - apiGroups: [argoproj.io]
   resources: [analysisruns/status, analysisruns/finalizers]
   verbs: [update]

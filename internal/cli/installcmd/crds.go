@@ -167,9 +167,11 @@ func crdsUpgradeCommand() *cobra.Command {
 		Short: "Upgrade the definitions of the release to this version",
 		Long: `Applies the definitions of the chart that are missing or belong to the release, which a Helm upgrade does not do. Definitions of other owners are not changed.
 With --only gateway it applies those of Gateway API, which are never replaced by an older version. --gateway-class creates a GatewayClass
-that is missing, too, for the release: a chart cannot have an object of a kind that the cluster does not define yet.`,
+that is missing, too, for the release: a chart cannot have an object of a kind that the cluster does not define yet.
+With --only rollouts it applies those of Argo Rollouts, for an agent with the option rollouts.enabled.`,
 		Example: `  slipway crds upgrade --release slipway-runtime --namespace slipway
-  slipway crds upgrade --only gateway`,
+  slipway crds upgrade --only gateway
+  slipway crds upgrade --only rollouts`,
 		Args: cobra.NoArgs,
 	}
 	given.add(command, false)

@@ -30,7 +30,7 @@ import (
 func newRuns(t *testing.T) (*kubetest.Cluster, string, dynamic.ResourceInterface) {
 	t.Helper()
 	cluster := kubetest.Shared(t)
-	cluster.DefineFiles(t, "testdata/definitions.yaml")
+	cluster.Define(t, string(must.Get(v1alpha1.CRDs())(t)))
 	namespace := cluster.Namespace(t)
 	return cluster, namespace, cluster.Dynamic.Resource(v1alpha1.AnalysisRunResource()).Namespace(namespace)
 }

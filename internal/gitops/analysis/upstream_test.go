@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/tools/txtar"
 
+	"slipway.dev/slipway/api/rollouts/v1alpha1"
 	"slipway.dev/slipway/internal/gitops/analysis"
 	"slipway.dev/slipway/internal/gitops/render"
 	"slipway.dev/slipway/internal/kube"
@@ -39,7 +40,7 @@ func TestArgoRollouts(t *testing.T) {
 		writeSequences(t, archive, recorded)
 	}
 	cluster := kubetest.Shared(t)
-	cluster.DefineFiles(t, "testdata/definitions.yaml")
+	cluster.Define(t, string(must.Get(v1alpha1.CRDs())(t)))
 	startController(t, cluster, analysis.Options{})
 	for name, own := range observeAll(t, cluster, scenarios) {
 		if want := recorded[name]; want != own {

@@ -6,10 +6,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -24,6 +27,8 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"slipway.dev/slipway/api/rollouts/v1alpha1"
+	"slipway.dev/slipway/internal/gitops/analysis"
+	"slipway.dev/slipway/internal/gitops/render"
 	"slipway.dev/slipway/internal/gitops/rollout"
 	"slipway.dev/slipway/internal/kube/kubetest"
 	"slipway.dev/slipway/internal/must"
@@ -41,11 +46,9 @@ const (
 // each stop the whole status, the ReplicaSets, Services and Ingresses are those that Argo
 // Rollouts' own controller has written for the same objects and actions.
 func TestUpstream(t *testing.T) {
-	cluster := kubetest.Start(t, kubetest.WithoutNode())
 	program, module := os.Getenv(variableController), os.Getenv(variableModule)
-	if program == "" {
-		cluster.Define(t, string(must.Get(v1alpha1.CRDs())(t)))
-	} else {
+	cluster := newCluster(t, program == "")
+	if program != "" {
 		cluster.DefineFiles(t, filepath.Join(module, "manifests", "crds", "*-crd.yaml"))
 	}
 	paths := must.Get(filepath.Glob("testdata/upstream/*.txtar"))(t)
@@ -70,13 +73,34 @@ func TestUpstream(t *testing.T) {
 	}
 }
 
-// startOurs runs our controller for a namespace.
+// newCluster starts a cluster that has the roles of deploy/agent for an agent that may not
+// write everything and, if they are wanted, our definitions.
+func newCluster(t *testing.T, definitions bool) *kubetest.Cluster {
+	t.Helper()
+	cluster := kubetest.Start(t, kubetest.WithoutNode())
+	if definitions {
+		cluster.Define(t, string(must.Get(v1alpha1.CRDs())(t)))
+	}
+	for _, name := range []string{"clusterrole", "clusterrolebinding", "rollouts"} {
+		cluster.Apply(t, "", string(must.Get(os.ReadFile("../../../deploy/agent/rbac/"+name+".yaml"))(t)))
+	}
+	return cluster
+}
+
+// startOurs runs our controllers of Rollouts and AnalysisRuns for a namespace, with the
+// rights of newCluster.
 func startOurs(t *testing.T, cluster *kubetest.Cluster, namespace string) {
 	t.Helper()
 	log := slog.New(slog.NewTextHandler(t.Output(), nil))
-	controller := rollout.New(rollout.Options{Cluster: cluster.Connect(t), Namespaces: []string{namespace}, Log: log})
-	ctx, stop := context.WithCancel(context.Background())
-	programs.Background(t, func() { _ = controller.Run(ctx) }, stop)
+	renderer := must.Get(render.New(render.Options{Command: []string{must.Get(os.Executable())(t), "render-worker"}}))(t)
+	t.Cleanup(func() { _ = renderer.Close() })
+	account := kubetest.Account("slipway-system", "slipway-agent")
+	rollouts := rollout.New(rollout.Options{Cluster: cluster.Connect(t, account), Namespaces: []string{namespace}, Log: log})
+	runs := analysis.NewController(analysis.Options{Cluster: cluster.Connect(t, account), Namespaces: []string{namespace}, Evaluator: renderer, Log: log})
+	for _, run := range []func(context.Context) error{rollouts.Run, runs.Run} {
+		ctx, stop := context.WithCancel(context.Background())
+		programs.Background(t, func() { _ = run(ctx) }, stop)
+	}
 }
 
 // ports are those of the controllers that run at the same time.
@@ -115,6 +139,8 @@ type scene struct {
 	rollouts  dynamic.ResourceInterface
 	archive   *txtar.Archive
 	asleep    atomic.Bool
+	// metric is what the server of metrics responds.
+	metric atomic.Value
 
 	mu       sync.Mutex
 	sequence []string
@@ -131,8 +157,10 @@ func play(t *testing.T, cluster *kubetest.Cluster, archive *txtar.Archive, want 
 	s := &scene{Cluster: &own, namespace: cluster.Namespace(t), archive: archive}
 	s.rollouts = own.Dynamic.Resource(v1alpha1.RolloutResource()).Namespace(s.namespace)
 	own.MakePodsReady(t, s.namespace, s.asleep.Load)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprint(w, s.metric.Load()) }))
+	t.Cleanup(server.Close)
 	if objects := section(archive, "objects.yaml"); objects != "" {
-		cluster.Apply(t, s.namespace, objects)
+		cluster.Apply(t, s.namespace, strings.ReplaceAll(objects, "METRIC", server.URL))
 	}
 	start(s.namespace)
 	s.record(t)
@@ -171,6 +199,8 @@ func (s *scene) act(t *testing.T, action string) {
 	case "workload":
 		awaitSecond(t)
 		s.Apply(t, s.namespace, strings.ReplaceAll(section(s.archive, "workload.yaml"), "VERSION", rest))
+	case "metric":
+		s.metric.Store(rest)
 	case "restart":
 		awaitSecond(t)
 		kubetest.Patch(t, s.rollouts, "demo", fmt.Sprintf(`{"spec":{"restartAt":%q}}`, time.Now().UTC().Format(time.RFC3339)))
@@ -309,6 +339,7 @@ func (s *scene) state(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	generation := ""
 	text := "revision: " + object.GetAnnotations()["rollout.argoproj.io/revision"] + "\n"
 	status, _, _ := unstructured.NestedMap(object.Object, "status")
 	// Argo Rollouts writes the whole object, which has a generation more then.
@@ -325,16 +356,43 @@ func (s *scene) state(ctx context.Context) (string, error) {
 	}
 	for _, resource := range []schema.GroupVersionResource{
 		{Group: "apps", Version: "v1", Resource: "deployments"}, {Group: "apps", Version: "v1", Resource: "replicasets"}, {Version: "v1", Resource: "services"}, {Group: "networking.k8s.io", Version: "v1", Resource: "ingresses"},
+		v1alpha1.AnalysisRunResource(),
 	} {
 		list, err := s.Dynamic.Resource(resource).Namespace(s.namespace).List(ctx, metav1.ListOptions{})
 		if err != nil {
 			return "", err
 		}
 		for i := range list.Items {
+			if list.Items[i].GetKind() == "Deployment" {
+				generation = fmt.Sprint(list.Items[i].GetGeneration())
+			}
 			text += show(map[string]any{resource.Resource + " " + list.Items[i].GetName(): written(&list.Items[i])})
 		}
 	}
+	if generation != "" {
+		text = generationless(text, generation)
+	}
 	return strings.TrimSuffix(text, "\n"), nil
+}
+
+// generationless replaces the current generation of a workload, and removes histories of
+// revisions: both grow each time that the workload is scaled, and how often that is
+// depends on when Pods become ready.
+func generationless(text, generation string) string {
+	var kept []string
+	for line := range strings.Lines(text) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), ": ")
+		switch name {
+		case "rollout.argoproj.io/revision-history":
+			continue
+		case "workloadObservedGeneration", "rollout.argoproj.io/workload-generation":
+			if value == strconv.Quote(generation) {
+				line = strings.Replace(line, value, "current", 1)
+			}
+		}
+		kept = append(kept, line)
+	}
+	return strings.Join(kept, "")
 }
 
 // olderPods counts Pods that were created before a time.
@@ -372,6 +430,10 @@ func written(object *unstructured.Unstructured) map[string]any {
 		result["minReadySeconds"], _, _ = unstructured.NestedInt64(object.Object, "spec", "minReadySeconds")
 		result["podMetadata"], _, _ = unstructured.NestedMap(object.Object, "spec", "template", "metadata")
 		result["available"], _, _ = unstructured.NestedInt64(object.Object, "status", "availableReplicas")
+	case "AnalysisRun":
+		result["terminate"], _, _ = unstructured.NestedBool(object.Object, "spec", "terminate")
+		result["phase"], _, _ = unstructured.NestedString(object.Object, "status", "phase")
+		result["message"], _, _ = unstructured.NestedString(object.Object, "status", "message")
 	case "Service":
 		result["selector"], _, _ = unstructured.NestedStringMap(object.Object, "spec", "selector")
 	default:

@@ -12,14 +12,12 @@ import (
 	"slipway.dev/slipway/api/rollouts/v1alpha1"
 	"slipway.dev/slipway/internal/kube"
 	"slipway.dev/slipway/internal/kube/kubetest"
-	"slipway.dev/slipway/internal/must"
 )
 
 // TestWorkloadComesLater: a Rollout whose Deployment does not exist is invalid, and goes on
 // as soon as it does: the Deployment is watched.
 func TestWorkloadComesLater(t *testing.T) {
-	cluster := kubetest.Start(t, kubetest.WithoutNode())
-	cluster.Define(t, string(must.Get(v1alpha1.CRDs())(t)))
+	cluster := newCluster(t, true)
 	namespace := cluster.Namespace(t)
 	cluster.MakePodsReady(t, namespace, nil)
 	startOurs(t, cluster, namespace)

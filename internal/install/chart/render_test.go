@@ -79,6 +79,7 @@ func runtimeSets() []flagSet {
 		{name: "Gateway API", set: joined("edge.gatewayAPI.enabled=true", "edge.gatewayAPI.addresses[0]=192.0.2.16/28",
 			"edge.config.providers.kubernetesGateway.services=true")},
 		{name: "Gateway API with definitions", set: joined("edge.gatewayAPI.enabled=true", "edge.gatewayAPI.definitions=true", "edge.gatewayAPI.className=public")},
+		{name: "Argo Rollouts", set: joined("agent.config.rollouts.enabled=true", "agent.argoRollouts=true", "agent.deliverWithAllRights=false")},
 		{name: "Gateway API by Deployments", set: joined("edge.gatewayAPI.enabled=true", "edge.gatewayAPI.serviceType=LoadBalancer", "edge.gatewayAPI.deployments=true", "edge.networkPolicy.enabled=true")},
 		{name: "Gateway API by Services", set: joined("edge.gatewayAPI.enabled=true", "edge.gatewayAPI.serviceType=LoadBalancer", "edge.networkPolicy.enabled=true")},
 		{name: "ingress with everything", set: joined(), yaml: `

@@ -137,6 +137,14 @@ func TestAgentRights(t *testing.T) {
 		{APIGroups: []string{""}, Resources: []string{"pods/log"}, Verbs: []string{"get"}},
 	})
 	sameRights(t, given(t, render(t, runtimeChart, setNamed(t, runtimeSets(), "tunnel R50")), "slipway-agent"), want)
+	all := shipped(t, "agent/rbac/deliver.yaml")
+	for right := range all {
+		delete(want, right)
+	}
+	for right := range shipped(t, "agent/rbac/rollouts.yaml") {
+		want[right] = true
+	}
+	sameRights(t, given(t, render(t, runtimeChart, setNamed(t, runtimeSets(), "Argo Rollouts")), "slipway-agent"), want)
 }
 
 // TestEdgeRights: the edge has the rights of deploy, with and without ACME and Gateway
@@ -198,6 +206,18 @@ func TestHookRights(t *testing.T) {
 		}
 	}
 	sameRights(t, given(t, made, "slipway-definitions"), want)
+	rollouts := setNamed(t, runtimeSets(), "Argo Rollouts")
+	want = rights{"cluster: get apiextensions.k8s.io/customresourcedefinitions experiments.argoproj.io": true}
+	for _, verb := range []string{"get", "create", "patch"} {
+		for _, name := range []string{"analysisruns", "analysistemplates", "clusteranalysistemplates", "rollouts"} {
+			want["cluster: "+verb+" apiextensions.k8s.io/customresourcedefinitions "+name+".argoproj.io"] = true
+		}
+	}
+	sameRights(t, given(t, render(t, runtimeChart, rollouts), "slipway-definitions"), want)
+	rollouts.set = append(rollouts.set, "argo-rollouts.crds.install=false")
+	if left := given(t, render(t, runtimeChart, rollouts), "slipway-definitions"); len(left) > 0 {
+		t.Errorf("R25: definitions are created: %v", left)
+	}
 	made = render(t, runtimeChart, setNamed(t, runtimeSets(), "skip validation R40"))
 	if len(made.Hooks) > 0 {
 		t.Errorf("R40: there are %d hooks", len(made.Hooks))

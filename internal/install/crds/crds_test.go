@@ -336,6 +336,28 @@ func TestUpgradeGatewayAPI(t *testing.T) {
 	}
 }
 
+// TestUpgradeRollouts: definitions of Rollouts and of analysis that are missing are created,
+// and one that Argo Rollouts has left stays as it is.
+func TestUpgradeRollouts(t *testing.T) {
+	w := worldOf(t, kubetest.Start(t, kubetest.WithoutNode()))
+	w.options.Only = []crds.Family{crds.Rollouts}
+	plan := w.plan()
+	if missing := plan["analysisruns.argoproj.io"]; missing.Action != crds.Absent || !strings.Contains(missing.Why, "slipway crds upgrade --only rollouts") {
+		t.Errorf("%+v", missing)
+	}
+	before := plan["rollouts.argoproj.io"]
+	for _, want := range []string{"analysisruns analysistemplates clusteranalysistemplates", ""} {
+		var changed []string
+		must.Do(t, crds.Upgrade(t.Context(), w.options, func(name string) { changed = append(changed, strings.TrimSuffix(name, ".argoproj.io")) }))
+		if got := strings.Join(changed, " "); got != want {
+			t.Errorf("created %q, want %q", got, want)
+		}
+	}
+	if after := w.plan()["rollouts.argoproj.io"]; !before.Found || after.Differs != before.Differs || !after.Differs {
+		t.Errorf("%+v became %+v", before, after)
+	}
+}
+
 // FuzzRecord: no annotation makes the reader panic.
 func FuzzRecord(f *testing.F) {
 	f.Add(`{"managedBy":null,"releaseName":"a","releaseNamespace":"b","for":{"name":"c","namespace":"d"}}`)

@@ -11,14 +11,15 @@ import (
 	argo "slipway.dev/slipway/api/argo/v1alpha1"
 	"slipway.dev/slipway/api/declare"
 	"slipway.dev/slipway/api/gatewayapi"
+	rollouts "slipway.dev/slipway/api/rollouts/v1alpha1"
 	own "slipway.dev/slipway/api/v1alpha1"
 )
 
 // Family is a project whose definitions go together.
 type Family string
 
-// The families. The chart brings ArgoCD and Slipway, and the program GatewayAPI, for
-// runtimes that serve it; the others can be adopted as well, so that one release is
+// The families. The chart brings ArgoCD and Slipway, and the program GatewayAPI and
+// Rollouts, for runtimes that serve them; the others can be adopted as well, so that one release is
 // named for all of them (R22, R26).
 const (
 	ArgoCD     Family = "argocd"
@@ -86,11 +87,11 @@ func (d definition) object() (*unstructured.Unstructured, error) {
 	return made, made.UnmarshalJSON(text)
 }
 
-// names returns the definitions of a project that is not part of the chart.
+// names returns the definitions of a project that neither the chart nor the program has.
 func (f Family) names() []string {
 	switch f {
 	case Rollouts:
-		return []string{"analysisruns", "analysistemplates", "clusteranalysistemplates", "experiments", "rollouts"}
+		return []string{"experiments"}
 	case Workflows:
 		return []string{"clusterworkflowtemplates", "cronworkflows", "workflowartifactgctasks", "workfloweventbindings", "workflows", "workflowtaskresults", "workflowtasksets", "workflowtemplates"}
 	case Events:
@@ -130,7 +131,9 @@ func (f Family) brought() ([]definition, error) {
 		kinds = argo.Kinds()
 	case Slipway:
 		kinds = own.Kinds()
-	case Rollouts, Workflows, Events, GatewayAPI:
+	case Rollouts:
+		kinds = rollouts.Kinds()
+	case Workflows, Events, GatewayAPI:
 	}
 	var made []definition
 	for _, kind := range kinds {

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/retry"
 
 	"slipway.dev/slipway/internal/kube"
 )
@@ -107,8 +108,8 @@ func survey(ctx context.Context, options Options, decide func(*Entry) error) ([]
 		} else {
 			entry.Action, entry.Why = Absent, "it is not in the cluster"
 			switch {
-			case entry.Family == GatewayAPI:
-				entry.Why += ": slipway crds upgrade --only gateway makes it"
+			case entry.Brought && (entry.Family == GatewayAPI || entry.Family == Rollouts):
+				entry.Why += ": slipway crds upgrade --only " + string(entry.Family) + " makes it"
 			case entry.Brought:
 				entry.Why += ": the chart makes it"
 			}
@@ -139,7 +140,11 @@ func look(ctx context.Context, options Options, of definition) (Entry, error) {
 	entry.Found, entry.Owner, entry.Adopted, entry.live = true, &owner, adopted, live
 	entry.replaceable = of.replaces(live.Annotations)
 	if entry.Brought {
-		entry.Differs, err = differs(ctx, cluster, of)
+		// The API server still writes the status of a definition that is new.
+		err = retry.RetryOnConflict(retry.DefaultBackoff, func() (err error) {
+			entry.Differs, err = differs(ctx, cluster, of)
+			return err
+		})
 	}
 	return entry, err
 }

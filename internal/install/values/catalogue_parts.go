@@ -12,7 +12,7 @@ func agentValues() []Value {
 		{Key: group + "replicas", Kind: Count, Default: 1, Rule: between(1, 10), About: "Replicas of the agent. Only the leader is active; with two, the other takes over within 25 seconds."},
 		{Key: group + "namespaces", Kind: TextList, Default: []any{}, About: "Additional namespaces whose Applications are synced; * means every namespace. With singleNamespace they are also the namespaces that it may deploy to."},
 		{Key: group + "deliverWithAllRights", Kind: Flag, Default: true, About: "Give the agent permission to write everything, for Applications of projects that name no ServiceAccount. Set false if every AppProject has destinationServiceAccounts."},
-		{Key: group + "argoRollouts", Kind: Flag, Default: false, About: "Give the agent the permissions to carry out AnalysisRuns of Argo Rollouts where deliverWithAllRights is false: their status, and Jobs in every namespace."},
+		{Key: group + "argoRollouts", Kind: Flag, Default: false, About: "Give the agent the permissions for Rollouts and AnalysisRuns of Argo Rollouts where deliverWithAllRights is false: ReplicaSets, Services, Ingresses, HTTPRoutes, Pods and Jobs in every namespace."},
 		{Key: group + "config", Kind: Object, Default: map[string]any{}, About: "Additional options of slipway agent, as in its configuration file. They override the options that the chart sets. No secrets: it is a ConfigMap."},
 		{Key: KeyRepositoryCerts, Kind: TextMap, Default: map[string]any{}, About: "CA certificates in PEM, by host of a Git server or registry: the ConfigMap argocd-tls-certs-cm."},
 		{Key: group + "repositories.knownHosts", About: "Lines of known_hosts for Git over SSH: the ConfigMap argocd-ssh-known-hosts-cm."},
