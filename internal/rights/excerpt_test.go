@@ -119,3 +119,16 @@ func TestMay(t *testing.T) {
 		t.Error("the default role does not count")
 	}
 }
+
+// TestNames: a name that only a rule or only a binding has is named.
+func TestNames(t *testing.T) {
+	policy, _ := rights.Parse("g, dev, role:dev\np, ops, applications, get, */*, allow", "company")
+	for name, want := range map[string]bool{"dev": true, "ops": true, "others": false} {
+		if policy.Names(name) != want {
+			t.Errorf("%s: %v", name, !want)
+		}
+	}
+	if (*rights.Policy)(nil).Names("dev") {
+		t.Error("a policy that is not there names a group")
+	}
+}

@@ -140,3 +140,13 @@ func FuzzDirectives(f *testing.F) {
 		}
 	})
 }
+
+// TestLongestDirectives: text of exactly the limit is read.
+func TestLongestDirectives(t *testing.T) {
+	if _, err := ParseDirectives(strings.Repeat("\n", MaxDirectiveBytes)); err != nil {
+		t.Error(err)
+	}
+	if _, err := ParseDirectives(strings.Repeat("\n", MaxDirectiveBytes+1)); err == nil {
+		t.Error("one byte more is read")
+	}
+}

@@ -28,3 +28,22 @@ func TestPolicyNames(t *testing.T) {
 		t.Errorf("a policy with two actions is %q with %T", name, action)
 	}
 }
+
+// TestBreakerNeedsTimes: a circuit breaker without a window, or without a time to stay open, is no breaker.
+func TestBreakerNeedsTimes(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		breaker CircuitBreaker
+		want    int
+	}{
+		{CircuitBreaker{FailurePercent: 50, Window: 1, Open: 1}, 0},
+		{CircuitBreaker{FailurePercent: 50, Open: 1}, 1},
+		{CircuitBreaker{FailurePercent: 50, Window: 1}, 1},
+		{CircuitBreaker{FailurePercent: 50, MinRequests: -1, Window: 1, Open: 1}, 1},
+	} {
+		found := &report{subject: ID{}}
+		if c.breaker.check(found); len(found.problems) != c.want {
+			t.Errorf("%+v has the problems %v", c.breaker, found.problems)
+		}
+	}
+}

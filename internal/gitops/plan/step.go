@@ -140,9 +140,6 @@ func (p *Plan) Steps() []*Step {
 	return all
 }
 
-// Changes reports whether the plan does anything.
-func (p *Plan) Changes() bool { return len(p.Phases) > 0 && !p.Blocked }
-
 // kindRank is the place of a kind within a wave. Kinds that are not listed, which
 // are mostly custom ones, come last.
 func kindRank(kind string) int {
