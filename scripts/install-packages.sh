@@ -22,6 +22,8 @@ needed=(
 	docker-registry=docker-registry # a registry to copy images to
 	openssl=openssl # verifies signatures
 	promtool=prometheus # checks alerts and dashboards
+	prometheus-alertmanager=prometheus-alertmanager # a receiver of notifications
+	aiosmtpd=python3-aiosmtpd # a mail server for notifications
 )
 if [ "${1:-}" = bench ]; then
 	needed=(nginx=nginx-light haproxy=haproxy caddy=caddy wrk=wrk h2load=nghttp2-client qemu-x86_64=qemu-user strace=strace)

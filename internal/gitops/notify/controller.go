@@ -103,6 +103,8 @@ type Controller struct {
 	// in the record yet.
 	attempts  map[types.NamespacedName]map[string]*attempt
 	unwritten map[types.NamespacedName]map[string]int64
+	// behind are Applications whose status is older than their last operation.
+	behind map[types.NamespacedName]behindStatus
 	// reported are problems of subscriptions that have an Event.
 	reported map[types.UID]string
 
@@ -120,7 +122,7 @@ func New(options Options) *Controller {
 		options: options, sender: senderOf(options.Identity), changed: make(chan struct{}, 1), services: newServiceSlots(),
 		pending: map[types.NamespacedName]*unstructured.Unstructured{}, projects: map[string]*unstructured.Unstructured{},
 		attempts: map[types.NamespacedName]map[string]*attempt{}, unwritten: map[types.NamespacedName]map[string]int64{},
-		reported: map[types.UID]string{}, versions: map[types.NamespacedName]string{},
+		reported: map[types.UID]string{}, versions: map[types.NamespacedName]string{}, behind: map[types.NamespacedName]behindStatus{},
 		queue: workqueue.NewTypedRateLimitingQueue(
 			workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](firstRetry, longestRetry)),
 	}
@@ -336,6 +338,7 @@ func (c *Controller) appGone(name types.NamespacedName, uid types.UID) {
 	defer c.mu.Unlock()
 	delete(c.pending, name)
 	delete(c.versions, name)
+	delete(c.behind, name)
 	delete(c.attempts, name)
 	delete(c.unwritten, name)
 	delete(c.reported, uid)

@@ -12,6 +12,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"slipway.dev/slipway/api/argo/v1alpha1"
 	"slipway.dev/slipway/internal/gitops/argotest"
@@ -98,6 +99,21 @@ func TestKilledBeforeRecord(t *testing.T) {
 	if got := web.messages(); got[0].key != got[1].key || got[1].key == got[2].key || got[0].body != got[1].body {
 		t.Errorf("the webhook has %v", got)
 	}
+}
+
+// TestStatusBehind: an operation after which the status does not change is news, too. A
+// process that is killed right after it leaves such a status.
+func TestStatusBehind(t *testing.T) {
+	w := newWorld(t)
+	web := newWebServer(t)
+	w.catalog(t, map[string]string{"service.webhook.hook": "url: " + web.address, "template.app-deployed": hook})
+	w.application(t, "shop", "notifications.argoproj.io/subscribe.on-deployed.hook: ''")
+	w.deployed(t, "shop", "aaa", "aaa")
+	must.Get(argotest.Applications(w.Cluster, w.namespace).Patch(t.Context(), "shop", types.MergePatchType,
+		[]byte(`{"status": {"reconciledAt": "2026-01-01T10:00:19Z"}}`), metav1.PatchOptions{}, "status"))(t)
+	w.start(t)
+	await(t, 1, web)
+	recorded(t, w, "shop", 1)
 }
 
 // recorded waits until the record of an Application has entries, and no intent.

@@ -85,8 +85,11 @@ func (c *Controller) processVersion(ctx context.Context, name types.NamespacedNa
 		name: name, object: object, project: c.projectOf(object), settings: c.settings.Load(), current: map[string]bool{},
 		record: readRecord(object.GetAnnotations()[RecordAnnotation]),
 	}
-	if !a.settings.Active() || !isRefreshed(object) {
+	if !a.settings.Active() {
 		return 0, nil
+	}
+	if pause := c.awaitStatus(name, object); pause > 0 {
+		return pause, nil
 	}
 	byTrigger, problems := a.settings.subscriptionsOf(object.GetLabels(), object.GetAnnotations(), a.project.GetAnnotations())
 	c.reportSubscriptions(ctx, object, problems)

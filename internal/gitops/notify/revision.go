@@ -4,9 +4,38 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 
 	"slipway.dev/slipway/api/argo/v1alpha1"
 )
+
+// behindDelay is how long a comparison after an operation is waited for. The time of a
+// comparison is written with its result only: an operation after which everything is as
+// before has no newer one.
+const behindDelay = 2 * time.Second
+
+// behindStatus is a version whose status is older than its operation, and when it came.
+type behindStatus struct {
+	version string
+	since   time.Time
+}
+
+// awaitStatus returns how long to wait for a status that is newer than the last
+// operation; 0 for no longer.
+func (c *Controller) awaitStatus(name types.NamespacedName, object *unstructured.Unstructured) time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if isRefreshed(object) {
+		delete(c.behind, name)
+		return 0
+	}
+	known, now := c.behind[name], time.Now()
+	if known.version != object.GetResourceVersion() {
+		c.behind[name] = behindStatus{object.GetResourceVersion(), now}
+		return behindDelay
+	}
+	return max(0, behindDelay-now.Sub(known.since))
+}
 
 // isRefreshed reports whether the status is newer than the last operation. Between its
 // end and the next comparison the status is that of before, as with Argo CD.

@@ -63,6 +63,7 @@ func Read(configMap *corev1.ConfigMap, secret *corev1.Secret, clients *service.C
 		Triggers: map[string][]message.Condition{}, Templates: map[string]string{}, Services: map[string]Service{},
 		ServiceTriggers: map[string][]string{}, Context: map[string]string{}, clients: clients,
 	}
+	s.addBuiltin()
 	if secret != nil {
 		s.secrets = secret.Data
 	}

@@ -4,10 +4,12 @@
 //
 //   - kill: the agent is killed at a random point of a sync, again and again. Each
 //     time the next one finishes what was begun.
+//   - notifications: the agent is killed while it sends notifications to a webhook, a mail
+//     server and Alertmanager. Each has one message for each subscription and revision.
 //   - git: the Git server is away, slow or wrong. Nothing is pruned meanwhile, the
 //     Application reports what is wrong, and recovers by itself.
 //
-// Without a setting it is short, for `make test`: eight kills. RESILIENCE=long
+// Without a setting it is short, for `make test`: eight kills, and three of the agent that sends notifications. RESILIENCE=long
 // makes them a hundred; RESILIENCE_ROUNDS sets their number alone. RESILIENCE_SEED
 // repeats the random choices of a run that has failed.
 package gitops
@@ -32,6 +34,7 @@ func TestGitops(t *testing.T) {
 	text := must.Get(v1alpha1.CRDs())(t)
 	s.cluster.Define(t, string(text))
 	t.Run("git", s.testGit)
+	t.Run("notifications", s.testNotifications)
 	t.Run("kill", s.testKill)
 }
 

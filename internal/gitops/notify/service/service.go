@@ -41,7 +41,10 @@ type factory func(options decoder, clients *Clients) (Service, error)
 // factories are the services by type.
 func factories() map[string]factory {
 	return map[string]factory{
-		"email": newEmail, "slack": newSlack, "webhook": newWebhook,
+		"alertmanager": newAlertmanager, "email": newEmail, "github": newGitHub, "gitlab": newGitLab, "googlechat": newGoogleChat,
+		"mattermost": newMattermost, "opsgenie": newOpsgenie,
+		"pagerdutyv2": newPagerDuty, "slack": newSlack, "teams": newTeams, "teams-workflows": newTeamsWorkflows, "telegram": newTelegram,
+		"webhook": newWebhook,
 	}
 }
 
