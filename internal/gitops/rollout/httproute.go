@@ -3,9 +3,9 @@ package rollout
 import (
 	"fmt"
 	"reflect"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 
 	"slipway.dev/slipway/api/rollouts/v1alpha1"
 )
@@ -46,36 +46,47 @@ func (p *pass) missingHTTPRoutes(place string) string {
 		if route == nil {
 			return fmt.Sprintf("%s: Invalid value: %q: HTTPRoute %q not found", place, name, name)
 		}
-		if _, found := weighted(route, canary, 0, p.fullWeight()); !found {
+		if !weigh(withoutManaged(route), canary, 0, p.fullWeight()) {
 			return fmt.Sprintf("%s: Invalid value: %q: no rule of HTTPRoute %q has the backends %s and %s", place, name, name, canary.StableService, canary.CanaryService)
 		}
 	}
 	return ""
 }
 
-// writeRouteWeights writes the weights of both Services to an HTTPRoute. A merge patch
-// replaces the list of rules, so that it has the version that was read.
+// writeRouteWeights writes the weights of both Services to an HTTPRoute, and the rules of
+// managed routes. A merge patch replaces the list of rules, so that it has the version that
+// was read.
 func (p *pass) writeRouteWeights(name string, weight int32) {
 	route := p.seen.Routes[name]
 	if route == nil {
 		return // invalid has reported it
 	}
-	rules, _ := weighted(route, p.spec.Strategy.Canary, weight, p.fullWeight())
-	before, _, _ := unstructured.NestedSlice(route.Object, "spec", "rules") // weighted has read it
-	if reflect.DeepEqual(before, rules) {
+	rules := withoutManaged(route)
+	weigh(rules, p.spec.Strategy.Canary, weight, p.fullWeight())
+	var hashes []string
+	for _, rule := range p.managedRules(name, rules) {
+		hashes = append(hashes, ruleHash(rule))
+		rules = append(rules, rule)
+	}
+	before, _, _ := unstructured.NestedSlice(route.Object, "spec", "rules") // withoutManaged has read it
+	recorded, record := route.GetAnnotations()[annotationRules], strings.Join(hashes, ",")
+	if reflect.DeepEqual(before, rules) && recorded == record {
 		return
 	}
-	p.write(Write{Resource: httpRoutes, Name: name, Patch: map[string]any{
-		"metadata": map[string]any{"resourceVersion": route.GetResourceVersion()},
-		"spec":     map[string]any{"rules": rules},
-	}})
+	metadata := map[string]any{"resourceVersion": route.GetResourceVersion()}
+	switch {
+	case recorded == record:
+	case record == "":
+		metadata["annotations"] = map[string]any{annotationRules: nil}
+	default:
+		metadata["annotations"] = map[string]any{annotationRules: record}
+	}
+	p.write(Write{Resource: httpRoutes, Name: name, Patch: map[string]any{"metadata": metadata, "spec": map[string]any{"rules": rules}}})
 }
 
-// weighted returns the rules of a route with the weights, and whether a rule has both
+// weigh sets the weights in the rules of a route, and reports whether a rule has both
 // Services.
-func weighted(route *unstructured.Unstructured, canary *v1alpha1.CanaryStrategy, weight, full int32) (rules []any, found bool) {
-	content := runtime.DeepCopyJSON(route.Object)
-	rules, _, _ = unstructured.NestedSlice(content, "spec", "rules") // no list is no rule
+func weigh(rules []any, canary *v1alpha1.CanaryStrategy, weight, full int32) (found bool) {
 	for _, one := range rules {
 		rule, _ := one.(map[string]any)
 		backends, _ := rule["backendRefs"].([]any)
@@ -86,7 +97,7 @@ func weighted(route *unstructured.Unstructured, canary *v1alpha1.CanaryStrategy,
 		ofStable["weight"], ofCanary["weight"] = int64(full-weight), int64(weight)
 		found = true
 	}
-	return rules, found
+	return found
 }
 
 // backendOf returns the backend of a Service; nil if there is none.

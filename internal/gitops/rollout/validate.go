@@ -140,10 +140,8 @@ func (p *pass) invalidStep(step *v1alpha1.CanaryStep) string {
 		return ".pause.duration: Invalid value: Duration needs to be greater than 0"
 	case step.SetCanaryScale != nil && p.spec.Strategy.Canary.TrafficRouting == nil:
 		return ".setCanaryScale: Required value: SetCanaryScale requires TrafficRouting to be set"
-	case step.SetHeaderRoute != nil:
-		return ".setHeaderRoute: it is not supported: the router has no routes by header; use canary-by-header of additionalIngressAnnotations, or a rule of the HTTPRoute"
-	case step.SetMirrorRoute != nil:
-		return ".setMirrorRoute: it is not supported: the router does not copy requests; use a RequestMirror filter of the HTTPRoute"
+	case step.SetHeaderRoute != nil || step.SetMirrorRoute != nil:
+		return p.invalidRoute(step)
 	}
 	return ""
 }

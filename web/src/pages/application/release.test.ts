@@ -1,7 +1,7 @@
 import { create } from "@bufbuild/protobuf";
 import { expect, test } from "vitest";
 import { ReleaseTrafficSchema } from "../../api/gen/slipway/runtime/v1/release_pb";
-import { actionText, errorWord, latencyWord, phaseTone, weightWord } from "./release";
+import { actionText, errorWord, latencyWord, phaseTone, totalWeight, weightWord } from "./release";
 
 test("numbers of a revision", () => {
   expect(errorWord(undefined)).toBe("–");
@@ -11,8 +11,11 @@ test("numbers of a revision", () => {
   expect(latencyWord(900n)).toBe("900 µs");
   expect(latencyWord(12_345n)).toBe("12.3 ms");
   expect(latencyWord(3_000_000n)).toBe("3.00 s");
-  expect(weightWord(undefined)).toBe("–");
-  expect(weightWord(0)).toBe("0 %");
+  expect(weightWord(undefined, 100)).toBe("–");
+  expect(weightWord(0, 100)).toBe("0 %");
+  expect(weightWord(200, 1000)).toBe("200/1000");
+  expect(totalWeight([{ weight: 800 }, { weight: 200 }, {}])).toBe(1000);
+  expect(totalWeight([{}])).toBe(100);
 });
 
 test("words of phases and actions", () => {

@@ -33,8 +33,13 @@ const texts: Record<string, { label: string; effect: string }> = {
 /** actionText is what a button of an action says, and what the action does. */
 export const actionText = (name: string) => texts[name] ?? { label: name, effect: "" };
 
-/** weightWord is the share of a revision. */
-export const weightWord = (weight: number | undefined): string => (weight === undefined ? "–" : `${weight} %`);
+/** totalWeight is what the weights of all revisions add up to: maxTrafficWeight of a Rollout, and 100 without weights. */
+export const totalWeight = (revisions: readonly { weight?: number }[]): number =>
+  revisions.reduce((sum, one) => sum + (one.weight ?? 0), 0) || 100;
+
+/** weightWord is the share of a revision: a percentage, or a part of another total. */
+export const weightWord = (weight: number | undefined, total: number): string =>
+  weight === undefined ? "–" : total === 100 ? `${weight} %` : `${weight}/${total}`;
 
 /** errorWord is the share of failed requests, and their number. */
 export function errorWord(traffic: ReleaseTraffic | undefined): string {

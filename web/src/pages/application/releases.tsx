@@ -14,7 +14,7 @@ import { toast } from "../../ui/toast";
 import { shortRevision } from "../applications/parts";
 import type { Place } from "./follow";
 import { releasesQuery } from "./queries";
-import { actionText, errorWord, latencyWord, phaseTone, weightWord } from "./release";
+import { actionText, errorWord, latencyWord, phaseTone, totalWeight, weightWord } from "./release";
 import { Offline } from "./resources";
 
 export interface ReleasesProps {
@@ -55,10 +55,11 @@ export function Releases({ place, online, blocked }: ReleasesProps) {
   );
 }
 
-const columns: Column<ReleaseRevision>[] = [
+/** columns are those of the revisions, whose weights are parts of a total. */
+const columns = (total: number): Column<ReleaseRevision>[] => [
   { id: "name", header: "Revision", cell: (row) => row.name || `${row.number}` },
   { id: "commit", header: "Commit", cell: (row) => <code title={row.commit}>{shortRevision(row.commit) || "–"}</code> },
-  { id: "share", header: "Share", cell: (row) => weightWord(row.weight) },
+  { id: "share", header: "Share", cell: (row) => weightWord(row.weight, total) },
   { id: "ready", header: "Ready", cell: (row) => row.ready },
   {
     id: "requests",
@@ -137,7 +138,7 @@ function ReleasePanel({ place, release, blocked }: { place: Place; release: Rele
         {release.revisions.length > 0 && (
           <Table
             label={`Revisions of ${title}`}
-            columns={columns}
+            columns={columns(totalWeight(release.revisions))}
             rows={release.revisions}
             rowKey={(row) => `${row.name} ${row.number} ${row.hash}`}
           />
