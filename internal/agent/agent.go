@@ -69,8 +69,8 @@ type Options struct {
 	// Runtime registers the agent as a runtime of a platform; nil for none.
 	Runtime *RuntimeOptions
 
-	// Rollouts makes the leader reconcile Rollouts and AnalysisRuns of Argo Rollouts.
-	Rollouts bool
+	// Features are the parts that are off by default.
+	Features Features
 
 	// Lease is the Lease that replicas compete for, in the namespace of the
 	// cluster's connection. If it is empty there is a single replica, which
@@ -86,6 +86,16 @@ type Options struct {
 	Log     *slog.Logger
 	Metrics *Metrics
 	Health  *observe.Health
+}
+
+// Features are parts of the agent that are off by default.
+type Features struct {
+	// Rollouts makes the leader reconcile Rollouts and AnalysisRuns of Argo Rollouts.
+	Rollouts bool
+	// ImageUpdates makes the leader update images in Git, and ImageInterval is how often
+	// it reads registries.
+	ImageUpdates  bool
+	ImageInterval time.Duration
 }
 
 // The leader renews the Lease every 6 s, because an idle agent should cause little

@@ -25,7 +25,7 @@ func TestAnalysis(t *testing.T) {
 	w.Define(t, string(must.Get(rollouts.CRDs())(t)))
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, `{"value": 3}`) }))
 	defer server.Close()
-	w.start(t, "one", func(o *agent.Options) { o.Rollouts, o.Destinations = true, []string{w.control} })
+	w.start(t, "one", func(o *agent.Options) { o.Features.Rollouts, o.Destinations = true, []string{w.control} })
 	w.apply(t, fmt.Sprintf(`{apiVersion: argoproj.io/v1alpha1, kind: AnalysisRun, metadata: {name: run}, spec: {metrics: [
   {name: a, successCondition: result == 3, provider: {web: {url: %q, jsonPath: "{$.value}"}}}]}}`, server.URL))
 	kubetest.WaitFor(t, w.Dynamic.Resource(rollouts.AnalysisRunResource()).Namespace(w.control), kube.Named("run"), patience, func(found []*unstructured.Unstructured) error {
@@ -48,7 +48,7 @@ func TestRolloutAnalysis(t *testing.T) {
 	var value atomic.Int32
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprint(w, value.Load()) }))
 	defer server.Close()
-	w.start(t, "one", func(o *agent.Options) { o.Rollouts, o.Destinations = true, []string{w.control} })
+	w.start(t, "one", func(o *agent.Options) { o.Features.Rollouts, o.Destinations = true, []string{w.control} })
 	w.apply(t, fmt.Sprintf(`{apiVersion: argoproj.io/v1alpha1, kind: AnalysisTemplate, metadata: {name: rate}, spec: {metrics: [
   {name: rate, successCondition: result == 0, provider: {web: {url: %q}}}]}}
 ---

@@ -14,6 +14,7 @@ import (
 	"slipway.dev/slipway/internal/backoff"
 	"slipway.dev/slipway/internal/gitops/apply"
 	"slipway.dev/slipway/internal/gitops/appset"
+	"slipway.dev/slipway/internal/gitops/imageupdate"
 	"slipway.dev/slipway/internal/gitops/live"
 	"slipway.dev/slipway/internal/gitops/reconcile"
 	"slipway.dev/slipway/internal/gitops/rollout"
@@ -49,6 +50,8 @@ type leadershipTerm struct {
 	sets    *appset.Controller
 	counts  *traffic.ReleaseCounts
 	sources *source.Sources
+	// images is nil unless updates of images are enabled.
+	images *imageupdate.Controller
 }
 
 // fleet returns the clusters of the current term; nil if there is none.
@@ -133,9 +136,12 @@ func (a *agent) leadOnce(ctx context.Context) error {
 	parts.Go(func() error { return current.counts.Run(running) })
 	parts.Go(func() error { return a.awaitReady(running, current) })
 	parts.Go(func() error { return a.newNotifications().Run(running) })
-	if a.options.Rollouts {
+	if a.options.Features.Rollouts {
 		parts.Go(func() error { return a.newRollouts().Run(running) })
 		parts.Go(func() error { return a.runAnalysis(running) })
+	}
+	if current.images != nil {
+		parts.Go(func() error { return current.images.Run(running) })
 	}
 	if a.runtime != nil {
 		parts.Go(func() error { a.runtime.lead(running); return nil })
@@ -224,7 +230,7 @@ func (a *agent) newLeadershipTerm() (*leadershipTerm, error) {
 		},
 		Interval: a.options.Interval, Reporter: reporter, Log: a.log,
 	})
-	return &leadershipTerm{live: cache, fleet: fleet, apps: apps, sets: sets, counts: counts, sources: a.sources}, nil
+	return &leadershipTerm{live: cache, fleet: fleet, apps: apps, sets: sets, counts: counts, sources: a.sources, images: a.newImageUpdates()}, nil
 }
 
 // everyNamespace selects all namespaces.

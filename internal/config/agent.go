@@ -24,12 +24,20 @@ type Agent struct {
 	Traffic        AgentTraffic   `yaml:"traffic"`
 	Outbound       Outbound       `yaml:"outbound"`
 	Rollouts       Rollouts       `yaml:"rollouts"`
+	ImageUpdates   ImageUpdates   `yaml:"imageUpdates"`
 }
 
 // Rollouts turns the controller of Rollouts on. It is off by default: it takes over
 // workloads that another controller may have.
 type Rollouts struct {
 	Enabled bool `yaml:"enabled" description:"Reconcile Rollouts and AnalysisRuns of Argo Rollouts (argoproj.io/v1alpha1) in the namespaces of applications.destinations. It begins when the cluster has their CustomResourceDefinitions, and not while a controller of Argo Rollouts runs in the cluster."`
+}
+
+// ImageUpdates turns updates of images on. They are off by default: the agent commits to
+// repositories.
+type ImageUpdates struct {
+	Enabled  bool     `yaml:"enabled" description:"Update images of Applications in Git, by the annotations of Argo CD's Image Updater (argocd-image-updater.argoproj.io). The agent then commits to the repositories of Applications that have them."`
+	Interval Duration `yaml:"interval" description:"Interval at which the tags of images are read from their registries."`
 }
 
 // Outbound limits the addresses that users can make a process connect to.
@@ -159,5 +167,7 @@ func (a *Agent) Defaults() {
 		Runtime: RuntimeSelf{Name: "slipway", ChartRepository: "oci://charts.slipway.dev"},
 		Access:  RuntimeAccess{Mode: "tunnel", Address: ":8088"},
 		Traffic: AgentTraffic{Port: DefaultTrafficPort, Secret: DefaultTrafficSecret},
+
+		ImageUpdates: ImageUpdates{Interval: 120 * second},
 	}
 }

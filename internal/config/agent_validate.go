@@ -29,6 +29,7 @@ func (a *Agent) Validate() error {
 		c.add("kubernetes.token", "is the text that stands for a hidden token in printed options: set the token itself")
 	}
 	c.applications(&a.Applications)
+	c.above("imageUpdates.interval", a.ImageUpdates.Interval)
 	c.above("sources.fetchTimeout", a.Sources.FetchTimeout)
 	c.size("sources.indexLimit", a.Sources.IndexLimit, 64<<10)
 	c.size("sources.diskPerProject", a.Sources.DiskPerProject, 64<<20)

@@ -83,7 +83,7 @@ func (s *Service) moveWebhook(ctx context.Context, live *unstructured.Unstructur
 		if _, found, err := files.Read(file); err != nil || !found {
 			return err // it is being deleted
 		}
-		return files.EditManifest(file, func(object map[string]any) error {
+		return sharedrepo.EditManifest(files, file, func(object map[string]any) error {
 			return unstructured.SetNestedField(object, after, "metadata", "annotations", webhookAnnotation)
 		})
 	})

@@ -206,7 +206,7 @@ func (s *Service) EditGitSource(ctx context.Context, request *connect.Request[ru
 		if _, err := s.committedSource(ctx, files, given.GetName(), permission.Update); err != nil {
 			return err
 		}
-		return files.EditManifest(file, func(object map[string]any) error { return s.edit(object, given) })
+		return sharedrepo.EditManifest(files, file, func(object map[string]any) error { return s.edit(object, given) })
 	})
 	if err != nil {
 		return nil, toConnectError(err)

@@ -45,7 +45,7 @@ runtimes/demo/taken.yaml`
 	}
 
 	change(t, repository, func(files sharedrepo.Files) error {
-		return files.EditManifest("runtimes/demo/far.yaml", func(object map[string]any) error {
+		return sharedrepo.EditManifest(files, "runtimes/demo/far.yaml", func(object map[string]any) error {
 			object["spec"].(map[string]any)["destination"].(map[string]any)["namespace"] = "ours"
 			return nil
 		})

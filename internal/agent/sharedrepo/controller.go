@@ -18,6 +18,7 @@ import (
 	argo "slipway.dev/slipway/api/argo/v1alpha1"
 	"slipway.dev/slipway/internal/access/token"
 	"slipway.dev/slipway/internal/backoff"
+	"slipway.dev/slipway/internal/gitops/gitwrite"
 	"slipway.dev/slipway/internal/gitops/source/remote"
 	"slipway.dev/slipway/internal/kube"
 	"slipway.dev/slipway/internal/observe"
@@ -196,7 +197,7 @@ func (h *Controller) Change(ctx context.Context, message string, change func(fil
 		return "", err
 	}
 	commit, err := repository.Change(ctx, message, writer, change)
-	if refused, ok := errors.AsType[refusedUserError](err); ok {
+	if refused, ok := errors.AsType[gitwrite.RefusedUserError](err); ok {
 		return "", fmt.Errorf("%w. The push was made with your own Git token: let it write to this repository, register another with slipway integration git register --runtime %s --token-file FILE, or remove it with slipway integration git deregister --runtime %s, and the runtime pushes with its own",
 			refused, h.options.Runtime, h.options.Runtime)
 	}

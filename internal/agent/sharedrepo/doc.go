@@ -2,9 +2,7 @@
 // Git repository with the configuration of an account's runtimes.
 //
 //	location     its address: <repo>.git[/<path>][?ref=<branch>]
-//	snapshot     the newest commit of its branch, fetched without history
-//	files        the files that a change sees, below the path of the location
-//	push         one commit, sent with the commit that the branch must still be at
+//	repository   its files and their changes, by package gitwrite
 //	layout       which file has what: one for each item
 //	controller   creates and seeds the repository, and applies the Application
 //	             that syncs it

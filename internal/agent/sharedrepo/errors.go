@@ -6,17 +6,11 @@ import (
 
 	"connectrpc.com/connect"
 
+	"slipway.dev/slipway/internal/gitops/gitwrite"
 	"slipway.dev/slipway/internal/gitops/source/objects"
 	"slipway.dev/slipway/internal/gitops/source/remote"
 	"slipway.dev/slipway/internal/gitprovider"
 )
-
-// repositoryError is an error of the repository, and not of one that a Git
-// Source names.
-type repositoryError struct{ error }
-
-// Unwrap returns the cause.
-func (e repositoryError) Unwrap() error { return e.error }
 
 // explained adds to an error what a user can do about it.
 func explained(err error) error { return fmt.Errorf("%w%s", err, advice(err)) }
@@ -25,7 +19,7 @@ func explained(err error) error { return fmt.Errorf("%w%s", err, advice(err)) }
 // empty where the error names what to do already.
 func advice(err error) string {
 	failure, ok := errors.AsType[*remote.Failure](err)
-	if _, ours := errors.AsType[repositoryError](err); !ok || !ours {
+	if _, ours := errors.AsType[gitwrite.RepositoryError](err); !ok || !ours {
 		return ""
 	}
 	switch failure.Reason {

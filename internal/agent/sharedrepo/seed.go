@@ -86,7 +86,7 @@ func seedManifest(files Files, name string, wanted Manifest, destination string)
 
 // EditManifest changes fields of a manifest in the repository, and keeps what
 // users added to it.
-func (f Files) EditManifest(name string, edit func(object map[string]any) error) error {
+func EditManifest(f Files, name string, edit func(object map[string]any) error) error {
 	text, found, err := f.Read(name)
 	if err != nil {
 		return err
@@ -102,7 +102,7 @@ func (f Files) EditManifest(name string, edit func(object map[string]any) error)
 func editManifest(files Files, name string, text []byte, edit func(object map[string]any) error) error {
 	var object, before map[string]any
 	if err := yaml.Unmarshal(text, &object); err != nil || object == nil {
-		return &PathError{Path: name, Reason: "is not a manifest in YAML: correct it in Git"}
+		return &PathError{Repository: repositoryName, Path: name, Reason: "is not a manifest in YAML: correct it in Git"}
 	}
 	if err := yaml.Unmarshal(text, &before); err != nil {
 		return err

@@ -70,7 +70,7 @@ func TestRestore(t *testing.T) {
 		if err := files.Write(sharedrepo.GitSourceFile("demo", "apps"), []byte("apps: 1\n")); err != nil {
 			return err
 		}
-		return files.EditManifest("runtimes/demo/in-cluster.yaml", func(object map[string]any) error {
+		return sharedrepo.EditManifest(files, "runtimes/demo/in-cluster.yaml", func(object map[string]any) error {
 			object["metadata"].(map[string]any)["annotations"] = map[string]any{"team": "ours"}
 			return nil
 		})

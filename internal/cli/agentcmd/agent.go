@@ -162,7 +162,10 @@ func agentOptions(options *config.Agent) (agent.Options, error) {
 			Workers: options.Render.Workers, Timeout: time.Duration(options.Render.Timeout), MemoryBytes: memory, OutputBytes: output,
 		},
 		Plugins:       plugin.New(options.Plugins.SocketDir, time.Duration(options.Plugins.Timeout)),
-		WebhookSecret: options.Webhooks.Secret, Identity: identity, Rollouts: options.Rollouts.Enabled,
+		WebhookSecret: options.Webhooks.Secret, Identity: identity,
+		Features: agent.Features{
+			Rollouts: options.Rollouts.Enabled, ImageUpdates: options.ImageUpdates.Enabled, ImageInterval: time.Duration(options.ImageUpdates.Interval),
+		},
 		Edges: agent.EdgeOptions{
 			Addresses: options.Traffic.Edges, Port: options.Traffic.Port, Secret: options.Traffic.Secret, SecretFile: options.Traffic.SecretFile,
 		},

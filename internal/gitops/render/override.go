@@ -39,6 +39,7 @@ func applyOverrides(files job.Files, app string, source *job.Source) error {
 		if err := yaml.Unmarshal(text, &patch); err != nil {
 			return fmt.Errorf("%s: %w", file, err)
 		}
+		renameForceString(patch)
 		merged, err := mergeSource(source.Source, patch)
 		if err != nil {
 			return fmt.Errorf("%s: %w", file, err)
@@ -46,6 +47,20 @@ func applyOverrides(files job.Files, app string, source *job.Source) error {
 		source.Source = *merged
 	}
 	return nil
+}
+
+// renameForceString renames a field of parameters that Argo CD's Image Updater writes in
+// lower case, and Argo CD reads in any.
+func renameForceString(patch map[string]any) {
+	helm, _ := patch["helm"].(map[string]any)
+	parameters, _ := helm["parameters"].([]any)
+	for _, one := range parameters {
+		parameter, _ := one.(map[string]any)
+		if value, there := parameter["forcestring"]; there {
+			delete(parameter, "forcestring")
+			parameter["forceString"] = value
+		}
+	}
 }
 
 // mergeSource is a source with some of its fields replaced. It passes the same

@@ -24,8 +24,8 @@ const TypeLabel = "argocd.argoproj.io/secret-type"
 // Scope is the set of addresses that a credential is for.
 type Scope string
 
-// The scopes, with Argo CD's words. Those for writing are for pushing to
-// repositories, which Slipway never does.
+// The scopes, with Argo CD's words. Those for writing are not read:
+// commits are pushed with the credential that the repository is fetched with.
 const (
 	Repository       Scope = "repository"
 	Prefix           Scope = "repo-creds"

@@ -1,6 +1,7 @@
-package sharedrepo
+package gitwrite
 
 import (
+	"cmp"
 	"fmt"
 	"path"
 	"slices"
@@ -24,22 +25,32 @@ const (
 type Files struct {
 	root   *folder
 	prefix string
+	// name is what messages call the repository.
+	name string
 }
 
 // PathError is a path that is refused.
 type PathError struct {
 	Path   string
 	Reason string
+	// Repository is what messages call the repository; empty for "the
+	// repository".
+	Repository string
 }
 
 // Error returns the path and the reason.
 func (e *PathError) Error() string {
-	return fmt.Sprintf("the path %q in the Shared Configuration Repository %s", e.Path, e.Reason)
+	return fmt.Sprintf("the path %q in %s %s", e.Path, cmp.Or(e.Repository, "the repository"), e.Reason)
+}
+
+// refuse returns the error of a path.
+func (f Files) refuse(path, reason string) error {
+	return &PathError{Path: path, Reason: reason, Repository: f.name}
 }
 
 // split checks a path and returns its parts, those of the location first.
 func (f Files) split(name string) ([]string, error) {
-	refuse := func(reason string) error { return &PathError{Path: name, Reason: reason} }
+	refuse := func(reason string) error { return f.refuse(name, reason) }
 	switch {
 	case name == "" || len(name) > maxPathBytes:
 		return nil, refuse("is empty or too long")
@@ -78,11 +89,11 @@ func (f Files) walk(name string, parts []string, create bool) (*folder, error) {
 			found = &entry{mode: filemode.Dir, below: newFolder()}
 			at.entries[part] = found
 		case found.mode == filemode.Symlink || found.mode == filemode.Submodule:
-			return nil, &PathError{Path: name, Reason: "goes through a link or a submodule, which is not followed"}
+			return nil, f.refuse(name, "goes through a link or a submodule, which is not followed")
 		case found.mode != filemode.Dir && !create:
 			return nil, nil
 		case found.mode != filemode.Dir:
-			return nil, &PathError{Path: name, Reason: "goes through a file: " + part}
+			return nil, f.refuse(name, "goes through a file: "+part)
 		}
 		// Every folder on the path gets a new tree, so all of them are marked.
 		if create {
@@ -108,11 +119,11 @@ func (f Files) Read(name string) ([]byte, bool, error) {
 	case found == nil || found.mode == filemode.Dir:
 		return nil, false, nil
 	case found.mode == filemode.Symlink || found.mode == filemode.Submodule:
-		return nil, false, &PathError{Path: name, Reason: "is a link or a submodule, which is not followed"}
+		return nil, false, f.refuse(name, "is a link or a submodule, which is not followed")
 	}
 	content, err := found.read(at.from)
 	if err != nil {
-		return nil, false, fmt.Errorf("read %s of the Shared Configuration Repository: %w", name, err)
+		return nil, false, fmt.Errorf("read %s of %s: %w", name, f.name, err)
 	}
 	return content, true, nil
 }
@@ -124,7 +135,7 @@ func (f Files) Write(name string, content []byte) error {
 		return err
 	}
 	if len(content) > maxFileBytes {
-		return &PathError{Path: name, Reason: fmt.Sprintf("would have %d bytes, the most is %d", len(content), maxFileBytes)}
+		return f.refuse(name, fmt.Sprintf("would have %d bytes, the most is %d", len(content), maxFileBytes))
 	}
 	at, err := f.walk(name, parts, true)
 	if err != nil {
@@ -135,9 +146,9 @@ func (f Files) Write(name string, content []byte) error {
 	if found := at.entries[last]; found != nil {
 		switch found.mode {
 		case filemode.Dir:
-			return &PathError{Path: name, Reason: "is a folder"}
+			return f.refuse(name, "is a folder")
 		case filemode.Symlink, filemode.Submodule:
-			return &PathError{Path: name, Reason: "is a link or a submodule, which is not replaced"}
+			return f.refuse(name, "is a link or a submodule, which is not replaced")
 		}
 		mode = found.mode
 	}

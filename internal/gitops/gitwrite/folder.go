@@ -1,4 +1,4 @@
-package sharedrepo
+package gitwrite
 
 import (
 	"errors"
@@ -50,7 +50,7 @@ func (f *folder) load() error {
 	}
 	kind, content, err := f.from.Read(f.id, maxTreeBytes)
 	if err != nil {
-		return fmt.Errorf("read a folder of the Shared Configuration Repository: %w", err)
+		return fmt.Errorf("read a folder of the repository: %w", err)
 	}
 	if kind != objects.Tree {
 		return errTree

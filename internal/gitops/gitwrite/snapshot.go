@@ -1,6 +1,7 @@
-package sharedrepo
+package gitwrite
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -48,15 +49,24 @@ func (r *Repository) resolveBranch(ctx context.Context, client *remote.Client) (
 	if err != nil {
 		return nil, snapshot{}, r.explain(err)
 	}
-	s := snapshot{ref: branchPrefix + r.options.Location.Branch}
-	if r.options.Location.Branch == "" {
+	s := snapshot{ref: branchPrefix + r.options.Branch}
+	if r.options.Branch == "" {
 		s.ref = defaultBranch(advertised)
 	}
 	s.tip = advertised.Refs[s.ref]
 	s.base = s.tip
-	if s.base == plumbing.ZeroHash {
-		// A new branch begins where people would begin it.
-		s.base = advertised.Refs[defaultBranch(advertised)]
+	if s.base != plumbing.ZeroHash {
+		return advertised, s, nil
+	}
+	// A new branch begins where people would begin it, or at the branch that was
+	// named for it.
+	start := defaultBranch(advertised)
+	if r.options.Base != "" {
+		start = branchPrefix + r.options.Base
+	}
+	s.base = advertised.Refs[start]
+	if r.options.Base != "" && s.base == plumbing.ZeroHash {
+		return nil, snapshot{}, fmt.Errorf("%s %s has no branch %s", r.options.Name, r.address, r.options.Base)
 	}
 	return advertised, s, nil
 }
@@ -102,20 +112,20 @@ func (r *Repository) fetch(ctx context.Context) (snapshot, error) {
 	// The files stay open, and are gone with the last one who reads them.
 	if r.options.Folder != "" {
 		if err := os.MkdirAll(r.options.Folder, 0o700); err != nil {
-			return s, fmt.Errorf("make a folder for the Shared Configuration Repository: %w", err)
+			return s, fmt.Errorf("make a folder for %s: %w", r.options.Name, err)
 		}
 	}
-	folder, err := os.MkdirTemp(r.options.Folder, "shared-")
+	folder, err := os.MkdirTemp(r.options.Folder, "write-")
 	if err != nil {
-		return s, fmt.Errorf("make a folder for the Shared Configuration Repository: %w", err)
+		return s, fmt.Errorf("make a folder for %s: %w", r.options.Name, err)
 	}
 	defer func() { _ = os.RemoveAll(folder) }()
 	set, err := objects.Create(folder, maxMemoryBytes)
 	if err != nil {
-		return s, fmt.Errorf("make a folder for the Shared Configuration Repository: %w", err)
+		return s, fmt.Errorf("make a folder for %s: %w", r.options.Name, err)
 	}
 	limits := objects.Limits{
-		Bytes: maxPackBytes, ObjectBytes: maxObjectBytes, TotalBytes: maxTotalBytes, MemoryBytes: maxMemoryBytes, Objects: maxObjects,
+		Bytes: cmp.Or(r.options.MaxPackBytes, maxPackBytes), ObjectBytes: maxObjectBytes, TotalBytes: maxTotalBytes, MemoryBytes: maxMemoryBytes, Objects: maxObjects,
 	}
 	err = client.Fetch(ctx, advertised, remote.Want{IDs: []objects.ID{s.base}, Depth: 1}, func(pack io.Reader) error {
 		set, err = set.Receive(ctx, pack, limits)
@@ -143,5 +153,5 @@ func (r *Repository) files(s snapshot) (Files, error) {
 		}
 		root = &folder{id: tree, from: s.set}
 	}
-	return Files{root: root, prefix: r.options.Location.Path}, nil
+	return Files{root: root, prefix: r.options.Path, name: r.options.Name}, nil
 }

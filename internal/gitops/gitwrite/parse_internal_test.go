@@ -1,4 +1,4 @@
-package sharedrepo
+package gitwrite
 
 import (
 	"maps"

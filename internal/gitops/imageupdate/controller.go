@@ -1,0 +1,285 @@
+package imageupdate
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	"slipway.dev/slipway/api/argo/v1alpha1"
+	"slipway.dev/slipway/internal/backoff"
+	"slipway.dev/slipway/internal/gitops/feed"
+	"slipway.dev/slipway/internal/gitops/source"
+	"slipway.dev/slipway/internal/kube"
+	"slipway.dev/slipway/internal/observe"
+)
+
+// Options configures a Controller.
+type Options struct {
+	Cluster *kube.Cluster
+	Sources *source.Sources
+	// ControlNamespace has the AppProjects. Namespaces have the Applications; * is all.
+	ControlNamespace string
+	Namespaces       []string
+	// Interval is how often registries are read: 2 minutes. Settle is how long a tag has
+	// to be the newest before it is written: 5 seconds.
+	Interval, Settle time.Duration
+	// Folder has what is fetched of repositories; empty is the system's temporary one.
+	Folder string
+	// Pushed is called with the address of a repository after a commit; it may be nil.
+	Pushed   func(repoURL string)
+	Reporter kube.Reporter
+	Log      *slog.Logger
+}
+
+// Times and numbers of a Controller.
+const (
+	defaultInterval = 2 * time.Minute
+	defaultSettle   = 5 * time.Second
+	// maxSettle bounds the wait while new tags keep coming, in times of Settle.
+	maxSettle  = 12
+	runTimeout = 5 * time.Minute
+	workers    = 4
+	// firstDelay spreads the first runs after a start.
+	firstDelay = 2 * time.Second
+)
+
+// Controller updates images. One may run in a cluster at a time: the leader's.
+type Controller struct {
+	options Options
+	finder  *finder
+	config  *configReader
+	writers *writers
+
+	mu   sync.Mutex
+	apps map[types.NamespacedName]*record
+	wake chan struct{}
+}
+
+// record is an Application that names images.
+type record struct {
+	app *v1alpha1.Application
+	due time.Time
+	// running: a worker has it. A change meanwhile makes it due again.
+	running bool
+	// fresh: tags are read again, whatever is cached.
+	fresh    bool
+	failures int
+	// pending is what the last run found and did not write yet, since when.
+	pending string
+	since   time.Time
+	// reported is the last problem, which is reported once.
+	reported string
+}
+
+// New makes a Controller.
+func New(options Options) *Controller {
+	options.Interval = cmp.Or(options.Interval, defaultInterval)
+	options.Settle = cmp.Or(options.Settle, defaultSettle)
+	options.Log = cmp.Or(options.Log, slog.New(slog.DiscardHandler))
+	if options.Pushed == nil {
+		options.Pushed = func(string) {}
+	}
+	return &Controller{
+		options: options, finder: newFinder(options), config: &configReader{options: options}, writers: newWriters(options),
+		apps: map[types.NamespacedName]*record{}, wake: make(chan struct{}, 1),
+	}
+}
+
+// Run updates images until the context is done.
+func (c *Controller) Run(ctx context.Context) error {
+	namespaces := slices.Compact(slices.Sorted(slices.Values(c.options.Namespaces)))
+	if slices.Contains(namespaces, "*") {
+		namespaces = []string{""}
+	}
+	var running sync.WaitGroup
+	defer running.Wait()
+	for _, namespace := range namespaces {
+		one := feed.New(feed.Options{
+			Resource: v1alpha1.ApplicationResource(), Namespace: namespace, Put: c.put, Gone: c.gone, Log: c.options.Log,
+		})
+		running.Go(func() { one.Follow(ctx, c.options.Cluster) })
+	}
+	c.options.Log.Info("updating images in Git", "interval", c.options.Interval.String())
+	slots := make(chan struct{}, workers)
+	for {
+		next, wait := c.next(time.Now())
+		if next != nil {
+			select {
+			case slots <- struct{}{}:
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+			running.Go(func() {
+				defer func() { <-slots }()
+				c.process(ctx, next)
+			})
+			continue
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-c.wake:
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return ctx.Err()
+		}
+		timer.Stop()
+	}
+}
+
+// wakeUp makes Run look at what is due.
+func (c *Controller) wakeUp() {
+	select {
+	case c.wake <- struct{}{}:
+	default:
+	}
+}
+
+// put takes an Application from the watch.
+func (c *Controller) put(object *unstructured.Unstructured) {
+	name := types.NamespacedName{Namespace: object.GetNamespace(), Name: object.GetName()}
+	if object.GetAnnotations()[annotationPrefix+imageList] == "" || object.GetDeletionTimestamp() != nil {
+		c.gone(name, object.GetUID())
+		return
+	}
+	app, _, err := v1alpha1.Decode(object.Object)
+	if err != nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	known := c.apps[name]
+	switch {
+	case known == nil:
+		known = &record{due: time.Now().Add(backoff.Jitter(min(firstDelay, c.options.Settle), 0.5))}
+		c.apps[name] = known
+	case !equality.Semantic.DeepEqual(inputs(known.app), inputs(app)):
+		known.due, known.failures = time.Now(), 0
+	}
+	known.app = app
+	c.wakeUp()
+}
+
+// inputs is the part of an Application that an update depends on.
+func inputs(app *v1alpha1.Application) any {
+	return struct {
+		Annotations map[string]string
+		Spec        v1alpha1.ApplicationSpec
+		Images      []string
+		Types       []v1alpha1.SourceType
+		Type        v1alpha1.SourceType
+	}{app.Annotations, app.Spec, app.Status.Summary.Images, app.Status.SourceTypes, app.Status.SourceType}
+}
+
+// gone forgets an Application.
+func (c *Controller) gone(name types.NamespacedName, _ types.UID) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.apps, name)
+}
+
+// next takes the Application that is due longest, or returns how long none is.
+func (c *Controller) next(now time.Time) (*record, time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	wait := c.options.Interval
+	var found *record
+	for _, one := range c.apps {
+		if one.running {
+			continue
+		}
+		if left := one.due.Sub(now); left > 0 {
+			wait = min(wait, left)
+		} else if found == nil || one.due.Before(found.due) {
+			found = one
+		}
+	}
+	if found != nil {
+		found.running, found.due = true, now.Add(backoff.Jitter(c.options.Interval, 0.1))
+	}
+	return found, wait
+}
+
+// Backoff of an Application whose update fails.
+const (
+	firstBackoff = 30 * time.Second
+	maxBackoff   = 30 * time.Minute
+)
+
+// process runs an update and schedules the next.
+func (c *Controller) process(ctx context.Context, of *record) {
+	c.mu.Lock()
+	app, fresh := of.app, of.fresh
+	of.fresh = false
+	c.mu.Unlock()
+	bounded, cancel := context.WithTimeout(ctx, runTimeout)
+	defer cancel()
+	result := (&run{Controller: c, record: of, app: app}).update(bounded, fresh)
+	if ctx.Err() != nil {
+		return
+	}
+	c.report(ctx, of, app, result)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	of.running = false
+	now := time.Now()
+	switch {
+	case result.again > 0:
+		of.due, of.fresh = now.Add(result.again), true
+	case result.err != nil:
+		of.failures++
+		delay := min(firstBackoff<<min(of.failures-1, 10), maxBackoff)
+		of.due = now.Add(backoff.Jitter(max(delay, c.options.Interval), 0.1))
+	default:
+		of.failures = 0
+	}
+	c.wakeUp()
+}
+
+// imagePushed makes the Applications due that name an image, after an event of its
+// registry. name is registry/repository.
+func (c *Controller) imagePushed(name string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, one := range c.apps {
+		settings, _ := annotated(one.app)
+		for _, image := range settings.Images {
+			if image.Image.Name() == name {
+				one.due, one.fresh = time.Now(), true
+			}
+		}
+	}
+	c.wakeUp()
+}
+
+// report writes what a run did as an Event: a commit always, a problem when it is
+// another one than before.
+func (c *Controller) report(ctx context.Context, of *record, app *v1alpha1.Application, result result) {
+	notice := kube.Notice{Regarding: referenceTo(app), Action: "UpdateImages"}
+	switch {
+	case result.err != nil:
+		notice.Warning, notice.Reason, notice.Note = true, result.reason(), result.err.Error()
+		if of.reported == notice.Note {
+			return
+		}
+		of.reported = notice.Note
+		c.options.Log.Warn("images are not updated", "namespace", app.Namespace, "application", app.Name, observe.KeyReason, notice.Reason, observe.KeyError, result.err)
+	case result.note != "":
+		of.reported = ""
+		notice.Reason, notice.Note = "ImagesUpdated", result.note
+		c.options.Log.Info("updated images in Git", "namespace", app.Namespace, "application", app.Name, "commit", result.commit, "changes", result.note)
+	default:
+		of.reported = ""
+		return
+	}
+	if err := c.options.Cluster.Announce(ctx, c.options.Reporter, notice); err != nil && ctx.Err() == nil {
+		c.options.Log.Warn("cannot write Event", observe.KeyError, err)
+	}
+}
