@@ -117,7 +117,7 @@ PLATFORMS ?= linux-amd64 linux-arm64 darwin-amd64 darwin-arm64
 SERVERS    = $(filter linux-%,$(PLATFORMS))
 
 .PHONY: release
-release: ## Write programs of all platforms, image, charts, bills of materials and checksums to RELEASE (dist without it); signed if KEY is given
+release: ## Write programs of all platforms, image, charts, packages, bills of materials and checksums to RELEASE (dist without it); signed if KEY is given
 	rm -rf bin/release
 	$(MAKE) release-files VERSION=$(CHART_VERSION)
 	$(COMMIT_TIME) scripts/release.sh bin/release $(RELEASE)

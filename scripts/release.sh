@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Writes the files of a release to a folder: archives of the programs with completions and man pages, the image, both charts, the
-# bills of materials, the install script, files for Homebrew and krew, and SHA256SUMS of all. FROM has what make release has built
+# Writes the files of a release to a folder: archives of the programs with completions and man pages, packages for Debian, the image, both
+# charts, the bills of materials, the install script, files for Homebrew and krew, and SHA256SUMS of all. FROM has what make release has built
 # with the version of the charts: a folder for each platform, such as linux-amd64, and the image. The same files give the same release.
+# WITHOUT_PACKAGES leaves out the packages, which take longest, and GZIP_LEVEL=1 packs quickly: both are for tests.
 set -euo pipefail
 export LC_ALL=C
 from=$(cd "${1:?the folder with what make release has built}" && pwd)
@@ -51,6 +52,9 @@ for platform in $platforms; do
 	packed "$work/archive" LICENSE share slipway >"$out/slipway-$version-$platform.tar.gz"
 	if [[ -e $from/$platform/slipway-devcluster ]]; then
 		gzip --no-name "-${GZIP_LEVEL:-9}" <"$from/$platform/slipway-devcluster" >"$out/slipway-devcluster-$platform.gz"
+	fi
+	if [[ $platform == linux-* && -z ${WITHOUT_PACKAGES:-} ]]; then
+		go run ./internal/tools/packages --version "$version" --architecture "${platform#linux-}" --files "$work/archive" --out "$out"
 	fi
 	for sbom in "$from/$platform"/*.cdx.json; do
 		[[ ! -e $sbom ]] || cp "$sbom" "$out/$(basename "$sbom" .cdx.json)-$platform.cdx.json"

@@ -190,6 +190,7 @@ func toolRows() []Row {
 		{Packages: "./internal/tools/annotationref", MayUse: []string{generator, "./internal/ingress/...", api}, Foreign: anything}, // the declarations are Go values
 		{Packages: "./internal/tools/protogen", MayUse: []string{generator}, Foreign: []string{"github.com/bufbuild/protocompile/...", "google.golang.org/protobuf/..."}},
 		{Packages: "./internal/tools/ociimage", MayUse: nothing, Foreign: []string{"github.com/opencontainers/image-spec/...", "oras.land/oras-go/v2/content"}},
+		{Packages: "./internal/tools/packages", MayUse: nothing, Foreign: nothing},
 		{Packages: "./internal/tools/sbom", MayUse: nothing, Foreign: []string{"github.com/CycloneDX/cyclonedx-go"}},
 		{Packages: "./internal/tools/sign", MayUse: nothing, Foreign: []string{"github.com/opencontainers/image-spec/...", "oras.land/oras-go/v2/content", "golang.org/x/crypto/..."}},
 		{Packages: "./internal/tools/argocrds", MayUse: []string{generator, api}, Foreign: anything},

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"slipway.dev/slipway/internal/cli"
+	"slipway.dev/slipway/internal/cli/clitest"
 )
 
 // TestOtherSystems: where the program is a client only, a server ends at once with
@@ -32,5 +33,15 @@ func TestOtherSystems(t *testing.T) {
 	// An option that does not exist ends it before it serves.
 	if err := run("linux", "edge", "--nonsense=1"); err == nil || strings.Contains(err.Error(), "Linux only") {
 		t.Errorf("slipway edge on Linux: %v", err)
+	}
+}
+
+// TestServiceOptions: the configuration files of the packages are valid options.
+func TestServiceOptions(t *testing.T) {
+	clitest.Clean(t)
+	for _, role := range []string{"edge", "agent", "platform"} {
+		if got := clitest.Run(t, role+" --configFile=../../deploy/systemd/"+role+".yaml --print-config"); got.Code != 0 || !strings.Contains(got.Stdout, "/var/lib/slipway/"+role) {
+			t.Errorf("slipway %s: %+v", role, got)
+		}
 	}
 }

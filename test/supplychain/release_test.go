@@ -88,7 +88,9 @@ func TestRelease(t *testing.T) {
 	for _, platform := range platforms {
 		want = append(want, "slipway-"+version+"-"+platform+".tar.gz", "slipway-"+platform+".cdx.json")
 		if strings.HasPrefix(platform, "linux") {
-			want = append(want, "slipway-devcluster-"+platform+".gz", "slipway-devcluster-"+platform+".cdx.json", "slipway-image-"+platform+".cdx.json")
+			architecture := strings.TrimPrefix(platform, "linux-")
+			want = append(want, "slipway_"+version+"_"+architecture+".deb",
+				"slipway-devcluster-"+platform+".gz", "slipway-devcluster-"+platform+".cdx.json", "slipway-image-"+platform+".cdx.json")
 		}
 	}
 	slices.Sort(want)

@@ -74,8 +74,8 @@ func requireAllListed(t *testing.T, dir string) {
 		// The first is in the place of another, the next six are optional,
 		// and the last is the list itself.
 		apart := []string{"rbac/role-namespaced.yaml", "rbac/acme-role.yaml", "rbac/gateway-role.yaml", "rbac/gateway-deployments-role.yaml", "rbac/traefik-role.yaml", "rbac/nginx-role.yaml", "rbac/runtime.yaml", "rbac/rollouts.yaml", "kustomization.yaml"}
-		// The agent and the platform have lists of their own, and files of Prometheus are no objects.
-		if strings.HasPrefix(name, "agent/") || strings.HasPrefix(name, "platform/") || strings.HasPrefix(name, "monitoring/") {
+		// The agent and the platform have lists of their own, and files of Prometheus and systemd are no objects.
+		if strings.HasPrefix(name, "agent/") || strings.HasPrefix(name, "platform/") || strings.HasPrefix(name, "monitoring/") || strings.HasPrefix(name, "systemd/") {
 			continue
 		}
 		if !strings.Contains(listed, "- "+name+"\n") && !slices.Contains(apart, name) {

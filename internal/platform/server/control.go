@@ -15,8 +15,6 @@ import (
 	"strconv"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"slipway.dev/slipway/internal/observe"
 	"slipway.dev/slipway/internal/platform/identity"
 )
@@ -116,9 +114,7 @@ func peerUser(conn net.Conn) string {
 	uid := -1
 	if raw, err := socket.SyscallConn(); err == nil {
 		_ = raw.Control(func(fd uintptr) { // without credentials the user stays unknown
-			if credentials, err := unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED); err == nil {
-				uid = int(credentials.Uid)
-			}
+			uid = peerUID(int(fd))
 		})
 	}
 	return OperatorName(uid)
