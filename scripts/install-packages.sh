@@ -24,7 +24,8 @@ needed=(
 	promtool=prometheus # checks alerts and dashboards
 	prometheus-alertmanager=prometheus-alertmanager # a receiver of notifications
 	aiosmtpd=python3-aiosmtpd # a mail server for notifications
-	systemd-analyze=systemd # checks the units of packages
+	rpm=rpm # checks packages for RPM
+	systemd-analyze=systemd # and the units in them
 )
 if [ "${1:-}" = bench ]; then
 	needed=(nginx=nginx-light haproxy=haproxy caddy=caddy wrk=wrk h2load=nghttp2-client qemu-x86_64=qemu-user strace=strace)

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Writes the files of a release to a folder: archives of the programs with completions and man pages, packages for Debian, the image, both
+# Writes the files of a release to a folder: archives of the programs with completions and man pages, packages for Debian and RPM, the image, both
 # charts, the bills of materials, the install script, files for Homebrew and krew, and SHA256SUMS of all. FROM has what make release has built
 # with the version of the charts: a folder for each platform, such as linux-amd64, and the image. The same files give the same release.
 # WITHOUT_PACKAGES leaves out the packages, which take longest, and GZIP_LEVEL=1 packs quickly: both are for tests.

@@ -89,7 +89,7 @@ func TestRelease(t *testing.T) {
 		want = append(want, "slipway-"+version+"-"+platform+".tar.gz", "slipway-"+platform+".cdx.json")
 		if strings.HasPrefix(platform, "linux") {
 			architecture := strings.TrimPrefix(platform, "linux-")
-			want = append(want, "slipway_"+version+"_"+architecture+".deb",
+			want = append(want, "slipway_"+version+"_"+architecture+".deb", "slipway-"+version+"-1."+map[string]string{"amd64": "x86_64", "arm64": "aarch64"}[architecture]+".rpm",
 				"slipway-devcluster-"+platform+".gz", "slipway-devcluster-"+platform+".cdx.json", "slipway-image-"+platform+".cdx.json")
 		}
 	}

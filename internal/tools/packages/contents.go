@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// Metadata of the package.
+// Metadata of the package, in both formats.
 const (
 	summary     = "GitOps runtime and ingress controller for Kubernetes"
 	description = "Slipway deploys applications from Git to Kubernetes and serves their traffic.\nThe services slipway-edge, slipway-agent and slipway-platform are not started by\nthe installation: their options are in /etc/slipway."
@@ -76,8 +76,8 @@ func collect(given options) (contents, error) {
 	return made, nil
 }
 
-// addShare adds completions and man pages. Man pages are compressed, as
-// the distribution expects them.
+// addShare adds completions and man pages. Man pages are compressed, as both
+// distributions expect them.
 func (made *contents) addShare(root string) error {
 	return filepath.WalkDir(root, func(name string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {

@@ -1,10 +1,10 @@
-// Packages writes the package of a release for Debian: the program,
+// Packages writes the packages of a release for Debian and for RPM: the program,
 // its completions and man pages, units of systemd for the three roles, and their
 // configuration files. `make release` runs it.
 //
 // The same inputs give the same bytes: the time is SOURCE_DATE_EPOCH, and no
-// owner comes from the build machine. The package is not signed; the checksums
-// of the release are.
+// owner comes from the build machine. Packages are not signed; the checksums of
+// the release are.
 //
 // See decision 0073 in docs/decisions: releases by small tools.
 package main
@@ -40,12 +40,14 @@ func main() {
 	}
 }
 
-// run writes the package and prints its name.
+// run writes both packages and prints their names.
 func run(given options) error {
 	if given.out == "" || given.version == "" || given.files == "" {
 		return errors.New("--out, --version and --files are required")
 	}
-	if given.architecture != "amd64" && given.architecture != "arm64" {
+	// The names of architectures differ between the two.
+	foreign, ok := map[string]string{"amd64": "x86_64", "arm64": "aarch64"}[given.architecture]
+	if !ok {
 		return fmt.Errorf("--architecture %q is neither amd64 nor arm64", given.architecture)
 	}
 	seconds, err := strconv.ParseInt(cmp.Or(os.Getenv("SOURCE_DATE_EPOCH"), "0"), 10, 64)
@@ -57,11 +59,21 @@ func run(given options) error {
 	if err != nil {
 		return err
 	}
-	name := fmt.Sprintf("slipway_%s_%s.deb", given.version, given.architecture)
-	content, err := debian(made, given, built)
-	if err != nil {
-		return fmt.Errorf("%s: %w", name, err)
+	for _, one := range []struct {
+		name  string
+		write func() ([]byte, error)
+	}{
+		{fmt.Sprintf("slipway_%s_%s.deb", given.version, given.architecture), func() ([]byte, error) { return debian(made, given, built) }},
+		{fmt.Sprintf("slipway-%s-1.%s.rpm", given.version, foreign), func() ([]byte, error) { return redHat(made, given, foreign, built) }},
+	} {
+		content, err := one.write()
+		if err != nil {
+			return fmt.Errorf("%s: %w", one.name, err)
+		}
+		if err := os.WriteFile(filepath.Join(given.out, one.name), content, 0o644); err != nil {
+			return err
+		}
+		fmt.Printf("%s: %d files, %.1f MB\n", one.name, len(made.files), float64(len(content))/1e6)
 	}
-	fmt.Printf("%s: %d files, %.1f MB\n", name, len(made.files), float64(len(content))/1e6)
-	return os.WriteFile(filepath.Join(given.out, name), content, 0o644)
+	return nil
 }

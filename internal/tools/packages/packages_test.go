@@ -11,8 +11,8 @@ import (
 	"slipway.dev/slipway/internal/must"
 )
 
-// built writes the package of a small program.
-func built(t *testing.T) (deb string) {
+// built writes both packages of a small program.
+func built(t *testing.T) (deb, rpm string) {
 	t.Helper()
 	files, out := t.TempDir(), t.TempDir()
 	for name, text := range map[string]string{
@@ -25,7 +25,7 @@ func built(t *testing.T) (deb string) {
 	}
 	t.Setenv("SOURCE_DATE_EPOCH", "1700000000")
 	must.Do(t, run(options{out: out, version: "1.2.3", architecture: "amd64", files: files, units: "../../../deploy/systemd"}))
-	return filepath.Join(out, "slipway_1.2.3_amd64.deb")
+	return filepath.Join(out, "slipway_1.2.3_amd64.deb"), filepath.Join(out, "slipway-1.2.3-1.x86_64.rpm")
 }
 
 // output runs a program of the distribution on a package.
@@ -49,7 +49,7 @@ func requireLines(t *testing.T, text string, wants ...string) {
 
 // TestDebian: dpkg reads the package, and its files are those that were given.
 func TestDebian(t *testing.T) {
-	deb := built(t)
+	deb, _ := built(t)
 	requireLines(t, output(t, "dpkg-deb", "--info", deb), "Package: slipway", "Version: 1.2.3", "Architecture: amd64", "conffiles", "postinst", "prerm")
 	requireLines(t, output(t, "dpkg-deb", "--contents", deb), "-rwxr-xr-x root/root", "2023-11-14", "./usr/bin/slipway", "./usr/lib/systemd/system/slipway-edge.service",
 		"./etc/slipway/agent.yaml", "./usr/share/man/man1/slipway.1.gz", "./usr/share/zsh/vendor-completions/_slipway", "./usr/lib/sysusers.d/slipway.conf")
@@ -69,11 +69,34 @@ func TestDebian(t *testing.T) {
 	}
 }
 
+// TestRedHat: rpm reads the package, and finds its digests right.
+func TestRedHat(t *testing.T) {
+	_, rpm := built(t)
+	requireLines(t, output(t, "rpm", "--query", "--package", "--info", rpm), "Name        : slipway", "Version     : 1.2.3", "Architecture: x86_64", "License     : Apache-2.0")
+	requireLines(t, output(t, "rpm", "--query", "--package", "--list", "--verbose", rpm), "-rwxr-xr-x", "/usr/bin/slipway", "/usr/lib/systemd/system/slipway-platform.service",
+		"/usr/share/zsh/site-functions/_slipway", "/usr/share/man/man1/slipway.1.gz")
+	requireLines(t, output(t, "rpm", "--query", "--package", "--configfiles", rpm), "/etc/slipway/edge.yaml")
+	requireLines(t, output(t, "rpm", "--query", "--package", "--scripts", rpm), "systemd-sysusers", "postinstall", "preuninstall")
+	requireLines(t, output(t, "rpm", "--checksig", "--nosignature", rpm), "digests OK")
+	if os.Geteuid() != 0 {
+		return // rpm changes its root directory to install
+	}
+	root := "--root=" + t.TempDir()
+	output(t, "rpm", "--force-debian", root, "--install", "--nodeps", "--noscripts", rpm)
+	if got := output(t, filepath.Join(strings.TrimPrefix(root, "--root="), "usr/bin/slipway")); got != "here\n" {
+		t.Errorf("the program prints %q", got)
+	}
+	output(t, "rpm", root, "--verify", "slipway")
+}
+
 // TestSamePackagesTwice: nothing of the machine or the moment is in a package.
 func TestSamePackagesTwice(t *testing.T) {
-	first, second := built(t), built(t)
-	if !bytes.Equal(must.Get(os.ReadFile(first))(t), must.Get(os.ReadFile(second))(t)) {
-		t.Errorf("%s differs the second time", filepath.Base(first))
+	deb, rpm := built(t)
+	deb2, rpm2 := built(t)
+	for first, second := range map[string]string{deb: deb2, rpm: rpm2} {
+		if !bytes.Equal(must.Get(os.ReadFile(first))(t), must.Get(os.ReadFile(second))(t)) {
+			t.Errorf("%s differs the second time", filepath.Base(first))
+		}
 	}
 }
 
