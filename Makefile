@@ -293,6 +293,11 @@ bench-tunnel: ## Measure the tunnel beside requests that go directly (about 2 mi
 resilience: deps ## Attack the edge and kill the agent for long: slow clients, a minute of each flood, 100 kills (about 30 minutes)
 	RESILIENCE=long go test -count=1 $(HANG_GUARD) -v ./test/resilience/...
 
+.PHONY: limits
+limits: ## Measure one rate limit over three edges with h2load, and kill one of them every 10 s for ten minutes under 2,000 requests/s (about 15 minutes; LIMITS_SECONDS and LIMITS_RATE change the latter)
+	scripts/install-packages.sh limits
+	LIMITS=long go test -count=1 $(HANG_GUARD) -v ./test/limits
+
 .PHONY: progressive
 progressive: deps build-devcluster ## Release good and bad revisions of a Deployment under load, ten rounds
 	PROGRESSIVE=long go test -count=1 $(HANG_GUARD) -v ./test/progressive

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs the Debian packages that building and testing Slipway needs and this machine lacks; with the argument bench,
-# those for the benchmark beside other proxies; with e2e, those for the test on real containers; with oracle, those for the comparison with Argo CD.
+# those for the benchmark beside other proxies; with e2e, those for the test on real containers; with oracle, those for the comparison with Argo CD; with limits, those for make limits.
 # It can be run any number of times, says what it does, and does nothing when nothing is missing.
 set -euo pipefail
 # Debian keeps the servers of PostgreSQL apart, one folder for each version.
@@ -42,6 +42,8 @@ elif [ "${1:-}" = e2e ]; then
 		pgrep=procps
 		update-ca-certificates=ca-certificates # the authorities in the image
 	)
+elif [ "${1:-}" = limits ]; then
+	needed=(h2load=nghttp2-client)
 elif [ "${1:-}" = oracle ]; then
 	needed=(git=git redis-server=redis-server) # what Argo CD's server of repositories needs
 elif [ "${1:-}" = image ]; then

@@ -47,7 +47,15 @@ type HealthServer struct {
 
 // Shared has the options that must be equal on all replicas of the edge.
 type Shared struct {
-	SecretFile string `yaml:"secretFile" description:"File with a secret of at least 32 bytes that is the same on all replicas, such as a mounted Kubernetes Secret. TLS sessions then resume on every replica, and sticky cookies cannot be guessed. When empty, each replica has its own key for sessions."`
+	SecretFile string       `yaml:"secretFile" description:"File with a secret of at least 32 bytes that is the same on all replicas, such as a mounted Kubernetes Secret. TLS sessions then resume on every replica, and sticky cookies cannot be guessed. When empty, each replica has its own key for sessions."`
+	Limits     SharedLimits `yaml:"limits"`
+}
+
+// SharedLimits configures the exchange of limits between replicas. It is off by
+// default.
+type SharedLimits struct {
+	Address string   `yaml:"address" description:"Address at which other replicas of the edge connect to exchange limits, so that a rate limit holds for all of them together. Both sides use TLS to prove that they have the secret of shared.secretFile; other clients are refused. When empty, each replica counts on its own: a limit of 100 is one of 100 for each."`
+	Peers   []string `yaml:"peers" description:"Addresses of the replicas, as host:port, for shared.limits.address: a list in a file, commas between them elsewhere. A name stands for all of its addresses and is looked up every 2s, such as that of a headless Service. The replica itself may be among them, so that all replicas can have the same list."`
 }
 
 // Providers are the sources of routes. A nil provider is disabled.

@@ -40,15 +40,38 @@ func (c *checker) edgeTraffic(t *EdgeTraffic) {
 	}
 }
 
-// agentTraffic checks the addresses of edges and the Secret that they share.
-func (c *checker) agentTraffic(t *AgentTraffic) {
-	for _, address := range t.Edges {
+// sharedLimits checks the exchange of limits between replicas.
+func (c *checker) sharedLimits(s *Shared) {
+	if s.Limits.Address == "" {
+		if len(s.Limits.Peers) > 0 {
+			c.add("shared.limits.peers", "is set, and shared.limits.address is missing: name the address at which the others connect")
+		}
+		return
+	}
+	c.address("shared.limits.address", s.Limits.Address)
+	if s.SecretFile == "" {
+		c.add("shared.secretFile", "is missing, and shared.limits.address is set: name the file with the secret that all replicas have")
+	}
+	if len(s.Limits.Peers) == 0 {
+		c.add("shared.limits.peers", "is missing, and shared.limits.address is set: name the replicas, as host:port")
+	}
+	c.hostPorts("shared.limits.peers", s.Limits.Peers)
+}
+
+// hostPorts checks a list of addresses to connect to.
+func (c *checker) hostPorts(option string, list []string) {
+	for _, address := range list {
 		host, port, err := net.SplitHostPort(address)
 		number, errPort := strconv.ParseUint(port, 10, 16)
 		if err != nil || host == "" || errPort != nil || number == 0 {
-			c.add("traffic.edges", "has %s: write it as host:port", quoted(address))
+			c.add(option, "has %s: write it as host:port", quoted(address))
 		}
 	}
+}
+
+// agentTraffic checks the addresses of edges and the Secret that they share.
+func (c *checker) agentTraffic(t *AgentTraffic) {
+	c.hostPorts("traffic.edges", t.Edges)
 	// A repeated address would count the traffic of one edge twice.
 	if len(slices.Compact(slices.Sorted(slices.Values(t.Edges)))) != len(t.Edges) {
 		c.add("traffic.edges", "has an address twice: keep one")

@@ -1,6 +1,7 @@
 package config_test
 
 import (
+	"strings"
 	"testing"
 
 	"slipway.dev/slipway/internal/config"
@@ -34,5 +35,27 @@ func TestTrafficOptions(t *testing.T) {
 	}
 	if err := agent(func(o *config.AgentTraffic) { o.Edges = []string{"edge.example.com:8093", "[::1]:8093"} }); err != nil {
 		t.Error(err)
+	}
+}
+
+func TestSharedLimits(t *testing.T) {
+	for _, test := range []struct {
+		address, secret string
+		peers           []string
+		problem         string
+	}{
+		{"", "", nil, ""},
+		{":8094", "/secret", []string{"edge-limits.slipway.svc:8094", "192.0.2.1:8094"}, ""},
+		{"", "", []string{"a:1"}, "shared.limits.peers is set, and shared.limits.address is missing"},
+		{":8094", "", []string{"a:1"}, "shared.secretFile is missing, and shared.limits.address is set"},
+		{":8094", "/secret", nil, "shared.limits.peers is missing, and shared.limits.address is set"},
+		{":8094", "/secret", []string{"a"}, `shared.limits.peers has "a": write it as host:port`},
+	} {
+		options := defaults()
+		options.Shared = config.Shared{SecretFile: test.secret, Limits: config.SharedLimits{Address: test.address, Peers: test.peers}}
+		err := options.Validate()
+		if (err == nil) != (test.problem == "") || err != nil && !strings.Contains(err.Error(), test.problem) {
+			t.Errorf("%+v: %v", test, err)
+		}
 	}
 }

@@ -34,6 +34,7 @@ func (e *Edge) Validate() error {
 	c := &checker{}
 	c.process(e.Log, e.Admin, e.Health)
 	c.edgeTraffic(&e.Traffic)
+	c.sharedLimits(&e.Shared)
 	c.entryPoints(e)
 	c.notNegative("providers.providersThrottleDuration", e.Providers.ProvidersThrottleDuration)
 	if file := e.Providers.File; file != nil && file.Filename == "" {

@@ -77,6 +77,7 @@ func Run(ctx context.Context, options *config.Edge, parts Parts) error {
 		Listener:     listener,
 		MemoryLimit:  overload.Limit(),
 		SharedSecret: shared,
+		Limits:       edge.LimitOptions{Address: options.Shared.Limits.Address, Peers: options.Shared.Limits.Peers},
 		Observe:      observer.observe,
 		Trace:        observer.trace(),
 		Metrics:      edge.NewMetrics(parts.metrics.For("edge"), measured),

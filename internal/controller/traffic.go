@@ -36,7 +36,7 @@ func withTraffic(ctx context.Context, options *config.Edge, parts Parts, run fun
 	var server errgroup.Group
 	server.Go(func() error {
 		shared := sharedtls.ServerFromFile(options.Traffic.SecretFile, trafficreport.Purpose)
-		err := observe.ServeShared(serving, listener, shared, parts.admin.Remote(), parts.log)
+		err := observe.ServeShared(serving, listener, shared, parts.admin.Remote(), parts.log.With(observe.KeyServer, "traffic"))
 		if err != nil {
 			parts.log.Error("the server for the runtime's agent has ended; traffic is served all the same", observe.KeyError, err)
 		}

@@ -30,6 +30,7 @@ import (
 	"slipway.dev/slipway/internal/edge/h1"
 	"slipway.dev/slipway/internal/edge/overload"
 	"slipway.dev/slipway/internal/edge/proxy"
+	"slipway.dev/slipway/internal/edge/sharedlimit"
 	"slipway.dev/slipway/internal/edge/tlsstore"
 	"slipway.dev/slipway/internal/edge/upstream"
 	"slipway.dev/slipway/internal/edge/waf"
@@ -53,6 +54,8 @@ type Options struct {
 	// sticky cookies are valid on each of them. Without it every replica makes
 	// its own keys.
 	SharedSecret secret.Text
+	// Limits make rate limits hold over all replicas. They need SharedSecret.
+	Limits LimitOptions
 	// Observe is called for every exchange, besides Metrics; it may be nil.
 	Observe func(*proxy.Record)
 	// Trace is called before a request is sent to a backend; see
@@ -72,6 +75,7 @@ type Server struct {
 	counters     *filter.Counters
 	certificates *tlsstore.Store
 	monitor      *overload.Monitor
+	limits       *sharedlimit.Exchange // nil counts for this replica alone
 	// lifetime is the context of connections. It ends with the Server.
 	lifetime context.Context
 	end      context.CancelFunc
@@ -123,6 +127,9 @@ func New(ctx context.Context, options Options) (*Server, error) {
 		book: route.NewIndex(), parked: map[route.ID]*route.Rule{},
 	}
 	if err := s.setTicketKeys(time.Now()); err != nil {
+		return nil, err
+	}
+	if err := s.shareLimits(ctx); err != nil {
 		return nil, err
 	}
 	s.lifetime, s.end = context.WithCancel(context.WithoutCancel(ctx))
@@ -248,6 +255,7 @@ func (s *Server) Run(ctx context.Context) error {
 	s.runListeners()
 	s.serving.Go(func() { s.monitor.Run(s.lifetime) })
 	s.serving.Go(func() { s.rotateTickets(s.lifetime) })
+	s.serving.Go(s.exchangeLimits)
 	s.sweep(ctx)
 	s.drain()
 	s.end()
@@ -314,6 +322,9 @@ func (s *Server) Close() {
 		p.close()
 	}
 	s.closeRelays()
+	if s.limits != nil {
+		s.limits.Close()
+	}
 	s.end()
 	s.proxy.Close()
 	s.upstreams.Close()

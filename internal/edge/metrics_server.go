@@ -25,6 +25,7 @@ func (m *Metrics) collect(s *Server) {
 	m.registerer.MustRegister(prometheus.NewGaugeFunc(
 		prometheus.GaugeOpts{Name: "buffered_body_bytes", Help: "Memory of the bodies that are buffered for policies."},
 		func() float64 { return float64(s.proxy.Stats().BufferedBytes) }))
+	m.collectLimits(s)
 	m.registerer.MustRegister(&expiry{server: s, desc: prometheus.NewDesc(
 		"certificate_not_after_seconds", "When a certificate expires, as a Unix time.", []string{"namespace", "name"}, nil)})
 	m.registerer.MustRegister(newReleaseMetrics(s.Releases))

@@ -14,6 +14,9 @@ type RateLimit struct {
 	Client *ClientSource `json:"client,omitempty"`
 	// Status is that of a refusal; 0 means 429.
 	Status int `json:"status,omitempty"`
+	// PerReplica counts on each replica of the edge alone. Without it the limit holds
+	// for all replicas together, if they exchange limits.
+	PerReplica bool `json:"perReplica,omitempty"`
 }
 
 // InFlight bounds the requests (or TCP connections) that run at one time, and

@@ -1,12 +1,19 @@
 package filter
 
-import "sync"
+import (
+	"sync"
+	"sync/atomic"
+)
 
 // buckets are the token buckets of one rate limit, by key. Each bucket is one
 // number, the time at which it is full again ("virtual scheduling" of ATM's
 // generic cell rate algorithm). So a change of the rate needs no change of the
 // buckets, and a bucket that is full need not be stored at all.
-type buckets struct{ shards [shardCount]bucketShard }
+type buckets struct {
+	shards [shardCount]bucketShard
+	// active counts the keys that are exchanged with other replicas.
+	active atomic.Int64
+}
 
 // bucketShard is an LRU map: its entries are also in a list, by when they were last
 // used, so that the oldest is evicted at once. mu guards all of it.
@@ -17,6 +24,10 @@ type bucketShard struct {
 	newest, oldest int32 // nodes, none when index is empty
 	free           []int32
 	forgotten      uint64
+	// loans are beside the nodes, and empty for a limit of one replica. lent has
+	// those in use.
+	loans []loan
+	lent  []int32
 }
 
 // bucket is an entry of the LRU list. Links are indices, not pointers, so that the
@@ -78,7 +89,7 @@ func (s *bucketShard) seen(key uint64, now int64) int32 {
 // loses nothing, and at the bound the oldest bucket in any case.
 func (s *bucketShard) forget(now int64) {
 	for range 2 {
-		if s.oldest == none || s.nodes[s.oldest].full > now {
+		if s.oldest == none || s.nodes[s.oldest].full > now || s.unsent(s.oldest) {
 			break
 		}
 		s.drop(s.oldest)
@@ -94,7 +105,14 @@ func (s *bucketShard) drop(i int32) {
 	delete(s.index, s.nodes[i].key)
 	s.unlink(i)
 	s.free = append(s.free, i)
+	if int(i) < len(s.loans) {
+		s.loans[i] = loan{listed: s.loans[i].listed}
+	}
 }
+
+// unsent reports whether a bucket was used since the last exchange with other
+// replicas, so that dropping it would lose what they must know.
+func (s *bucketShard) unsent(i int32) bool { return int(i) < len(s.loans) && s.loans[i].requests > 0 }
 
 // link puts a node in front of the list.
 func (s *bucketShard) link(i int32) {

@@ -41,6 +41,8 @@ type Counters struct {
 	passwords chan struct{}
 	// decisions caches those of authentication servers, for all filters.
 	decisions authCache
+	// sharing makes limits hold over replicas; nil counts for this one alone.
+	sharing *sharing
 
 	mu       sync.Mutex
 	rates    stateMap[buckets]
@@ -72,6 +74,7 @@ func (c *Counters) Keep(ids iter.Seq[route.PolicyID], now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.rates.keep(live, now)
+	c.sharing.keep(c.rates)
 	c.flights.keep(live, now)
 	c.breakers.keep(live, now)
 }

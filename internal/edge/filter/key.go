@@ -8,6 +8,7 @@ import (
 
 	"slipway.dev/slipway/internal/edge/h1"
 	"slipway.dev/slipway/internal/edge/normalize"
+	"slipway.dev/slipway/internal/edge/sharedlimit"
 	"slipway.dev/slipway/internal/route"
 )
 
@@ -21,11 +22,16 @@ type requestKey struct {
 	name           string
 	client         *clientSource
 	clients, texts maphash.Seed
+	// shared replaces both seeds where replicas must have the same keys.
+	shared *sharedlimit.HashKey
 }
 
 // newRequestKey compiles a key of the table; an empty one is the fallback.
 func newRequestKey(key route.HashKey, fallback route.KeySource, client *route.ClientSource, c *Counters) (requestKey, error) {
 	k := requestKey{by: cmp.Or(key.By, fallback), name: key.Name, clients: c.clients, texts: c.texts}
+	if c.sharing != nil {
+		k.shared = &c.sharing.hash
+	}
 	var err error
 	if k.client, err = newClientSource(client); err != nil {
 		return k, err
@@ -65,22 +71,30 @@ func (k *requestKey) of(x *Exchange) uint64 {
 		if !addr.IsValid() {
 			addr = x.Client
 		}
-		return max(1, clientSum(k.clients, addr))
+		return max(1, k.clientSum(addr))
 	}
-	return max(1, maphash.Bytes(k.texts, text))
+	return max(1, k.sum(k.texts, text))
+}
+
+// sum hashes a text, with the seed of this process or the key of all replicas.
+func (k *requestKey) sum(seed maphash.Seed, text []byte) uint64 {
+	if k.shared != nil {
+		return k.shared.Sum(text)
+	}
+	return maphash.Bytes(seed, text)
 }
 
 // clientSum hashes an address. An IPv6 client has a network of 64 bits to take
 // addresses from, so that network is one client.
-func clientSum(seed maphash.Seed, addr netip.Addr) uint64 {
+func (k *requestKey) clientSum(addr netip.Addr) uint64 {
 	addr = addr.Unmap()
 	switch {
 	case addr.Is4():
 		four := addr.As4()
-		return maphash.Bytes(seed, four[:])
+		return k.sum(k.clients, four[:])
 	case addr.Is6():
 		sixteen := addr.As16()
-		return maphash.Bytes(seed, sixteen[:8])
+		return k.sum(k.clients, sixteen[:8])
 	}
 	return 0
 }

@@ -17,6 +17,8 @@ type rateLimit struct {
 	// lasts at that rate, both in nanoseconds.
 	interval, depth int64
 	refusal         retryAfterResponse
+	// sharing is that of a limit over all replicas, nil for one of this replica.
+	sharing *sharing
 }
 
 func newRateLimit(a *route.RateLimit, id route.PolicyID, c *Counters) (*rateLimit, error) {
@@ -36,17 +38,31 @@ func newRateLimit(a *route.RateLimit, id route.PolicyID, c *Counters) (*rateLimi
 	burst := cmp.Or(a.Burst, a.Requests)
 	// Far beyond any burst that is meant, and sums of it cannot overflow.
 	burst = min(burst, math.MaxInt64/8/interval)
-	return &rateLimit{
+	f := &rateLimit{
 		counters: c, buckets: c.rates.take(&c.mu, id), key: key,
 		interval: interval, depth: interval * burst, refusal: refusal,
-	}, nil
+	}
+	if c.sharing != nil && !a.PerReplica {
+		f.sharing = c.sharing
+		f.sharing.share(id, f.buckets)
+	}
+	return f, nil
 }
 
 // Request implements [Filter].
 func (f *rateLimit) Request(x *Exchange) *LocalResponse {
-	wait := f.buckets.take(f.key.of(x), f.counters.since(x.Now), f.interval, f.depth)
+	wait := f.take(f.key.of(x), f.counters.since(x.Now))
 	if wait <= 0 {
 		return nil
 	}
 	return x.respondRetryAfter(&f.refusal, time.Duration(wait))
+}
+
+// take takes a token of the replica's bucket or of its share of a common one.
+func (f *rateLimit) take(key uint64, now int64) (wait int64) {
+	if f.sharing == nil {
+		return f.buckets.take(key, now, f.interval, f.depth)
+	}
+	stretch, heard := f.sharing.view()
+	return f.buckets.takeShared(key, now, f.interval*stretch, f.depth, heard)
 }

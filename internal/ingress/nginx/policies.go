@@ -133,7 +133,7 @@ func (p *policySteps) addLimits(limits *Limits) {
 		if requests > 0 {
 			p.add(name, route.Policy{RateLimit: &route.RateLimit{
 				Requests: requests, Period: route.Duration(period), Burst: requests*limits.Burst + 1,
-				Key: route.HashKey{By: route.KeyClient}, Status: limits.RequestStatus,
+				Key: route.HashKey{By: route.KeyClient}, Status: limits.RequestStatus, PerReplica: true,
 			}})
 		}
 	}

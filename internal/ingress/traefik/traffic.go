@@ -19,6 +19,8 @@ func rateLimit(r *record) *route.Policy {
 		Requests: r.count("average"),
 		Period:   route.Duration(r.span("period")),
 		Burst:    max(1, r.count("burst")),
+		// As in Traefik without redis.
+		PerReplica: true,
 	}
 	limit.Key, limit.Client = sourceCriterion(r, route.KeyClient)
 	limit.Period = cmp.Or(limit.Period, route.Duration(time.Second))

@@ -63,7 +63,7 @@ func runtimeSets() []flagSet {
 		{name: "namespaced R120", set: joined("global.runtime.singleNamespace=true", "agent.namespaces[0]=shop")},
 		{name: "proxies R122", set: joined("global.httpProxy=http://user:"+canary+"@proxy:3128", "global.httpsProxy=http://user:"+canary+"@proxy:3128", "global.noProxy=.example.com")},
 		{name: "placement R127", set: joined("global.nodeSelector.disk=ssd", "global.tolerations[0].key=gitops", "global.tolerations[0].operator=Exists", "agent.replicas=2",
-			"agent.serviceMonitor.enabled=true", "edge.serviceMonitor.enabled=true", "agent.networkPolicy.enabled=true", "edge.networkPolicy.enabled=true", "global.imagePullSecrets[0]=pull")},
+			"agent.serviceMonitor.enabled=true", "edge.serviceMonitor.enabled=true", "agent.networkPolicy.enabled=true", "edge.networkPolicy.enabled=true", "edge.sharedSecret=edge-shared", "global.imagePullSecrets[0]=pull")},
 		{name: "monitoring", set: joined("monitoring.rules.enabled=true", "monitoring.rules.labels.release=prometheus", "monitoring.dashboards.enabled=true", "monitoring.dashboards.annotations.grafana_folder=Slipway")},
 		{name: "registry R78", set: joined("global.imageRegistry=registry.example.com/mirror", "image.tag=1.2.3")},
 		{name: "authorities R80 by reference", set: joined("global.codefresh.tls.caCerts.secretKeyRef.name=ca", "global.codefresh.tls.caCerts.secretKeyRef.key=ca.pem")},
