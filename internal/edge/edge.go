@@ -76,6 +76,7 @@ type Server struct {
 	certificates *tlsstore.Store
 	monitor      *overload.Monitor
 	limits       *sharedlimit.Exchange // nil counts for this replica alone
+	bans         *sharedBans           // nil with limits
 	// lifetime is the context of connections. It ends with the Server.
 	lifetime context.Context
 	end      context.CancelFunc

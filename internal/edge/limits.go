@@ -28,10 +28,12 @@ func (s *Server) shareLimits(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.counters.Share(sharedlimit.NewHashKey(key))
+	hash := sharedlimit.NewHashKey(key)
+	s.counters.Share(hash)
+	s.bans = &sharedBans{Counters: s.counters, hash: hash, server: s}
 	s.limits, err = sharedlimit.New(ctx, sharedlimit.Options{
 		Address: s.options.Limits.Address, Peers: s.options.Limits.Peers,
-		Secret: []byte(s.options.SharedSecret.Reveal()), Accounting: s.counters, Log: s.options.Log,
+		Secret: []byte(s.options.SharedSecret.Reveal()), Accounting: s.bans, Log: s.options.Log,
 	})
 	return err
 }

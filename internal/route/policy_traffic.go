@@ -29,6 +29,8 @@ type InFlight struct {
 	Client *ClientSource `json:"client,omitempty"`
 	// Status is that of a refused request; 0 means 429.
 	Status int `json:"status,omitempty"`
+	// PerReplica is as in RateLimit.
+	PerReplica bool `json:"perReplica,omitempty"`
 }
 
 // BodyLimit responds with 413 to requests with a larger body.

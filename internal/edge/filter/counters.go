@@ -74,8 +74,8 @@ func (c *Counters) Keep(ids iter.Seq[route.PolicyID], now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.rates.keep(live, now)
-	c.sharing.keep(c.rates)
 	c.flights.keep(live, now)
+	c.sharing.keep(c.rates, c.flights)
 	c.breakers.keep(live, now)
 }
 

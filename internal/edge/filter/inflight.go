@@ -16,6 +16,8 @@ type flightShard struct {
 	mu      sync.Mutex
 	running map[uint64]int64
 	refused uint64
+	// shared has the keys instead of running where the limit holds over replicas.
+	shared map[uint64]*sharedFlight
 }
 
 // begin counts a request, unless most with its key run already or the shard is
@@ -52,7 +54,7 @@ func (f *flights) addUsage(usage *Usage) {
 	for i := range f.shards {
 		shard := &f.shards[i]
 		shard.mu.Lock()
-		usage.FlightKeys += len(shard.running)
+		usage.FlightKeys += len(shard.running) + len(shard.shared)
 		usage.Refused += shard.refused
 		shard.mu.Unlock()
 	}
@@ -66,6 +68,9 @@ type inFlight struct {
 	most    int64
 	mark    int
 	refused *LocalResponse
+	// sharing is that of a limit over all replicas, nil for one of this replica.
+	counters *Counters
+	sharing  *sharing
 }
 
 func newInFlight(a *route.InFlight, id route.PolicyID, c *compiler) (*inFlight, error) {
@@ -74,16 +79,30 @@ func newInFlight(a *route.InFlight, id route.PolicyID, c *compiler) (*inFlight, 
 		return nil, err
 	}
 	refusal, err := newRetryAfterResponse(cmp.Or(a.Status, 429), "TooManyInFlight")
-	return &inFlight{
+	f := &inFlight{
 		flights: c.counters.flights.take(&c.counters.mu, id),
-		key:     key, most: a.Max, mark: c.mark(), refused: refusal.soon(),
-	}, err
+		key:     key, most: a.Max, mark: c.mark(), refused: refusal.soon(), counters: c.counters,
+	}
+	if c.counters.sharing != nil && !a.PerReplica {
+		f.sharing = c.counters.sharing
+		f.sharing.share(id, f.flights)
+	}
+	return f, err
+}
+
+// begin counts a request, on this replica or on all of them.
+func (f *inFlight) begin(key uint64, x *Exchange) bool {
+	if f.sharing == nil {
+		return f.flights.begin(key, f.most)
+	}
+	stretch, heard := f.sharing.view()
+	return f.flights.beginShared(key, max(1, f.most/stretch), f.counters.since(x.Now), heard)
 }
 
 // Request implements [Filter].
 func (f *inFlight) Request(x *Exchange) *LocalResponse {
 	key := f.key.of(x)
-	if !f.flights.begin(key, f.most) {
+	if !f.begin(key, x) {
 		return f.refused
 	}
 	x.Marks[f.mark] = int64(key)
@@ -94,6 +113,10 @@ func (f *inFlight) Request(x *Exchange) *LocalResponse {
 func (f *inFlight) Done(x *Exchange) {
 	if key := x.Marks[f.mark]; key != 0 {
 		x.Marks[f.mark] = 0
-		f.flights.end(uint64(key))
+		if f.sharing != nil {
+			f.flights.endShared(uint64(key))
+		} else {
+			f.flights.end(uint64(key))
+		}
 	}
 }

@@ -36,14 +36,40 @@ type sharing struct {
 	replicas atomic.Uint64
 
 	mu sync.Mutex
-	// rates finds the buckets of a declaration by its hash.
-	rates map[uint64]*buckets
+	// states finds the state of a declaration by its hash.
+	states map[uint64]sharedState
+}
+
+// sharedState is the state of a declaration whose limit holds over replicas.
+type sharedState interface {
+	// lend ends a lending period and appends what was spent in it.
+	lend(entries []sharedlimit.Entry, limit uint64, now, heard int64) []sharedlimit.Entry
+	// charge adds what another replica spent of a key.
+	charge(sender uint64, entry *sharedlimit.Entry, now int64)
+	// inUse reports whether there are keys to exchange.
+	inUse() bool
+}
+
+// demand is the number of requests in a lending period, smoothed.
+type demand struct{ own, others float32 }
+
+// add adds a period, and reports whether there are no requests any more.
+func (d *demand) add(own, others int64) (idle bool) {
+	d.own, d.others = (d.own+float32(own))/2, (d.others+float32(others))/2
+	return d.own+d.others < idleDemand
+}
+
+// part is the share of this replica of what is left. One request is added to the
+// demand of each replica, so that one without demand has a share for the next
+// request.
+func (d *demand) part(replicas int64) float64 {
+	return float64(d.own+1) / float64(d.own+d.others+float32(replicas))
 }
 
 // Share makes the limits hold over replicas, whose keys are hashed with hash. It
 // must be called before the first policy is compiled.
 func (c *Counters) Share(hash sharedlimit.HashKey) {
-	c.sharing = &sharing{hash: hash, rates: map[uint64]*buckets{}}
+	c.sharing = &sharing{hash: hash, states: map[uint64]sharedState{}}
 	c.SetReplicas(1, 1)
 }
 
@@ -66,41 +92,42 @@ func (s *sharing) view() (stretch, heard int64) {
 	return (members + heard - 1) / heard, heard
 }
 
-// share registers the buckets of a declaration.
-func (s *sharing) share(id route.PolicyID, b *buckets) {
+// share registers the state of a declaration. A declaration has one kind of limit.
+func (s *sharing) share(id route.PolicyID, state sharedState) {
 	text := id.Kind + "\x00" + id.Namespace + "\x00" + id.Name + "\x00" + id.Variant
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.rates[s.hash.Sum([]byte(text))] = b
+	s.states[s.hash.Sum([]byte(text))] = state
 }
 
 // keep drops the declarations whose counts were dropped.
-func (s *sharing) keep(rates stateMap[buckets]) {
+func (s *sharing) keep(rates stateMap[buckets], running stateMap[flights]) {
 	if s == nil {
 		return
 	}
-	live := make(map[*buckets]bool, len(rates))
+	live := make(map[sharedState]bool, len(rates)+len(running))
 	for _, kept := range rates {
+		live[kept.state] = true
+	}
+	for _, kept := range running {
 		live[kept.state] = true
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	maps.DeleteFunc(s.rates, func(_ uint64, b *buckets) bool { return !live[b] })
+	maps.DeleteFunc(s.states, func(_ uint64, state sharedState) bool { return !live[state] })
 }
 
-// each calls yield for all shared declarations, without holding the lock.
-func (s *sharing) each(yield func(limit uint64, b *buckets)) {
+// used returns the declarations that have keys to exchange.
+func (s *sharing) used() map[uint64]sharedState {
 	s.mu.Lock()
-	rates := make(map[uint64]*buckets, len(s.rates))
-	for limit, b := range s.rates {
-		if b.active.Load() > 0 {
-			rates[limit] = b
+	defer s.mu.Unlock()
+	used := make(map[uint64]sharedState)
+	for limit, state := range s.states {
+		if state.inUse() {
+			used[limit] = state
 		}
 	}
-	s.mu.Unlock()
-	for limit, b := range rates {
-		yield(limit, b)
-	}
+	return used
 }
 
 // Lend ends a lending period: it returns what was spent in it, and divides what is
@@ -108,25 +135,22 @@ func (s *sharing) each(yield func(limit uint64, b *buckets)) {
 func (c *Counters) Lend(now time.Time) []sharedlimit.Entry {
 	var entries []sharedlimit.Entry
 	_, heard := c.sharing.view()
-	c.sharing.each(func(limit uint64, b *buckets) {
-		for i := range b.shards {
-			entries = b.shards[i].lend(entries, limit, c.since(now), heard, &b.active)
-		}
-	})
+	for limit, state := range c.sharing.used() {
+		entries = state.lend(entries, limit, c.since(now), heard)
+	}
 	return entries
 }
 
-// Charge charges the buckets with what another replica spent. Limits that this
+// Charge charges the limits with what another replica spent. Limits that this
 // replica does not have yet are skipped.
-func (c *Counters) Charge(entries []sharedlimit.Entry, now time.Time) {
+func (c *Counters) Charge(sender uint64, entries []sharedlimit.Entry, now time.Time) {
 	at := c.since(now)
 	for i := range entries {
-		entry := &entries[i]
 		c.sharing.mu.Lock()
-		b := c.sharing.rates[entry.Limit]
+		state := c.sharing.states[entries[i].Limit]
 		c.sharing.mu.Unlock()
-		if b != nil {
-			b.shards[entry.Key%shardCount].charge(entry, at, &b.active)
+		if state != nil {
+			state.charge(sender, &entries[i], at)
 		}
 	}
 }
@@ -137,10 +161,9 @@ type loan struct {
 	// spent are the tokens that this replica took since the last exchange, in
 	// nanoseconds of refill; requests counts the requests for them.
 	spent, requests int64
-	// heard counts the requests of other replicas since the last exchange.
-	heard int64
-	// own and others are the demand of a period, smoothed.
-	own, others float32
+	// received counts the requests of other replicas since the last exchange.
+	received int64
+	demand   demand
 	// share is the part of what is left that this replica may spend. 0 is not yet
 	// known: an equal part.
 	share  float32
@@ -178,7 +201,7 @@ func (b *buckets) takeShared(key uint64, now, interval, depth, heard int64) (wai
 		// The spending of others in this period is not known yet, so a bucket that
 		// they use is not full before it is known.
 		slack := int64(0)
-		if l.others > 0 {
+		if l.demand.others > 0 {
 			slack = viewLag
 		}
 		full = max(full, now-slack)
@@ -216,22 +239,35 @@ func (s *bucketShard) lend(entries []sharedlimit.Entry, limit uint64, now, heard
 				Limit: limit, Key: node.key, Spent: time.Duration(l.spent), Requests: l.requests, Debt: time.Duration(max(0, node.full+viewLag-now)),
 			})
 		}
-		l.own = (l.own + float32(l.requests)) / 2
-		l.others = (l.others + float32(l.heard)) / 2
-		l.spent, l.requests, l.heard = 0, 0, 0
-		if l.own+l.others < idleDemand {
+		idle := l.demand.add(l.requests, l.received)
+		l.spent, l.requests, l.received = 0, 0, 0
+		if idle {
 			*l = loan{}
 			active.Add(-1)
 			continue
 		}
-		// One request is added to the demand of each replica, so that one without
-		// demand has a share for the next request.
-		l.share = (l.own + 1) / (l.own + l.others + float32(heard))
+		l.share = float32(l.demand.part(heard))
 		kept = append(kept, i)
 	}
 	s.lent = kept
 	return entries
 }
+
+// lend implements [sharedState].
+func (b *buckets) lend(entries []sharedlimit.Entry, limit uint64, now, heard int64) []sharedlimit.Entry {
+	for i := range b.shards {
+		entries = b.shards[i].lend(entries, limit, now, heard, &b.active)
+	}
+	return entries
+}
+
+// charge implements [sharedState]. The view of the sender replaces its identity.
+func (b *buckets) charge(_ uint64, entry *sharedlimit.Entry, now int64) {
+	b.shards[entry.Key%shardCount].charge(entry, now, &b.active)
+}
+
+// inUse implements [sharedState].
+func (b *buckets) inUse() bool { return b.active.Load() > 0 }
 
 // charge adds what another replica spent of a key.
 func (s *bucketShard) charge(entry *sharedlimit.Entry, now int64, active *atomic.Int64) {
@@ -239,7 +275,7 @@ func (s *bucketShard) charge(entry *sharedlimit.Entry, now int64, active *atomic
 	defer s.mu.Unlock()
 	i := s.seen(max(1, entry.Key), now)
 	node, l := &s.nodes[i], s.loanOf(i, active)
-	l.heard += entry.Requests
+	l.received += entry.Requests
 	full := min(maxDebt, int64(entry.Spent)) + max(node.full, now-viewLag)
 	full += (now - viewLag + min(maxDebt, int64(entry.Debt)) - full) / relaxation
 	node.full = min(full, now+maxDebt)

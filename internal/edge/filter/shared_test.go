@@ -31,6 +31,7 @@ type fleetReplica struct {
 
 type lateMessage struct {
 	at      time.Time
+	from    uint64
 	to      *fleetReplica
 	entries []sharedlimit.Entry
 }
@@ -74,7 +75,7 @@ func (f *fleet) step() {
 		if m.at.After(f.now) {
 			waiting = append(waiting, m)
 		} else {
-			m.to.counters.Charge(m.entries, f.now)
+			m.to.counters.Charge(m.from, m.entries, f.now)
 		}
 	}
 	f.late = waiting
@@ -92,7 +93,7 @@ func (f *fleet) step() {
 		entries := r.counters.Lend(f.now)
 		for j, other := range f.replicas {
 			if other != r && !other.dead {
-				f.late = append(f.late, lateMessage{f.now.Add(time.Duration(1+(i+j)%3*4) * time.Millisecond), other, entries})
+				f.late = append(f.late, lateMessage{f.now.Add(time.Duration(1+(i+j)%3*4) * time.Millisecond), uint64(i + 1), other, entries})
 			}
 		}
 	}
@@ -206,5 +207,82 @@ func BenchmarkSharedRateLimit(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		r.request(start)
+	}
+}
+
+// TestSharedInFlight keeps requests in flight on three replicas: together they have no
+// more than the limit, and use it.
+func TestSharedInFlight(t *testing.T) {
+	const most, hold = 30, 250
+	for _, test := range []struct {
+		name    string
+		demands [3]int // requests that each replica keeps waiting
+	}{
+		{"all on one", [3]int{100, 0, 0}},
+		{"spread", [3]int{100, 100, 100}},
+		{"uneven", [3]int{100, 20, 3}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			f := newFleet(t, 3, flightPolicy("f", most, route.HashKey{}))
+			ends := map[int][]func(){} // by millisecond
+			running, sum, above := 0, 0, 0
+			const from, to = 2000, 12000
+			for ms := range to {
+				for _, end := range ends[ms] {
+					end()
+					running--
+				}
+				delete(ends, ms)
+				for i, r := range f.replicas {
+					for range test.demands[i] / 10 {
+						x := &filter.Exchange{}
+						x.Begin(r.head, r.chain.Marks())
+						x.Client, x.Now = testClient, f.now
+						ran, refused := r.chain.Request(x)
+						if refused != nil {
+							r.chain.Done(x, ran)
+							continue
+						}
+						running++
+						ends[ms+hold] = append(ends[ms+hold], func() { r.chain.Done(x, ran) })
+					}
+				}
+				f.step()
+				f.now = f.now.Add(time.Millisecond)
+				if ms >= from {
+					sum += running
+					above = max(above, running-most)
+				}
+			}
+			average := float64(sum) / (to - from)
+			t.Logf("%.1f in flight on average, at most %d above the limit", average, above)
+			if average < most*0.7 || average > most*1.05 || above > 6 {
+				t.Errorf("%.1f in flight on average, at most %d above the limit of %d", average, above, most)
+			}
+		})
+	}
+}
+
+// TestSharedInFlightOfDead has a replica that dies with requests in flight: they do
+// not count for long.
+func TestSharedInFlightOfDead(t *testing.T) {
+	f := newFleet(t, 2, flightPolicy("f", 4, route.HashKey{}))
+	for range 4 {
+		f.replicas[0].request(f.now)
+		f.run(200 * time.Millisecond)
+	}
+	admitted := func() int {
+		r := f.replicas[1]
+		r.admitted = 0
+		r.request(f.now)
+		return r.admitted
+	}
+	if admitted() != 0 {
+		t.Error("a request is admitted above the limit")
+	}
+	f.replicas[0].dead = true
+	f.run(2 * time.Second)
+	if admitted() != 1 {
+		t.Error("requests of a dead replica still count")
 	}
 }

@@ -160,6 +160,30 @@ func (t *Tracker) addFlood(client netip.Prefix, now time.Time) (ban time.Duratio
 	return ban
 }
 
+// Ban bans a client that another replica of the edge has banned, for no longer than
+// this one bans. OnBan is not called.
+func (t *Tracker) Ban(client netip.Prefix, length time.Duration, now time.Time) {
+	length = min(length, t.cfg.MaxBan)
+	if !client.IsValid() || length <= 0 || sharedAddress(client) {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.sweep(now)
+	found := t.records[client]
+	if found == nil {
+		t.evict()
+		found = &record{}
+		t.records[client] = found
+		t.tracked.Store(int64(len(t.records)))
+	}
+	found.floods = max(found.floods, floodsUntilBan)
+	if until := now.Add(length); until.After(found.bannedUntil) {
+		found.bannedUntil = until
+		found.expiresAt = until.Add(retention)
+	}
+}
+
 // carrierNAT are the shared addresses of carriers and clouds (RFC 6598).
 var carrierNAT = netip.MustParsePrefix("100.64.0.0/10")
 

@@ -6,7 +6,7 @@
 // replica charges its view with the spending of the others, and until the next
 // exchange it spends at most its share of what is left, by demand. So the sum is the
 // limit: what was overspent within a period becomes a debt, which is paid before more
-// is spent.
+// is spent. Requests in flight are reported as they are, and bans when they begin.
 //
 // The package has the messages, the hash of keys that is the same on all replicas,
 // and the exchange itself: HTTPS between replicas that have the same secret. The

@@ -37,7 +37,7 @@ type Accounting interface {
 	// Lend ends a lending period and returns what was spent in it.
 	Lend(now time.Time) []Entry
 	// Charge charges what another replica spent.
-	Charge(entries []Entry, now time.Time)
+	Charge(sender uint64, entries []Entry, now time.Time)
 	// SetReplicas sets how many replicas exist, and how many of them are heard.
 	SetReplicas(heard, members int)
 }
@@ -212,7 +212,7 @@ func (e *Exchange) receive(w http.ResponseWriter, r *http.Request) {
 		e.hear(m.sender)
 		e.stats.received.Add(1)
 		e.stats.entries.Add(uint64(len(m.entries)))
-		e.options.Accounting.Charge(m.entries, time.Now())
+		e.options.Accounting.Charge(m.sender, m.entries, time.Now())
 	}
 	_, _ = w.Write(binary.BigEndian.AppendUint64(nil, e.id))
 }

@@ -29,7 +29,8 @@ type Entry struct {
 	// Limit is the hash of the declaration, Key that of the request's key.
 	Limit, Key uint64
 	// Spent is the time that the limit takes to refill what was spent. It is a time
-	// and not a number, so that the receiver needs no declaration.
+	// and not a number, so that the receiver needs no declaration. For a limit in
+	// flight it is the number of requests that run.
 	Spent time.Duration
 	// Requests counts the requests, those that were refused included.
 	Requests int64

@@ -75,7 +75,7 @@ func (a *accounts) Lend(time.Time) []Entry {
 	return lent
 }
 
-func (a *accounts) Charge(entries []Entry, _ time.Time) {
+func (a *accounts) Charge(_ uint64, entries []Entry, _ time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.charged = append(a.charged, entries...)

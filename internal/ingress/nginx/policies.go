@@ -126,7 +126,7 @@ func (c *ClientAuth) forwarding() *route.ForwardCertificate {
 func (p *policySteps) addLimits(limits *Limits) {
 	if limits.Connections > 0 {
 		p.add(variantPrefix+"limit-connections", route.Policy{InFlight: &route.InFlight{
-			Max: limits.Connections, Key: route.HashKey{By: route.KeyClient}, Status: limits.ConnectionStatus,
+			Max: limits.Connections, Key: route.HashKey{By: route.KeyClient}, Status: limits.ConnectionStatus, PerReplica: true,
 		}})
 	}
 	rate := func(name string, requests int64, period time.Duration) {

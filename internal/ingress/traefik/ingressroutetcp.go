@@ -124,7 +124,7 @@ func connections(r *record) *route.Policy {
 		r.fault("amount", refusal.Invalid, "no connection may be open: give a number from 1")
 	}
 	r.rest()
-	return &route.Policy{InFlight: &route.InFlight{Max: amount, Key: route.HashKey{By: route.KeyClient}}}
+	return &route.Policy{InFlight: &route.InFlight{Max: amount, Key: route.HashKey{By: route.KeyClient}, PerReplica: true}}
 }
 
 // addresses converts an allow list of connections.

@@ -40,7 +40,7 @@ func inFlight(r *record) *route.Policy {
 	}
 	key, client := sourceCriterion(r, route.KeyHost)
 	r.rest()
-	return &route.Policy{InFlight: &route.InFlight{Max: amount, Key: key, Client: client}}
+	return &route.Policy{InFlight: &route.InFlight{Max: amount, Key: key, Client: client, PerReplica: true}}
 }
 
 // sourceCriterion returns the key that requests are counted by, fallback if it is not
