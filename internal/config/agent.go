@@ -36,7 +36,7 @@ type Rollouts struct {
 // ImageUpdates turns updates of images on. They are off by default: the agent commits to
 // repositories.
 type ImageUpdates struct {
-	Enabled  bool     `yaml:"enabled" description:"Update images of Applications in Git, by the annotations of Argo CD's Image Updater (argocd-image-updater.argoproj.io). The agent then commits to the repositories of Applications that have them."`
+	Enabled  bool     `yaml:"enabled" description:"Update images of Applications in Git, by the annotations and the ImageUpdaters of Argo CD's Image Updater (argocd-image-updater.argoproj.io). The agent then commits to the repositories of Applications that have them."`
 	Interval Duration `yaml:"interval" description:"Interval at which the tags of images are read from their registries."`
 }
 

@@ -42,6 +42,12 @@
 - apiGroups: [events.k8s.io]
   resources: [events]
   verbs: [create, patch]
+{{- if dig "imageUpdates" "enabled" false .Values.agent.config }}
+# The status of ImageUpdaters, whose images the agent updates in Git.
+- apiGroups: [argocd-image-updater.argoproj.io]
+  resources: [imageupdaters/status]
+  verbs: [patch]
+{{- end }}
 {{- if .Values.agent.argoRollouts }}
 # Rollouts of Argo Rollouts: their status, their ReplicaSets, and what leads requests and
 # Pods to these: Services, canary Ingresses, weights of HTTPRoutes, the Deployment of a

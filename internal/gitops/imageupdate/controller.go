@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -57,14 +58,18 @@ type Controller struct {
 	config  *configReader
 	writers *writers
 
-	mu   sync.Mutex
-	apps map[types.NamespacedName]*record
-	wake chan struct{}
+	mu       sync.Mutex
+	apps     map[types.NamespacedName]*v1alpha1.Application
+	updaters map[types.NamespacedName]*updater
+	jobs     map[jobKey]*record
+	wake     chan struct{}
 }
 
-// record is an Application that names images.
+// record is an Application with the images that one updater or its annotations name.
 type record struct {
+	key jobKey
 	app *v1alpha1.Application
+	job job
 	due time.Time
 	// running: a worker has it. A change meanwhile makes it due again.
 	running bool
@@ -74,8 +79,9 @@ type record struct {
 	// pending is what the last run found and did not write yet, since when.
 	pending string
 	since   time.Time
-	// reported is the last problem, which is reported once.
-	reported string
+	// reported is the last problem, which is reported once. failed is the problem of the
+	// last run, for the status of its ImageUpdater.
+	reported, failed string
 }
 
 // New makes a Controller.
@@ -88,7 +94,8 @@ func New(options Options) *Controller {
 	}
 	return &Controller{
 		options: options, finder: newFinder(options), config: &configReader{options: options}, writers: newWriters(options),
-		apps: map[types.NamespacedName]*record{}, wake: make(chan struct{}, 1),
+		apps: map[types.NamespacedName]*v1alpha1.Application{}, updaters: map[types.NamespacedName]*updater{}, jobs: map[jobKey]*record{},
+		wake: make(chan struct{}, 1),
 	}
 }
 
@@ -106,6 +113,7 @@ func (c *Controller) Run(ctx context.Context) error {
 		})
 		running.Go(func() { one.Follow(ctx, c.options.Cluster) })
 	}
+	running.Go(func() { c.followUpdaters(ctx, namespaces) })
 	c.options.Log.Info("updating images in Git", "interval", c.options.Interval.String())
 	slots := make(chan struct{}, workers)
 	for {
@@ -145,7 +153,7 @@ func (c *Controller) wakeUp() {
 // put takes an Application from the watch.
 func (c *Controller) put(object *unstructured.Unstructured) {
 	name := types.NamespacedName{Namespace: object.GetNamespace(), Name: object.GetName()}
-	if object.GetAnnotations()[annotationPrefix+imageList] == "" || object.GetDeletionTimestamp() != nil {
+	if object.GetDeletionTimestamp() != nil {
 		c.gone(name, object.GetUID())
 		return
 	}
@@ -153,29 +161,57 @@ func (c *Controller) put(object *unstructured.Unstructured) {
 	if err != nil {
 		return
 	}
+	// The rest of the status is large, and not used.
+	status := app.Status
+	app.Status = v1alpha1.ApplicationStatus{Summary: status.Summary, SourceType: status.SourceType, SourceTypes: status.SourceTypes}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	known := c.apps[name]
-	switch {
-	case known == nil:
-		known = &record{due: time.Now().Add(backoff.Jitter(min(firstDelay, c.options.Settle), 0.5))}
-		c.apps[name] = known
-	case !equality.Semantic.DeepEqual(inputs(known.app), inputs(app)):
-		known.due, known.failures = time.Now(), 0
+	before := c.apps[name]
+	c.apps[name] = app
+	c.replan(app, before != nil && !equality.Semantic.DeepEqual(inputs(before), inputs(app)))
+}
+
+// replan finds the jobs of an Application again. With changed all of them are due.
+func (c *Controller) replan(app *v1alpha1.Application, changed bool) {
+	name := types.NamespacedName{Namespace: app.Namespace, Name: app.Name}
+	planned := planJobs(app, c.sortedUpdaters())
+	for key, one := range c.jobs {
+		if _, still := planned[key.updater]; key.app == name && !still {
+			delete(c.jobs, one.key)
+		}
 	}
-	known.app = app
-	c.wakeUp()
+	for who, wanted := range planned {
+		key := jobKey{name, who}
+		known := c.jobs[key]
+		switch {
+		case known == nil:
+			known = &record{key: key, due: time.Now().Add(backoff.Jitter(min(firstDelay, c.options.Settle), 0.5))}
+			c.jobs[key] = known
+		case changed:
+			known.due, known.failures = time.Now(), 0
+		}
+		known.app, known.job = app, wanted
+	}
+	if len(planned) > 0 {
+		c.wakeUp()
+	}
+}
+
+// sortedUpdaters are the ImageUpdaters, the oldest first.
+func (c *Controller) sortedUpdaters() []*updater {
+	return slices.SortedFunc(maps.Values(c.updaters), older)
 }
 
 // inputs is the part of an Application that an update depends on.
 func inputs(app *v1alpha1.Application) any {
 	return struct {
 		Annotations map[string]string
+		Labels      map[string]string
 		Spec        v1alpha1.ApplicationSpec
 		Images      []string
 		Types       []v1alpha1.SourceType
 		Type        v1alpha1.SourceType
-	}{app.Annotations, app.Spec, app.Status.Summary.Images, app.Status.SourceTypes, app.Status.SourceType}
+	}{app.Annotations, app.Labels, app.Spec, app.Status.Summary.Images, app.Status.SourceTypes, app.Status.SourceType}
 }
 
 // gone forgets an Application.
@@ -183,6 +219,7 @@ func (c *Controller) gone(name types.NamespacedName, _ types.UID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.apps, name)
+	maps.DeleteFunc(c.jobs, func(key jobKey, _ *record) bool { return key.app == name })
 }
 
 // next takes the Application that is due longest, or returns how long none is.
@@ -191,7 +228,7 @@ func (c *Controller) next(now time.Time) (*record, time.Duration) {
 	defer c.mu.Unlock()
 	wait := c.options.Interval
 	var found *record
-	for _, one := range c.apps {
+	for _, one := range c.jobs {
 		if one.running {
 			continue
 		}
@@ -216,16 +253,17 @@ const (
 // process runs an update and schedules the next.
 func (c *Controller) process(ctx context.Context, of *record) {
 	c.mu.Lock()
-	app, fresh := of.app, of.fresh
+	app, job, fresh := of.app, of.job, of.fresh
 	of.fresh = false
 	c.mu.Unlock()
 	bounded, cancel := context.WithTimeout(ctx, runTimeout)
 	defer cancel()
-	result := (&run{Controller: c, record: of, app: app}).update(bounded, fresh)
+	result := (&run{Controller: c, record: of, app: app, job: job}).update(bounded, fresh)
 	if ctx.Err() != nil {
 		return
 	}
 	c.report(ctx, of, app, result)
+	c.reportUpdater(ctx, of, result)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	of.running = false
@@ -248,12 +286,9 @@ func (c *Controller) process(ctx context.Context, of *record) {
 func (c *Controller) imagePushed(name string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, one := range c.apps {
-		settings, _ := annotated(one.app)
-		for _, image := range settings.Images {
-			if image.Image.Name() == name {
-				one.due, one.fresh = time.Now(), true
-			}
+	for _, one := range c.jobs {
+		if slices.ContainsFunc(one.job.settings.Images, func(image ImageSettings) bool { return image.Image.Name() == name }) {
+			one.due, one.fresh = time.Now(), true
 		}
 	}
 	c.wakeUp()

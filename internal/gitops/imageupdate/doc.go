@@ -3,6 +3,8 @@
 // Application syncs from, or to another one.
 //
 //	settings     what is updated and how, from annotations of Argo CD's Image Updater
+//	updater      the same from its kind ImageUpdater
+//	plan         who updates which image
 //	find         the tag of each image, from the registry
 //	target       the file of the repository that has the images
 //	message      branches and messages from templates

@@ -60,6 +60,7 @@ type run struct {
 	*Controller
 	record *record
 	app    *v1alpha1.Application
+	job    job
 
 	project *project.Project
 	at      destination
@@ -68,9 +69,15 @@ type run struct {
 
 // update finds new tags and writes them.
 func (r *run) update(ctx context.Context, fresh bool) result {
-	settings, refused := annotated(r.app)
-	if len(refused) > 0 {
-		return result{err: &refusedError{refused}}
+	settings := r.job.settings
+	if len(r.job.refused) > 0 {
+		return result{err: &refusedError{r.job.refused}}
+	}
+	if len(settings.Images) == 0 {
+		if len(r.job.conflicts) > 0 {
+			return result{err: &refusedError{r.job.conflicts}}
+		}
+		return result{}
 	}
 	var err error
 	if r.project, err = r.compileProject(ctx); err != nil {
