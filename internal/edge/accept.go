@@ -21,6 +21,7 @@ import (
 	"slipway.dev/slipway/internal/edge/program"
 	"slipway.dev/slipway/internal/edge/proxy"
 	"slipway.dev/slipway/internal/edge/tlsstore"
+	"slipway.dev/slipway/internal/edge/workers"
 	"slipway.dev/slipway/internal/route"
 )
 
@@ -151,8 +152,11 @@ func (p *point) setTCP(routes iter.Seq[*route.TCPRoute]) {
 	p.tcp.Store(kind)
 }
 
-// accept serves each connection in a goroutine of its own.
+// accept serves each connection in a goroutine, which is reused for another one.
 func (p *point) accept() {
+	pool := workers.New(p.serve)
+	pool.AddUser()
+	defer pool.RemoveUser()
 	for {
 		conn, err := p.listener.AcceptConn()
 		if err != nil {
@@ -161,7 +165,7 @@ func (p *point) accept() {
 			}
 			return
 		}
-		go p.serve(conn)
+		pool.Serve(conn)
 	}
 }
 
@@ -308,6 +312,7 @@ type acceptedKey struct{}
 
 // withAccepted adds the connection to the context of its streams.
 func withAccepted(ctx context.Context, from proxy.Accepted) context.Context {
+	from.Describe()
 	return context.WithValue(ctx, acceptedKey{}, &from)
 }
 

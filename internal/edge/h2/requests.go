@@ -110,7 +110,7 @@ func (c *session) start(s *stream) {
 	s.started = true
 	c.requests.active++
 	c.requests.running.Add(1)
-	c.server.workers.serve(s)
+	c.server.workers.Serve(s)
 }
 
 // run serves one request, in a goroutine of the workers.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"slipway.dev/slipway/internal/edge/h1"
+	"slipway.dev/slipway/internal/edge/workers"
 )
 
 // Server serves HTTP/2 connections. It does not listen.
@@ -19,7 +20,7 @@ type Server struct {
 	reduced Config
 	limits  h1.Limits // of responses
 	replies sync.Pool // of *bridge.ResponseTranslator
-	workers workers
+	workers *workers.Pool[*stream]
 
 	mu       sync.Mutex // guards what follows
 	draining bool
@@ -28,7 +29,7 @@ type Server struct {
 
 // New makes a Server.
 func New(cfg Config) (*Server, error) {
-	s := &Server{cfg: cfg.withDefaults(), sessions: make(map[*session]struct{})}
+	s := &Server{cfg: cfg.withDefaults(), sessions: make(map[*session]struct{}), workers: workers.New((*stream).run)}
 	if err := s.cfg.check(); err != nil {
 		return nil, err
 	}
@@ -50,9 +51,9 @@ func (s *Server) ServeConn(ctx context.Context, conn net.Conn) {
 	c := newSession(s, s.configFor(client), conn)
 	c.client = client
 	s.add(c)
-	s.workers.addConn()
+	s.workers.AddUser()
 	c.serve(ctx)
-	s.workers.removeConn()
+	s.workers.RemoveUser()
 	s.remove(c)
 	if s.cfg.Hooks.Closed != nil {
 		s.cfg.Hooks.Closed(c.reason)

@@ -81,9 +81,7 @@ func openSocket(ctx context.Context, config *Config) (*net.TCPListener, error) {
 	// Multipath TCP would prevent splice between sockets in the kernel, and no
 	// load balancer uses it.
 	lc.SetMultipathTCP(false)
-	if config.ReusePort {
-		lc.Control = reusePort
-	}
+	setOptions(&lc, config)
 	opened, err := lc.Listen(ctx, config.Network, config.Address)
 	if err != nil {
 		return nil, fmt.Errorf("cannot listen on %s: %w", config.Address, err)

@@ -51,6 +51,9 @@ func TestBacklogAndKeepAlive(t *testing.T) {
 			continue
 		}
 		accepted = true
+		if on, err := syscall.GetsockoptInt(fd, syscall.SOL_SOCKET, syscall.SO_KEEPALIVE); err != nil || on != 1 {
+			t.Errorf("keep-alive of an accepted connection is %d, %v", on, err)
+		}
 		for option, want := range map[int]int{syscall.TCP_KEEPIDLE: 42, syscall.TCP_KEEPINTVL: 9, syscall.TCP_KEEPCNT: 3} {
 			if got, err := syscall.GetsockoptInt(fd, syscall.IPPROTO_TCP, option); err != nil || got != want {
 				t.Errorf("option %d of an accepted connection is %d, %v; want %d", option, got, err, want)

@@ -8,8 +8,12 @@ import (
 	"syscall"
 )
 
-func reusePort(_, _ string, _ syscall.RawConn) error {
-	return errors.New("several processes on one port need Linux; turn reusePort off")
+func setOptions(lc *net.ListenConfig, config *Config) {
+	if config.ReusePort {
+		lc.Control = func(_, _ string, _ syscall.RawConn) error {
+			return errors.New("several processes on one port need Linux; turn reusePort off")
+		}
+	}
 }
 
 func setBacklog(*net.TCPListener, int) error {

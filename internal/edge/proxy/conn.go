@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"net"
-	"strconv"
 	"time"
 
 	"slipway.dev/slipway/internal/edge/filter"
@@ -41,6 +40,11 @@ type conn struct {
 	head     h1.Head
 	buffers  buffers
 	exchange exchange
+
+	// ownReader and ownWriter are what reader and writer point to; reader only for
+	// a stream.
+	ownReader h1.Reader
+	ownWriter h1.Writer
 }
 
 // buffers is the memory that a connection keeps from one exchange to the next.
@@ -67,10 +71,24 @@ type buffers struct {
 	requestSink, responseSink sinkWriter
 }
 
-func newConn(p *Proxy, connection net.Conn, from Accepted) *conn {
-	c := new(conn)
+// newConn returns a conn for a connection, or for a stream that stands for one. Both
+// are many and short, so they are pooled: see release.
+func newConn(p *Proxy, connection net.Conn, from Accepted, stream bool) *conn {
+	c, ok := p.pooled.Get().(*conn)
+	if !ok {
+		c = new(conn)
+	}
+	c.stream = stream
 	c.attach(p, connection, from)
 	return c
+}
+
+// release gives a conn back whose connection was closed. Nothing may refer to it any
+// more.
+func (c *conn) release() {
+	p := c.proxy
+	c.detach()
+	p.pooled.Put(c)
 }
 
 // attach gives a conn its connection, and the limits and timeouts of the entry
@@ -85,16 +103,23 @@ func (c *conn) attach(p *Proxy, connection net.Conn, from Accepted) {
 	if from.Timeouts != nil {
 		c.timeouts = from.Timeouts
 	}
-	c.reader = h1.NewReader(connection, p.cfg.Pool, *c.timeouts)
-	c.writer = h1.NewWriter(connection, p.cfg.Pool, *c.timeouts)
+	c.reader, c.writer = &c.ownReader, &c.ownWriter
+	c.writer.Init(connection, p.cfg.Pool, *c.timeouts)
+	if c.stream {
+		c.reader.Init(connection, p.cfg.Pool, *c.timeouts)
+	} else {
+		// Drain interrupts it from another goroutine, so it is never reused.
+		c.reader = h1.NewReader(connection, p.cfg.Pool, *c.timeouts)
+	}
 	if c.from.Protocol == "" {
 		c.from.Protocol = "HTTP/1.1"
 	}
+	c.from.Describe()
 	c.peer = h1.Peer{
 		Trusted: from.Trusted,
-		Address: from.Client.Addr().Unmap().String(),
+		Address: c.from.clientText,
 		Proto:   "http",
-		Port:    strconv.Itoa(int(from.Local.Port())),
+		Port:    c.from.portText,
 		Server:  p.cfg.Name,
 		Hop:     p.cfg.Hop,
 	}
@@ -126,17 +151,11 @@ func (c *conn) serveNext() (keepAlive bool) {
 // a stream of HTTP/2 or HTTP/3, and closes it. The response flows while the
 // request's body does; a body that is still coming when the response has ended
 // is stopped. The connection is not kept, upgraded or drained: that is for the
-// connection below it. Streams are many and short, so their conns are pooled.
+// connection below it.
 func (p *Proxy) ServeStream(connection net.Conn, from Accepted) {
-	c, ok := p.streams.Get().(*conn)
-	if !ok {
-		c = new(conn)
-	}
-	c.stream = true
-	c.attach(p, connection, from)
+	c := newConn(p, connection, from, true)
 	c.serveStream()
-	c.detach()
-	p.streams.Put(c)
+	c.release()
 }
 
 // serveStream serves one request and closes the stream.
@@ -154,6 +173,7 @@ func (c *conn) detach() {
 	c.buffers.filters.Head = nil
 	c.exchange = exchange{}
 	c.proxy, c.net, c.reader, c.writer = nil, nil, nil, nil
+	c.ownReader, c.ownWriter = h1.Reader{}, h1.Writer{}
 	c.gone = nil
 	c.from = Accepted{}
 }

@@ -98,9 +98,18 @@ func (a *attempt) connect(fresh bool) error {
 		a.totalTimer = closeAfter(conn, wait)
 	}
 	if gone := x.conn.from.Gone; gone != nil {
-		a.cancelHook = context.AfterFunc(gone, func() { conn.NetConn().Close() })
+		a.cancelHook = afterFunc(gone, func() { conn.NetConn().Close() })
 	}
 	return nil
+}
+
+// afterFunc is context.AfterFunc without the context that it makes: that of a stream
+// calls functions itself.
+func afterFunc(ctx context.Context, call func()) (stop func() bool) {
+	if own, ok := ctx.(interface{ AfterFunc(func()) func() bool }); ok {
+		return own.AfterFunc(call)
+	}
+	return context.AfterFunc(ctx, call)
 }
 
 // connectTimeout bounds making a connection: by the rule, and by the time that

@@ -30,6 +30,7 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -97,7 +98,7 @@ type Proxy struct {
 	draining atomic.Bool
 	pressure atomic.Int32 // an overload.Level
 
-	streams    sync.Pool // of *conn
+	pooled     sync.Pool // of *conn
 	memory     memory
 	encoders   *filter.Encoders
 	background backgroundTasks
@@ -139,6 +140,18 @@ type Accepted struct {
 	// Limits and Timeouts are those of the entry point; nil means the Proxy's.
 	Limits   *h1.Limits
 	Timeouts *h1.Timeouts
+
+	// clientText and portText are Client's address and Local's port, as requests
+	// forward them; empty until Describe.
+	clientText, portText string
+}
+
+// Describe formats the addresses that requests forward. A connection with many
+// streams does that once for all of them.
+func (a *Accepted) Describe() {
+	if a.clientText == "" {
+		a.clientText, a.portText = a.Client.Addr().Unmap().String(), strconv.Itoa(int(a.Local.Port()))
+	}
 }
 
 // New returns a Proxy. It responds with 503 until a Program is swapped in.
@@ -198,7 +211,13 @@ func (p *Proxy) Program() *program.Program { return p.program.Load() }
 
 // ServeHTTP1 serves a connection until it ends, and closes it.
 func (p *Proxy) ServeHTTP1(connection net.Conn, from Accepted) {
-	c := newConn(p, connection, from)
+	c := newConn(p, connection, from, false)
+	p.serveRegistered(c)
+	c.release()
+}
+
+// serveRegistered serves a connection that Drain can interrupt.
+func (p *Proxy) serveRegistered(c *conn) {
 	p.add(c)
 	defer p.remove(c)
 	c.serve()
