@@ -1,6 +1,6 @@
 // Package workers reuses goroutines: the stack that serving a request needs takes a
 // while to grow, and costs more than the request where connections or streams are
-// short.
+// short (decision 0070).
 package workers
 
 import (
