@@ -299,8 +299,9 @@ limits: ## Measure one rate limit over three edges with h2load, and kill one of 
 	LIMITS=long go test -count=1 $(HANG_GUARD) -v ./test/limits
 
 .PHONY: progressive
-progressive: deps build-devcluster ## Release good and bad revisions of a Deployment under load, ten rounds
-	PROGRESSIVE=long go test -count=1 $(HANG_GUARD) -v ./test/progressive
+progressive: deps build-devcluster ## Release good and bad revisions of a Deployment under load, with faults and a kill at each write
+	PROGRESSIVE=long go test -count=1 -timeout 3h -v ./test/progressive
+	RESILIENCE=long go test -count=1 -timeout 1h -v -run TestReleaseSurvives ./internal/gitops/reconcile
 
 .PHONY: churn
 churn: deps build-devcluster ## Change routes, listeners, certificates and endpoints of Gateways for CHURN, 10m without it, under requests of five protocols

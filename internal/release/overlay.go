@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 )
 
 // The annotations of a Deployment during a release: the pod-template-hash of the
@@ -39,6 +40,28 @@ func MarkOf(deployment *unstructured.Unstructured) Mark {
 		from = -1
 	}
 	return Mark{Stable: annotations[stableAnnotation], From: from}
+}
+
+// KeepOverlay lays the overlay of a live Deployment over the one of Git, so that a
+// comparison during a release shows only what the next sync would change.
+func KeepOverlay(desired, live *unstructured.Unstructured) {
+	found := live.GetAnnotations()
+	if found[stableAnnotation] == "" {
+		return
+	}
+	annotations := desired.GetAnnotations()
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	annotations[stableAnnotation], annotations[fromAnnotation] = found[stableAnnotation], found[fromAnnotation]
+	desired.SetAnnotations(annotations)
+	from, _ := live.Object["spec"].(map[string]any)
+	to, _ := desired.Object["spec"].(map[string]any)
+	for _, field := range []string{"strategy", "minReadySeconds", "progressDeadlineSeconds"} {
+		if value, ok := from[field]; ok && to != nil {
+			to[field] = runtime.DeepCopyJSONValue(value)
+		}
+	}
 }
 
 // Overlay is laid over the Deployment of Git while a release runs.

@@ -260,6 +260,15 @@ func TestOverlay(t *testing.T) {
 	if mark := MarkOf(deployment); mark != overlay.Mark {
 		t.Errorf("the mark is %+v", mark)
 	}
+	// A comparison with Git shows nothing of it, and a Deployment without a release is left
+	// alone.
+	plain := &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"name": "web"}, "spec": map[string]any{"replicas": int64(3)}}}
+	if KeepOverlay(plain, plain.DeepCopy()); MarkOf(plain).Stable != "" {
+		t.Error("a plain Deployment has an overlay")
+	}
+	if KeepOverlay(plain, deployment); fmt.Sprint(plain.Object) != fmt.Sprint(deployment.Object) {
+		t.Errorf("%v is compared with %v", plain.Object, deployment.Object)
+	}
 	surge, _, _ := unstructured.NestedString(deployment.Object, "spec", "strategy", "rollingUpdate", "maxSurge")
 	replicas, _, _ := unstructured.NestedInt64(deployment.Object, "spec", "replicas")
 	if surge != "25%" || replicas != 3 {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -224,10 +225,18 @@ func TestStatus(t *testing.T) {
 		ended <- cli.Execute(ctx, []string{"rollout", "status", "web", "--kubeconfig", w.Kubeconfig, "-n", w.namespace}, out, out)
 	}()
 	out.WaitFor(t, "Progressing - canary 20 %")
+	releases := w.Dynamic.Resource(progressive.KindRelease.Resource()).Namespace(w.namespace)
+	for second := range 5 {
+		kubetest.Patch(t, releases, "web", fmt.Sprintf(`{"status":{"message":"canary 20 %%, for another %ds"}}`, 61-second))
+	}
+	out.WaitFor(t, "for another ")
 	kubetest.Patch(t, w.Dynamic.Resource(progressive.KindRelease.Resource()).Namespace(w.namespace), "web",
 		`{"status":{"phase":"Held","message":"B had 4.1 % errors against 0.1 %"}}`)
 	if code := programs.Receive(t, ended, "the command"); code != 1 || !strings.Contains(out.String(), "Held - B had 4.1 % errors") {
 		t.Errorf("got %d and %s", code, out.String())
+	}
+	if n := strings.Count(out.String(), "for another"); n != 1 {
+		t.Errorf("a countdown has %d lines: %s", n, out.String())
 	}
 }
 

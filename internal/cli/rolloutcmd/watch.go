@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -107,11 +108,15 @@ func timeLimit(ctx context.Context, limit time.Duration) (context.Context, conte
 	return context.WithTimeoutCause(ctx, limit, inspect.ErrTimeout)
 }
 
-// statusPrinter prints each status once.
+// statusPrinter prints each status once. Numbers in its message that count up or down are
+// not another status.
 type statusPrinter struct {
 	w    io.Writer
 	last string
 }
+
+// counting are the numbers and durations of a message.
+var counting = regexp.MustCompile(`[0-9][0-9.,]*(?:[hms][0-9.,hms]*)?`)
 
 // print prints the status if it changed, and reports whether it is the last. A
 // release that did not succeed is an error.
@@ -120,8 +125,8 @@ func (p *statusPrinter) print(state *progressive.State) (bool, error) {
 	if state.Message != "" {
 		line += " - " + state.Message
 	}
-	if line != p.last {
-		p.last = line
+	if now := fmt.Sprint(counting.ReplaceAllString(line, "#"), shownStep(state), shownWeight(state.Weight)); now != p.last {
+		p.last = now
 		if _, err := fmt.Fprintln(p.w, printer.Printable(line)); err != nil {
 			return false, err
 		}

@@ -25,6 +25,7 @@ import (
 	"slipway.dev/slipway/internal/gitops/render"
 	"slipway.dev/slipway/internal/gitops/tracking"
 	"slipway.dev/slipway/internal/gitops/tree"
+	"slipway.dev/slipway/internal/release"
 )
 
 // fetchParallel is how many objects are read in parallel.
@@ -183,6 +184,9 @@ func (c *Comparison) Run(ctx context.Context, rendered []*unstructured.Unstructu
 	for _, desired := range c.set.Objects {
 		if live := c.live[desired.Key]; live != nil {
 			refused = append(refused, c.check(desired.Key, live))
+			if desired.Key.Group == "apps" && desired.Key.Kind == "Deployment" {
+				release.KeepOverlay(desired.Object, live)
+			}
 		}
 	}
 	if err := errors.Join(refused...); err != nil {

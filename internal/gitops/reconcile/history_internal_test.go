@@ -38,3 +38,24 @@ func TestHistory(t *testing.T) {
 		}
 	}
 }
+
+// A revision that was held is in the history when the hold is lifted, also if the agent ended
+// before it wrote its sync: the next release goes back to it, and not to the one that failed.
+func TestHistoryOfHeld(t *testing.T) {
+	sources := []v1alpha1.ApplicationSource{{RepoURL: "https://git.example.com/shop"}}
+	good := v1alpha1.RevisionHistory{ID: 6, Revision: "good", Source: &sources[0]}
+	failed := v1alpha1.RevisionHistory{ID: 7, Revision: "failed", Source: &sources[0]}
+	hold := &v1alpha1.HeldRevision{Revisions: []string{"good"}, Sources: sources, Reason: v1alpha1.HeldByRelease}
+	missing := []v1alpha1.RevisionHistory{good, failed}
+	if got := withHeld(missing, hold, 2); len(got) != 2 || got[1].ID != 8 || got[1].Revision != "good" || missing[0].ID != 6 {
+		t.Errorf("the history is %+v", got)
+	}
+	if got := withHeld([]v1alpha1.RevisionHistory{failed, good}, hold, 10); len(got) != 2 {
+		t.Errorf("a sync that is there is added again: %+v", got)
+	}
+	byUser := *hold
+	byUser.Reason = v1alpha1.HeldByRollback
+	if got := withHeld(missing, &byUser, 10); len(got) != 2 || len(withHeld(missing, nil, 10)) != 2 {
+		t.Errorf("the history of a rollback is %+v", got)
+	}
+}

@@ -70,8 +70,9 @@ func (p *reconcileRun) ensureHeld(ctx context.Context) error {
 func (p *reconcileRun) lift(why string) {
 	p.log.Info("hold lifted", "revision", revisionNames(p.held().Revisions), "reason", why)
 	p.lifted, p.session.heldRendering = true, nil
-	if p.session.pending != nil {
-		p.session.pending.held = nil
+	if unwritten := p.session.pending; unwritten != nil {
+		unwritten.history = withHeld(unwritten.history, unwritten.held, p.app.Spec.HistoryLimit())
+		unwritten.held = nil
 	}
 }
 

@@ -473,7 +473,7 @@ func copyState(state *v1alpha1.OperationState) *v1alpha1.OperationState {
 // is kept with it: both are written together.
 func (p *reconcileRun) setPending(state *v1alpha1.OperationState) {
 	if p.session.pending == nil {
-		p.session.pending = &pendingStatus{history: p.app.Status.History, held: p.held()}
+		p.session.pending = &pendingStatus{history: p.history(), held: p.held()}
 	}
 	p.session.pending.state = state
 }

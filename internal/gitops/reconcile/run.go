@@ -168,6 +168,9 @@ func (p *reconcileRun) history() []v1alpha1.RevisionHistory {
 	if p.session.pending != nil {
 		return p.session.pending.history
 	}
+	if p.lifted {
+		return withHeld(p.app.Status.History, p.app.Status.Held, p.app.Spec.HistoryLimit())
+	}
 	return p.app.Status.History
 }
 
