@@ -196,6 +196,7 @@ func (a *application) due(byTrigger map[string][]Destination, results map[string
 		for i, result := range results[trigger] {
 			for _, to := range byTrigger[trigger] {
 				one := delivery{key: entryKey(trigger, result, to), trigger: trigger, templates: conditions[i].Send, to: to}
+				a.dropOutdated(one, result)
 				switch {
 				case result.Triggered && a.record.hasSent(one.key):
 					a.current[one.key] = true
@@ -203,7 +204,7 @@ func (a *application) due(byTrigger map[string][]Destination, results map[string
 					a.current[one.key] = true
 					due = append(due, one)
 				default:
-					due = append(due, a.notTriggered(one, conditions[i], result)...)
+					a.notTriggered(one, conditions[i], result)
 				}
 			}
 		}
@@ -211,22 +212,24 @@ func (a *application) due(byTrigger map[string][]Destination, results map[string
 	return due
 }
 
-// notTriggered drops the entry of a condition that is false, and returns messages that
-// were due before it became false and may not have been sent.
-func (a *application) notTriggered(one delivery, condition message.Condition, result message.Result) []delivery {
-	suffix := suffixKey(one.trigger, result, one.to)
-	var due []delivery
-	for _, key := range a.record.intents(suffix) {
-		left := one
-		left.key = key
-		due = append(due, left)
-	}
-	// A condition that could not be evaluated is not false.
-	if condition.OncePer == "" && result.Problem == "" && a.record.hasSent(suffix) {
+// notTriggered drops the entry of a condition that is false. One that could not be
+// evaluated is not false.
+func (a *application) notTriggered(one delivery, condition message.Condition, result message.Result) {
+	if suffix := suffixKey(one.trigger, result, one.to); condition.OncePer == "" && result.Problem == "" && a.record.hasSent(suffix) {
 		delete(a.record, suffix)
 		a.dirty = true
 	}
-	return due
+}
+
+// dropOutdated drops intents whose value of oncePer is no longer the current one, and of
+// conditions that no longer hold: a message of the state now would be another message.
+func (a *application) dropOutdated(one delivery, result message.Result) {
+	for _, key := range a.record.intents(suffixKey(one.trigger, result, one.to)) {
+		if result.Problem == "" && (!result.Triggered || key != one.key) {
+			delete(a.record, key)
+			a.dirty = true
+		}
+	}
 }
 
 // write writes the record, if it has changed. If it has to be for this version, another

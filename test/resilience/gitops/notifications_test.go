@@ -1,6 +1,7 @@
 package gitops
 
 import (
+	"context"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
@@ -21,6 +22,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"slipway.dev/slipway/api/argo/v1alpha1"
 	"slipway.dev/slipway/internal/gitops/gittest"
 	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/programs"
@@ -97,6 +99,14 @@ func (s *suite) testNotifications(t *testing.T) {
 	n := &notified{suite: s, control: s.cluster.Namespace(t), got: &deliveries{all: map[string]map[string]map[string]int{}}, seenMail: map[string]bool{}}
 	target := s.cluster.Namespace(t)
 	n.configure(t)
+	t.Cleanup(func() {
+		if !t.Failed() {
+			return
+		}
+		if app, err := agentprocess.Applications(s.cluster.Cluster, n.control).Get(context.Background(), "app", metav1.GetOptions{}); err == nil {
+			t.Logf("record: %s\nstatus: %v", app.GetAnnotations()["notified.notifications.argoproj.io"], app.Object["status"])
+		}
+	})
 	n.repository = gittest.Serve(t).Repository(t, "app", round(0))
 	n.given = s.options(n.control, "--sources.cacheDir="+t.TempDir())
 	n.agent = agentprocess.Start(t, n.given)
@@ -106,10 +116,8 @@ func (s *suite) testNotifications(t *testing.T) {
 		"notifications.argoproj.io/subscribe.on-revision.alertmanager": ""}}}`), metav1.PatchOptions{}))(t)
 	revisions := []string{n.repository.Head(t)}
 	n.awaitAll(t, revisions[0])
-	began := time.Now()
 	revisions = append(revisions, n.repository.Commit(t, round(1), "round 1"))
 	n.awaitAll(t, revisions[1])
-	usual := time.Since(began)
 	count := 3 // of each way to end at least one
 	if os.Getenv("RESILIENCE") == "long" {
 		count = int(kills(t))
@@ -120,7 +128,8 @@ func (s *suite) testNotifications(t *testing.T) {
 		}
 		commit := n.repository.Commit(t, round(i+2), fmt.Sprint("round ", i+2))
 		if i%3 != 0 {
-			<-time.After(time.Duration(random.Int64N(int64(usual))))
+			n.awaitSynced(t, commit)
+			<-time.After(time.Duration(random.Int64N(int64(sendingTime))))
 			n.agent.Kill()
 		}
 		<-n.agent.Exited()
@@ -132,6 +141,21 @@ func (s *suite) testNotifications(t *testing.T) {
 	revisions = append(revisions, n.repository.Commit(t, round(count+2), "last"))
 	n.awaitAll(t, revisions[len(revisions)-1])
 	n.check(t, revisions, count)
+}
+
+// sendingTime is about how long the messages of a revision take.
+const sendingTime = 150 * time.Millisecond
+
+// awaitSynced waits until the status has the sync to a commit: from then on there are
+// messages to send. What kills before that do to a sync is what the test of kills shows.
+func (n *notified) awaitSynced(t *testing.T, commit string) {
+	t.Helper()
+	agentprocess.Await(t, agentprocess.Applications(n.cluster.Cluster, n.control), "app", func(app *v1alpha1.Application) error {
+		if state := app.Status.OperationState; state == nil || state.SyncResult == nil || state.SyncResult.Revision != commit {
+			return fmt.Errorf("it is not synced to %s", commit)
+		}
+		return nil
+	})
 }
 
 // killAtMessage kills the agent when the webhook has its next message, before or after
