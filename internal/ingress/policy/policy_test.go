@@ -49,6 +49,7 @@ var ofOthers = map[string]bool{
 	"redirectScheme.TrimSlash": true, "rateLimit.Status": true, "inFlight.Status": true, "errorPages.Headers": true,
 	"forwardAuth.ResponseHeadersRegexp": true, "forwardAuth.AuthRequest": true,
 	"ipFilter.Client": true, "rateLimit.Client": true, "inFlight.Client": true,
+	"rateLimit.PerReplica": true, "inFlight.PerReplica": true,
 	"forwardCertificate.Bare": true, "forwardCertificate.Subject": true, "forwardCertificate.Issuer": true,
 	"forwardCertificate.VerifyHeader": true, "forwardCertificate.Unverified": true, "forwardCertificate.SubjectHeader": true, "forwardCertificate.IssuerHeader": true,
 }
