@@ -59,11 +59,12 @@ func (d *demand) add(own, others int64) (idle bool) {
 	return d.own+d.others < idleDemand
 }
 
-// part is the share of this replica of what is left. One request is added to the
-// demand of each replica, so that one without demand has a share for the next
-// request.
+// part is the share of this replica of what is left. A quarter is divided equally, so
+// that requests that move to a replica without demand are not refused below the
+// limit; the rest is divided by demand.
 func (d *demand) part(replicas int64) float64 {
-	return float64(d.own+1) / float64(d.own+d.others+float32(replicas))
+	n := float64(replicas)
+	return 0.25/n + 0.75*float64(d.own+1)/(float64(d.own+d.others)+n)
 }
 
 // Share makes the limits hold over replicas, whose keys are hashed with hash. It

@@ -286,3 +286,17 @@ func TestSharedInFlightOfDead(t *testing.T) {
 		t.Error("requests of a dead replica still count")
 	}
 }
+
+// TestSharedRateMoves moves all requests to a replica that had none: far below the
+// limit none is refused.
+func TestSharedRateMoves(t *testing.T) {
+	f := newFleet(t, 3, ratePolicy("r", 10000, time.Second, 2500, route.HashKey{}))
+	for i := range 12 {
+		for j, r := range f.replicas {
+			r.demand = map[bool]float64{true: 1000}[j == i%3]
+		}
+		if got := f.run(time.Second); got < 999 {
+			t.Errorf("%d of 1000 requests are admitted after a move", got)
+		}
+	}
+}
