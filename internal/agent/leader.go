@@ -84,6 +84,12 @@ func (l *leadership) pushed(push webhook.Push) bool {
 	if current == nil {
 		return false
 	}
+	if push.Image != "" {
+		if current.images != nil {
+			current.images.ImagePushed(push.Image)
+		}
+		return true
+	}
 	if !push.PullRequest {
 		current.apps.Pushed(push)
 		for _, address := range push.RepositoryURLs {

@@ -38,6 +38,15 @@ func hookKeys() map[webhook.Provider][]string {
 	}
 }
 
+// registryKeys are the keys of the Secret by registry, as Argo CD's Image Updater names
+// them.
+func registryKeys() map[webhook.Registry]string {
+	return map[webhook.Registry]string{
+		webhook.DockerHub: "webhook.docker-secret", webhook.GitHubPackage: "webhook.ghcr-secret",
+		webhook.Harbor: "webhook.harbor-secret", webhook.Quay: "webhook.quay-secret",
+	}
+}
+
 // unsupportedHookKeys are keys of Argo CD that have no effect, with what to do.
 func unsupportedHookKeys() map[string]string {
 	return map[string]string{
@@ -53,6 +62,7 @@ type hookSecrets struct {
 
 	mu         sync.RWMutex
 	byProvider map[webhook.Provider][]secret.Text
+	byRegistry map[webhook.Registry][]secret.Text
 	reported   map[string]bool
 }
 
@@ -60,6 +70,7 @@ type hookSecrets struct {
 // request is refused.
 func (h *hookSecrets) update(found []*corev1.Secret) {
 	known := map[webhook.Provider][]secret.Text{}
+	registries := map[webhook.Registry][]secret.Text{}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.reported == nil {
@@ -75,6 +86,11 @@ func (h *hookSecrets) update(found []*corev1.Secret) {
 				}
 			}
 		}
+		for registry, key := range registryKeys() {
+			if text := strings.TrimSpace(string(given.Data[key])); text != "" {
+				registries[registry] = append(registries[registry], secret.New(text))
+			}
+		}
 		for key, fix := range unsupportedHookKeys() {
 			if len(given.Data[key]) > 0 && !h.reported[key] {
 				h.reported[key] = true
@@ -82,7 +98,18 @@ func (h *hookSecrets) update(found []*corev1.Secret) {
 			}
 		}
 	}
-	h.byProvider = known
+	h.byProvider, h.byRegistry = known, registries
+}
+
+// forRegistry returns the secrets of a kind of registry.
+func (h *hookSecrets) forRegistry(registry webhook.Registry) []string {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	var texts []string
+	for _, text := range h.byRegistry[registry] {
+		texts = append(texts, text.Reveal())
+	}
+	return texts
 }
 
 // forProvider returns the keys of a provider, for the comparison with a
@@ -100,11 +127,16 @@ func (h *hookSecrets) forProvider(provider webhook.Provider) []string {
 // serveWebhooks serves requests of Git hosts until the context is done.
 func (a *agent) serveWebhooks(ctx context.Context) error {
 	handler := &webhook.Handler{Secrets: a.secrets.forProvider, Notify: a.onPush, Count: a.metrics.webhookReceived}
+	if a.options.Features.ImageUpdates {
+		handler.RegistrySecrets = a.secrets.forRegistry
+		handler.NotifyImage = func(image string) { a.onPush(webhook.Push{Image: image}) }
+	}
 	mux := http.NewServeMux()
 	// Both paths, so that webhooks that were registered for Argo CD keep
 	// working.
 	mux.Handle("/webhooks", handler)
 	mux.Handle("/api/webhook", handler) // as in Argo CD
+	mux.Handle("/webhook", handler)     // as in the Image Updater
 	return serveHTTP(ctx, a.options.Webhooks, &http.Server{
 		Handler: mux, ReadTimeout: hookReadTimeout, WriteTimeout: hookWriteTimeout,
 	}, a.log.With(observe.KeyServer, "webhooks"))

@@ -281,9 +281,9 @@ func (c *Controller) process(ctx context.Context, of *record) {
 	c.wakeUp()
 }
 
-// imagePushed makes the Applications due that name an image, after an event of its
+// ImagePushed makes the Applications due that name an image, after an event of its
 // registry. name is registry/repository.
-func (c *Controller) imagePushed(name string) {
+func (c *Controller) ImagePushed(name string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, one := range c.jobs {

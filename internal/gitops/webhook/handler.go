@@ -7,6 +7,7 @@ import (
 	"math"
 	"net"
 	"net/http"
+	"slices"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -56,6 +57,11 @@ type Handler struct {
 	// Notify is called for each push, in the goroutine of the request. It must
 	// not block: hosts wait only some seconds for the response.
 	Notify func(Push)
+	// RegistrySecrets gives the secrets of a kind of registry, and NotifyImage is called
+	// for each image that was pushed, as registry/repository. Without them events of
+	// registries are refused.
+	RegistrySecrets func(Registry) []string
+	NotifyImage     func(string)
 	// Count is called with the outcome of each request. It can be nil. The
 	// provider is empty if it could not be detected.
 	Count func(Provider, Outcome)
@@ -93,6 +99,9 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request) (Provider, Outco
 		respond(w, http.StatusTooManyRequests, "there are too many requests: send it again later")
 		return "", OutcomeLimited
 	}
+	if of := registryOf(r.URL.Query()); of != "" {
+		return Provider(of), h.serveRegistry(w, r, of)
+	}
 	provider, event, ok := detect(r.Header)
 	if !ok {
 		respond(w, http.StatusBadRequest, errUnknownSender.Error())
@@ -118,6 +127,40 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request) (Provider, Outco
 		return provider, refuse(w, provider, event, err)
 	}
 	return provider, h.deliver(w, r, body)
+}
+
+// serveRegistry serves an event of a registry.
+func (h *Handler) serveRegistry(w http.ResponseWriter, r *http.Request, of Registry) Outcome {
+	if h.RegistrySecrets == nil || !slices.Contains(Registries(), of) {
+		respond(w, http.StatusBadRequest, "events of this kind of registry are not read")
+		return OutcomeMalformed
+	}
+	defer h.inFlight.Add(-1)
+	if h.inFlight.Add(1) > maxInFlight {
+		w.Header().Set("Retry-After", "5")
+		respond(w, http.StatusServiceUnavailable, "too many requests are being read: send it again later")
+		return OutcomeOverloaded
+	}
+	body, err := h.read(w, r)
+	if err != nil || len(body) > maxRegistryBytes {
+		respond(w, http.StatusBadRequest, "the body cannot be read, or is too large")
+		return OutcomeMalformed
+	}
+	if err := AuthenticateRegistry(of, r, body, h.RegistrySecrets(of)); err != nil {
+		return refuse(w, Provider(of), "", err)
+	}
+	image, err := ParseRegistry(of, body)
+	switch {
+	case err != nil:
+		respond(w, http.StatusBadRequest, err.Error())
+		return OutcomeMalformed
+	case image == "":
+		respond(w, http.StatusAccepted, "nothing is done: no image was pushed")
+		return OutcomeIgnored
+	}
+	h.NotifyImage(image)
+	respond(w, http.StatusOK, "the tags of the image are read")
+	return OutcomePush
 }
 
 // refuse responds to a request that is not authenticated. The connection test

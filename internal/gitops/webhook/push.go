@@ -24,6 +24,9 @@ type Push struct {
 	// After for one that was deleted.
 	Before string
 	After  string
+	// Image is the image that was pushed, as registry/repository, in an event of a
+	// registry, which has nothing else.
+	Image string
 }
 
 // From reports whether the push was to the repository of an Application. Hosts
