@@ -269,6 +269,11 @@ func (p *ingressProvider) run(ctx context.Context) {
 	if p.gateways != nil {
 		running = append(running, p.gateways.Replicas.Run)
 	}
+	if n := p.options.Providers.KubernetesIngressNGINX; n != nil && n.ConfigMapFile != "" {
+		seen, _ := readConfigMapFile(n.ConfigMapFile)
+		follower := &configMapFollower{options: n, period: configMapPeriod, seen: seen, apply: p.control.SetNGINXDefaults, log: p.log}
+		parts.Go(func() { follower.run(ctx) })
+	}
 	for _, part := range running {
 		parts.Go(func() {
 			if err := part(ctx); err != nil && !errors.Is(err, context.Canceled) {

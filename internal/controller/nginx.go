@@ -1,12 +1,16 @@
 package controller
 
 import (
+	"bytes"
+	"context"
 	"fmt"
 	"io"
+	"log/slog"
 	"maps"
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
@@ -32,14 +36,64 @@ func nginxOptions(options *config.Edge) *resolve.NGINXOptions {
 		return nil
 	}
 	defaults, _ := nginxDefaults(options)
-	if n.AllowSnippetAnnotations {
-		if defaults == nil {
-			defaults = nginx.Defaults()
-		}
-		defaults.Snippets.Allowed = true
-	}
 	return &resolve.NGINXOptions{
-		Class: n.AnnotationClass, Controller: n.ControllerClass, WithoutClass: n.WatchIngressWithoutClass, Defaults: defaults,
+		Class: n.AnnotationClass, Controller: n.ControllerClass, WithoutClass: n.WatchIngressWithoutClass, Defaults: allowSnippets(n, defaults),
+	}
+}
+
+// allowSnippets allows snippets in the defaults if the options do.
+func allowSnippets(n *config.KubernetesIngressNGINX, defaults *nginx.Settings) *nginx.Settings {
+	if !n.AllowSnippetAnnotations {
+		return defaults
+	}
+	if defaults == nil {
+		defaults = nginx.Defaults()
+	}
+	defaults.Snippets.Allowed = true
+	return defaults
+}
+
+// configMapPeriod is how often the file of the ConfigMap is read for changes.
+const configMapPeriod = 2 * time.Second
+
+// configMapFollower passes on the settings whenever the file of the ConfigMap changes. A
+// file that cannot be used changes nothing: an operator who edits it must not close
+// thousands of Ingresses by a typing error.
+type configMapFollower struct {
+	options *config.KubernetesIngressNGINX
+	period  time.Duration
+	// seen is the content of the file that was passed on last.
+	seen  []byte
+	apply func(*nginx.Settings)
+	log   *slog.Logger
+}
+
+// run follows the file until ctx is done.
+func (f *configMapFollower) run(ctx context.Context) {
+	n, log := f.options, f.log
+	tick := time.NewTicker(f.period)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		text, err := readConfigMapFile(n.ConfigMapFile)
+		if err == nil && bytes.Equal(text, f.seen) || err != nil && f.seen == nil {
+			continue
+		}
+		f.seen = text
+		var settings *nginx.Settings
+		if err == nil {
+			settings, err = parseConfigMap(n.ConfigMapFile, text)
+		}
+		if err != nil {
+			log.Error("the ConfigMap of ingress-nginx cannot be used; its settings stay as they were", "file", n.ConfigMapFile, "error", err)
+			continue
+		}
+		f.apply(allowSnippets(n, settings))
+		log.Info("the ConfigMap of ingress-nginx has changed; its settings are live", "file", n.ConfigMapFile)
 	}
 }
 
@@ -68,18 +122,29 @@ func nginxDefaults(options *config.Edge) (*nginx.Settings, error) {
 }
 
 func readConfigMap(name string) (*nginx.Settings, error) {
+	text, err := readConfigMapFile(name)
+	if err != nil {
+		return nil, err
+	}
+	return parseConfigMap(name, text)
+}
+
+// readConfigMapFile reads the file, up to maxConfigMap.
+func readConfigMapFile(name string) ([]byte, error) {
 	file, err := os.Open(name)
 	if err != nil {
 		return nil, err
 	}
 	defer file.Close()
 	text, err := io.ReadAll(io.LimitReader(file, maxConfigMap+1))
-	if err != nil {
-		return nil, err
-	}
-	if len(text) > maxConfigMap {
+	if err == nil && len(text) > maxConfigMap {
 		return nil, fmt.Errorf("%s has more than %d bytes", name, maxConfigMap)
 	}
+	return text, err
+}
+
+// parseConfigMap parses the manifest of the ConfigMap.
+func parseConfigMap(name string, text []byte) (*nginx.Settings, error) {
 	var object corev1.ConfigMap
 	if err := yaml.UnmarshalStrict(text, &object); err != nil {
 		return nil, fmt.Errorf("%s is not the manifest of a ConfigMap: %w", name, err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -12,6 +13,7 @@ import (
 	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/ingress/certrequest"
 	"slipway.dev/slipway/internal/ingress/engine"
+	"slipway.dev/slipway/internal/ingress/nginx"
 	"slipway.dev/slipway/internal/ingress/resolve"
 	"slipway.dev/slipway/internal/ingress/snapshot"
 	"slipway.dev/slipway/internal/ingress/status"
@@ -95,6 +97,31 @@ type Controller struct {
 	// requestsChanged and challengesChanged are set if certificate requests or
 	// challenges changed since Certificates got them.
 	requestsChanged, challengesChanged bool
+
+	// defaults are new ones of ingress-nginx's Ingresses that the loop has not taken yet.
+	defaults atomic.Pointer[nginx.Settings]
+}
+
+// SetNGINXDefaults sets the defaults of ingress-nginx's Ingresses, those of a ConfigMap. It
+// may be called from any goroutine; the loop applies them.
+func (c *Controller) SetNGINXDefaults(defaults *nginx.Settings) {
+	c.defaults.Store(defaults)
+	c.watcher.Wake()
+}
+
+// takeDefaults applies new defaults of ingress-nginx's Ingresses.
+func (c *Controller) takeDefaults() {
+	if c.defaults.Load() == nil || c.options.Resolve.NGINX == nil {
+		return
+	}
+	c.options.Resolve.NGINX.Defaults = c.defaults.Swap(nil)
+	if c.engine == nil {
+		return // it starts with them
+	}
+	if len(c.changed) == 0 {
+		c.received = time.Now()
+	}
+	c.changed = append(c.changed, c.engine.NGINXObjects()...)
 }
 
 // New returns a Controller that reads from a watcher and reports to a writer.
@@ -112,6 +139,7 @@ func (c *Controller) Run(ctx context.Context) error {
 			return err
 		}
 		c.applyEvents(events)
+		c.takeDefaults()
 		c.checkValidity()
 		if c.live {
 			if err := c.throttle(ctx); err != nil {

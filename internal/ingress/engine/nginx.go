@@ -3,6 +3,7 @@ package engine
 import (
 	"reflect"
 	"slices"
+	"strings"
 
 	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/ingress/nginx"
@@ -33,6 +34,24 @@ func (e *Engine) nginxDefaults() *nginx.Settings {
 		return nil
 	}
 	return e.options.NGINX.Defaults
+}
+
+// NGINXObjects returns the objects that depend on the defaults of ingress-nginx's
+// Ingresses, which are in the options: an update pass for them follows when these change.
+// Hosts compare what their Ingresses contribute, so that the rest follows.
+func (e *Engine) NGINXObjects() []snapshot.Ref {
+	var refs []snapshot.Ref
+	for ref, unit := range e.routes {
+		if unit.outcome.NGINX != nil {
+			refs = append(refs, ref)
+		}
+	}
+	for id := range e.backends {
+		if strings.HasPrefix(id.Variant, nginx.BackendVariant) {
+			refs = append(refs, snapshot.Ref{Kind: snapshot.Service, Namespace: id.Namespace, Name: id.Name})
+		}
+	}
+	return refs
 }
 
 // setNGINX recomputes what the rules of ingress-nginx's Ingresses for a host depend on.

@@ -1,6 +1,8 @@
 package engine_test
 
 import (
+	"fmt"
+	"maps"
 	"testing"
 
 	networkingv1 "k8s.io/api/networking/v1"
@@ -63,5 +65,35 @@ func TestGlobalAuthGoesToTheOwner(t *testing.T) {
 	w.put(ofNGINX(tenant("bank", "login", 50, "login.example/"), "enable-global-auth", "false"))
 	if got := w.authNamespace("mail"); got != "bank" {
 		t.Errorf("sub-requests go to %q, want the owner of the host", got)
+	}
+}
+
+// New defaults of the ConfigMap reach the rules and backends of all Ingresses of
+// ingress-nginx, unless an annotation has another value.
+func TestDefaultsOfNGINXChange(t *testing.T) {
+	facts := snapshot.New()
+	options := resolve.Options{HostSharing: resolve.HostSharingDeny, NGINX: &resolve.NGINXOptions{Class: "nginx", Controller: "k8s.io/ingress-nginx"}}
+	w := &town{t, facts, engine.New(facts, options), route.NewIndex()}
+	w.put(serviceNamed("web"), sliceOf("web", "10.0.0.1"),
+		ofNGINX(tenant("shop", "default", 10, "one.example/")), ofNGINX(tenant("shop", "own", 20, "two.example/"), "proxy-body-size", "3m"))
+	limits := func() map[string]int64 {
+		found := map[string]int64{}
+		for _, rule := range w.book.Table().Rules {
+			for i := range rule.Policies {
+				if limit := rule.Policies[i].BodyLimit; limit != nil {
+					found[rule.Host] = limit.MaxBytes >> 20
+				}
+			}
+		}
+		return found
+	}
+	for _, size := range []int64{1, 5, 7} {
+		if size > 1 {
+			options.NGINX.Defaults, _ = nginx.ParseConfig(map[string]string{"proxy-body-size": fmt.Sprintf("%dm", size)})
+			w.follow(w.NGINXObjects())
+		}
+		if want := map[string]int64{"one.example": size, "two.example": 3}; !maps.Equal(limits(), want) {
+			t.Errorf("the limits are %v MiB, want %v", limits(), want)
+		}
 	}
 }

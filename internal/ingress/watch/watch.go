@@ -225,6 +225,9 @@ func (w *Watcher) Next(ctx context.Context) ([]Event, error) {
 	return events, nil
 }
 
+// Wake makes Next return, also without events.
+func (w *Watcher) Wake() { w.queue.tryPush(item{silent: true}) }
+
 // Want adds and removes Secrets, objects of custom kinds, and namespaces whose Pods and
 // ReplicaSets are needed. References to other kinds are ignored. A Secret that is unwanted is dropped,
 // with an event; a custom kind stays watched, because stopping and starting
