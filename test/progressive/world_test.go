@@ -31,11 +31,19 @@ import (
 
 func TestMain(m *testing.M) { kubetest.Main(m, kubetest.AllowLeaks()) }
 
-const host = "shop.example.com"
+const (
+	host     = "shop.example.com"
+	callHost = "calls.example.com" // of gRPC
+	// streamsImage is the image of testdata/streams.
+	streamsImage = "registry.test/streams"
+)
 
 // revision is a version of the demo, with options of its container and the steps of its
-// policy, if they are not the usual ones.
-type revision struct{ image, container, policy string }
+// policy, if they are not the usual ones; or of the program of testdata/streams.
+type revision struct {
+	image, container, policy string
+	program                  bool
+}
 
 // world is a cluster with an agent, an edge, and an Application of a Deployment
 // that is released.
@@ -62,9 +70,9 @@ func newWorld(t *testing.T) *world {
 
 // newWorldWith is a world without an agent, whose kubeconfig is the cluster's if there is no
 // other.
-func newWorldWith(t *testing.T, kubeconfig string) *world {
+func newWorldWith(t *testing.T, kubeconfig string, options ...kubetest.StartOption) *world {
 	t.Helper()
-	cluster := kubetest.Start(t)
+	cluster := kubetest.Start(t, options...)
 	cluster.Define(t, string(must.Get(v1alpha1.CRDs())(t)))
 	cluster.Define(t, string(must.Get(slipway.CRDs())(t)))
 	w := &world{cluster: cluster, control: cluster.Namespace(t), target: cluster.Namespace(t), web: "127.0.0.1:8080", version: 1}
@@ -73,6 +81,9 @@ func newWorldWith(t *testing.T, kubeconfig string) *world {
 	secret := filepath.Join(t.TempDir(), "secret")
 	must.Do(t, os.WriteFile(secret, []byte(strings.Repeat("0123456789abcdef", 4)), 0o600))
 	reports := net.JoinHostPort(w.podAddress(251), "8093")
+	if len(options) > 0 {
+		reports = net.JoinHostPort(w.podAddress(1), "8093") // that of the bridge, with programs
+	}
 	w.options = agentprocess.Options{
 		Binary: program, Kubeconfig: cmp.Or(kubeconfig, cluster.Kubeconfig), Namespace: w.control,
 		// One that starts after another was killed does not wait for the end of its Lease.
@@ -201,6 +212,10 @@ func (w *world) share(t *testing.T, want int32) {
 // Ingress. The steps are short, so that the judge is what a release waits for. The number
 // of replicas is not in Git, as with a HorizontalPodAutoscaler.
 func manifests(of revision) map[string]string {
+	image := "slipway.dev/demo:" + of.image
+	if of.program {
+		image, of.container = streamsImage+":"+of.image, fmt.Sprintf("env: [{name: VERSION, value: %s}]", of.image)
+	}
 	return map[string]string{"deploy/shop.yaml": fmt.Sprintf(`apiVersion: slipway.dev/v1alpha1
 kind: ReleasePolicy
 metadata: {name: quick}
@@ -209,14 +224,18 @@ spec: {%s}
 apiVersion: v1
 kind: Service
 metadata: {name: web}
-spec: {selector: {app: web}, ports: [{port: 80, targetPort: 8080}]}
+spec:
+  selector: {app: web}
+  ports: [{name: http, port: 80, targetPort: 8080}, {name: grpc, port: 81, targetPort: 8081, appProtocol: kubernetes.io/h2c}]
 ---
 apiVersion: networking.k8s.io/v1
 kind: Ingress
 metadata: {name: web}
 spec:
   ingressClassName: slipway
-  rules: [{host: %s, http: {paths: [{path: /, pathType: Prefix, backend: {service: {name: web, port: {number: 80}}}}]}}]
+  rules:
+  - {host: %s, http: {paths: [{path: /, pathType: Prefix, backend: {service: {name: web, port: {number: 80}}}}]}}
+  - {host: %s, http: {paths: [{path: /, pathType: Prefix, backend: {service: {name: web, port: {number: 81}}}}]}}
 ---
 apiVersion: apps/v1
 kind: Deployment
@@ -228,9 +247,9 @@ spec:
     spec:
       containers:
       - name: web
-        image: slipway.dev/demo:%s
+        image: %s
         %s
         ports: [{containerPort: 8080}]
         readinessProbe: {httpGet: {path: /readyz, port: 8080}, periodSeconds: 1}
-`, cmp.Or(of.policy, "steps: [{weight: 10, hold: 12s, requests: 100}, {weight: 50, hold: 2s, requests: 100}]"), host, of.image, of.container)}
+`, cmp.Or(of.policy, "steps: [{weight: 10, hold: 12s, requests: 100}, {weight: 50, hold: 2s, requests: 100}]"), host, callHost, image, of.container)}
 }
