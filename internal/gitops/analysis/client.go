@@ -2,11 +2,9 @@ package analysis
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"time"
 
@@ -26,36 +24,19 @@ const (
 
 // clients sends the requests of metrics. Users name the addresses, so that the policy
 // for outgoing connections applies to each, redirects and token servers included.
-type clients struct{ secure, insecure *http.Transport }
+type clients struct{ transports *outbound.Transports }
 
 // newClients returns clients without connections.
 func newClients(policy *outbound.Policy) *clients {
-	transport := func(insecure bool) *http.Transport {
-		t := &http.Transport{
-			Proxy:           http.ProxyFromEnvironment,
-			TLSClientConfig: &tls.Config{InsecureSkipVerify: insecure}, //nolint:gosec // the metric has insecure
-			// One measurement in a while needs no connection in between.
-			TLSHandshakeTimeout: 10 * time.Second, IdleConnTimeout: 30 * time.Second, MaxIdleConnsPerHost: 2, MaxIdleConns: 32,
-			MaxResponseHeaderBytes: 64 << 10,
-		}
-		policy.Apply(t, net.Dialer{Timeout: 10 * time.Second})
-		return t
-	}
-	return &clients{secure: transport(false), insecure: transport(true)}
+	return &clients{outbound.NewTransports(policy, 10*time.Second)}
 }
 
 // close closes idle connections.
-func (c *clients) close() {
-	c.secure.CloseIdleConnections()
-	c.insecure.CloseIdleConnections()
-}
+func (c *clients) close() { c.transports.Close() }
 
 // of returns a client that authenticates as a metric describes it.
 func (c *clients) of(ctx context.Context, insecure bool, authentication v1alpha1.Authentication) (*http.Client, error) {
-	client := &http.Client{Transport: c.secure}
-	if insecure {
-		client.Transport = c.insecure
-	}
+	client := &http.Client{Transport: c.transports.For(insecure)}
 	if authentication.Sigv4 != (v1alpha1.Sigv4Config{}) {
 		return nil, errors.New("authentication.sigv4 is not supported: use a proxy that signs requests for AWS")
 	}

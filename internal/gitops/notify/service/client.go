@@ -3,12 +3,10 @@ package service
 import (
 	"bytes"
 	"context"
-	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -44,42 +42,30 @@ type BusyError struct {
 // Error has the time.
 func (e *BusyError) Error() string { return fmt.Sprintf("the service requests a pause of %s", e.After) }
 
+// connectTimeout bounds the start of a connection to a service.
+const connectTimeout = 5 * time.Second
+
 // Clients makes the connections of services.
 type Clients struct {
-	policy           *outbound.Policy
-	secure, insecure *http.Transport
+	policy     *outbound.Policy
+	transports *outbound.Transports
 }
 
 // NewClients returns clients without connections. A nil policy allows every address.
 func NewClients(policy *outbound.Policy) *Clients {
-	transport := func(insecure bool) *http.Transport {
-		t := &http.Transport{
-			Proxy:           http.ProxyFromEnvironment,
-			TLSClientConfig: &tls.Config{InsecureSkipVerify: insecure}, //nolint:gosec // the service has insecureSkipVerify
-			// A message in a while needs no connection in between.
-			TLSHandshakeTimeout: 5 * time.Second, IdleConnTimeout: 30 * time.Second, MaxIdleConnsPerHost: 2, MaxIdleConns: 32,
-			MaxResponseHeaderBytes: 64 << 10,
-		}
-		policy.Apply(t, net.Dialer{Timeout: 5 * time.Second})
-		return t
-	}
-	return &Clients{policy: policy, secure: transport(false), insecure: transport(true)}
+	return &Clients{policy: policy, transports: outbound.NewTransports(policy, connectTimeout)}
 }
 
 // Close closes idle connections.
-func (c *Clients) Close() {
-	c.secure.CloseIdleConnections()
-	c.insecure.CloseIdleConnections()
-}
+func (c *Clients) Close() { c.transports.Close() }
 
 // of returns the client of a service. Redirects are not followed: they would lead a
 // credential elsewhere.
 func (c *Clients) of(options httpOptions) *http.Client {
-	transport := c.secure
-	if options.InsecureSkipVerify {
-		transport = c.insecure
+	return &http.Client{
+		Transport:     c.transports.For(options.InsecureSkipVerify),
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
-	return &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 }
 
 // exchange is one request and what came back.

@@ -89,7 +89,7 @@ func (e *email) Send(ctx context.Context, message Message) error {
 // the server offers it.
 func (e *email) connect(ctx context.Context) (*smtp.Client, error) {
 	address := net.JoinHostPort(e.options.Host, strconv.Itoa(e.options.Port))
-	dialer := e.clients.policy.Dialer(net.Dialer{Timeout: 5 * time.Second})
+	dialer := e.clients.policy.Dialer(net.Dialer{Timeout: connectTimeout})
 	connection, err := dialer.DialContext(ctx, "tcp", address)
 	if err != nil {
 		return nil, err
