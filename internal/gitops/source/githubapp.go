@@ -2,20 +2,15 @@ package source
 
 import (
 	"context"
-	"crypto"
-	"crypto/rand"
-	"crypto/rsa"
 	"crypto/sha256"
-	"crypto/x509"
-	"encoding/base64"
 	"encoding/json"
-	"encoding/pem"
 	"fmt"
 	"io"
 	"net/http"
 	"sync"
 	"time"
 
+	"slipway.dev/slipway/internal/gitops/githubapp"
 	"slipway.dev/slipway/internal/gitops/source/address"
 	"slipway.dev/slipway/internal/gitops/source/credential"
 	"slipway.dev/slipway/internal/gitops/source/remote"
@@ -158,36 +153,11 @@ func readAppToken(response *http.Response) (appToken, error) {
 	return appToken{secret.New(body.Token), body.Expires}, nil
 }
 
-// signApp is the JSON Web Token by which GitHub knows an App. It begins a minute
-// ago, because clocks differ, and lasts less than the ten minutes that GitHub
-// allows.
+// signApp returns the token by which GitHub knows an App.
 func signApp(app credential.GitHubApp) (string, error) {
-	key, err := parseAppKey(app.Key)
+	key, err := githubapp.ParseKey(app.Key)
 	if err != nil {
-		return "", err
+		return "", errorf(Invalid, "", "githubAppPrivateKey in the Secret of the GitHub App is %v", err)
 	}
-	now := time.Now()
-	claims, err := json.Marshal(map[string]any{"iat": now.Add(-time.Minute).Unix(), "exp": now.Add(8 * time.Minute).Unix(), "iss": app.ID})
-	if err != nil {
-		return "", err
-	}
-	text := base64.RawURLEncoding.EncodeToString([]byte(`{"alg":"RS256","typ":"JWT"}`)) + "." + base64.RawURLEncoding.EncodeToString(claims)
-	sum := sha256.Sum256([]byte(text))
-	signature, err := rsa.SignPKCS1v15(rand.Reader, key, crypto.SHA256, sum[:])
-	return text + "." + base64.RawURLEncoding.EncodeToString(signature), err
-}
-
-// parseAppKey reads the key in either of the forms that GitHub and others write.
-func parseAppKey(text secret.Text) (*rsa.PrivateKey, error) {
-	if block, _ := pem.Decode([]byte(text.Reveal())); block != nil {
-		if key, err := x509.ParsePKCS1PrivateKey(block.Bytes); err == nil {
-			return key, nil
-		}
-		if parsed, err := x509.ParsePKCS8PrivateKey(block.Bytes); err == nil {
-			if key, ok := parsed.(*rsa.PrivateKey); ok {
-				return key, nil
-			}
-		}
-	}
-	return nil, errorf(Invalid, "", "githubAppPrivateKey in the Secret of the GitHub App is no RSA key: write the PEM text that GitHub gave")
+	return githubapp.Sign(app.ID, key, time.Now())
 }

@@ -3,14 +3,8 @@ package service
 import (
 	"cmp"
 	"context"
-	"crypto"
-	"crypto/rand"
 	"crypto/rsa"
-	"crypto/sha256"
-	"crypto/x509"
-	"encoding/base64"
 	"encoding/json"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"net/http"
@@ -19,6 +13,9 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"slipway.dev/slipway/internal/gitops/githubapp"
+	"slipway.dev/slipway/internal/secret"
 )
 
 // githubOptions are those of a GitHub App.
@@ -56,8 +53,8 @@ func newGitHub(options decoder, clients *Clients) (Service, error) {
 		}
 	}
 	var err error
-	if g.key, err = parseKey(g.options.PrivateKey); err != nil {
-		return nil, err
+	if g.key, err = githubapp.ParseKey(secret.New(g.options.PrivateKey)); err != nil {
+		return nil, fmt.Errorf("the option privateKey is %w", err)
 	}
 	at := "https://api.github.com"
 	if base := strings.TrimRight(g.options.EnterpriseBaseURL, "/"); base != "" {
@@ -78,27 +75,12 @@ func newGitHub(options decoder, clients *Clients) (Service, error) {
 	return g, nil
 }
 
-// parseKey reads the private key of an App.
-func parseKey(text string) (*rsa.PrivateKey, error) {
-	if block, _ := pem.Decode([]byte(text)); block != nil {
-		if key, err := x509.ParsePKCS1PrivateKey(block.Bytes); err == nil {
-			return key, nil
-		}
-		if parsed, err := x509.ParsePKCS8PrivateKey(block.Bytes); err == nil {
-			if key, ok := parsed.(*rsa.PrivateKey); ok {
-				return key, nil
-			}
-		}
-	}
-	return nil, errors.New("the option privateKey is no RSA key: write the PEM text that GitHub gave")
-}
-
 // authorize sets the token of the installation, and requests one if there is none.
 func (g *github) authorize(ctx context.Context, header http.Header) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if time.Until(g.expires) < tokenMargin {
-		signed, err := g.sign()
+		signed, err := githubapp.Sign(g.options.AppID.String(), g.key, time.Now())
 		if err != nil {
 			return err
 		}
@@ -118,20 +100,6 @@ func (g *github) authorize(ctx context.Context, header http.Header) error {
 	header.Set("Authorization", "Bearer "+g.token)
 	header.Set("Accept", "application/vnd.github+json")
 	return nil
-}
-
-// sign returns the JSON Web Token of the App. It begins a minute ago, because clocks
-// differ.
-func (g *github) sign() (string, error) {
-	now := time.Now()
-	claims, err := json.Marshal(map[string]any{"iat": now.Add(-time.Minute).Unix(), "exp": now.Add(8 * time.Minute).Unix(), "iss": g.options.AppID.String()})
-	if err != nil {
-		return "", err
-	}
-	text := base64.RawURLEncoding.EncodeToString([]byte(`{"alg":"RS256","typ":"JWT"}`)) + "." + base64.RawURLEncoding.EncodeToString(claims)
-	sum := sha256.Sum256([]byte(text))
-	signature, err := rsa.SignPKCS1v15(rand.Reader, g.key, crypto.SHA256, sum[:])
-	return text + "." + base64.RawURLEncoding.EncodeToString(signature), err
 }
 
 // Send writes what the section has: a status, a deployment, comments.
