@@ -167,7 +167,9 @@ func (c *Controller) followSettings(ctx context.Context, running *sync.WaitGroup
 			}
 		}
 	}
+	// Without a first read, the end of the context ends the wait for it.
 	running.Go(func() {
+		defer mapRead()
 		_ = kube.Follow(ctx, core.ConfigMaps(home), kube.Named(ConfigMap), failed(ConfigMap), func(found []*corev1.ConfigMap) {
 			c.mu.Lock()
 			c.configMap = only(found)
@@ -177,6 +179,7 @@ func (c *Controller) followSettings(ctx context.Context, running *sync.WaitGroup
 		})
 	})
 	running.Go(func() {
+		defer secretRead()
 		_ = kube.Follow(ctx, core.Secrets(home), kube.Named(Secret), failed(Secret), func(found []*corev1.Secret) {
 			c.mu.Lock()
 			c.secret = only(found)
@@ -186,10 +189,10 @@ func (c *Controller) followSettings(ctx context.Context, running *sync.WaitGroup
 		})
 	})
 	read := make(chan struct{})
-	go func() {
+	running.Go(func() {
 		first.Wait()
 		close(read)
-	}()
+	})
 	return read
 }
 
