@@ -226,7 +226,7 @@ func mirrors(rule, target map[string]any, step *v1alpha1.SetMirrorRoute) bool {
 }
 
 // narrow adds the conditions of a mirror to a match. It reports false if no request meets
-// both, or if that cannot be told from the paths.
+// both, or if that does not follow from the paths.
 func narrow(match map[string]any, wanted *v1alpha1.RouteMatch) bool {
 	if wanted.Method != nil {
 		if before, set := match["method"]; set && before != wanted.Method.Exact {

@@ -59,7 +59,7 @@ func means(text []byte, wanted *yaml.Node) bool {
 	return err == nil && equal(after, wanted)
 }
 
-// encode writes a document anew, with its comments.
+// encode writes a document from its nodes, with its comments.
 func encode(root *yaml.Node) ([]byte, error) {
 	var out bytes.Buffer
 	encoder := yaml.NewEncoder(&out)
