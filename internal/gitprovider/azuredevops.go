@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// AzureDevOps is Azure DevOps Services and Server. Only a [Listing] reads it, as
-// with [Gitea]. The owner in queries is "organization/project".
+// AzureDevOps is Azure DevOps Services and Server. Only a [Listing] and
+// [PullRequests] use it, as with [Gitea]. The owner in queries is "organization/project".
 const AzureDevOps Kind = "azure-devops"
 
 // azureAPI is the server, and azureVersion the version of the API, which Azure
@@ -55,25 +55,12 @@ func branchOf(ref string) string { return strings.TrimPrefix(ref, "refs/heads/")
 
 // azurePulls lists the open pull requests of a repository.
 func (l *Listing) azurePulls(ctx context.Context, query PullRequestQuery) ([]PullRequest, error) {
-	type pull struct {
-		ID     int64   `json:"pullRequestId"`
-		Title  string  `json:"title"`
-		Source string  `json:"sourceRefName"`
-		Target string  `json:"targetRefName"`
-		Labels []label `json:"labels"`
-		Commit struct {
-			ID string `json:"commitId"`
-		} `json:"lastMergeSourceCommit"`
-		Author struct {
-			Name string `json:"uniqueName"`
-		} `json:"createdBy"`
-	}
-	found, err := azurePages[pull](ctx, l.client, azurePath(query.Owner, query.Repository, "pullrequests"),
+	found, err := azurePages[azurePull](ctx, l.client, azurePath(query.Owner, query.Repository, "pullrequests"),
 		url.Values{"searchCriteria.status": {"active"}, "$top": {strconv.Itoa(azurePage)}})
-	return converted(found, err, func(p pull) PullRequest {
+	return converted(found, err, func(p azurePull) PullRequest {
 		author, _, _ := strings.Cut(p.Author.Name, "@")
 		return PullRequest{
-			Number: p.ID, Title: p.Title, Branch: branchOf(p.Source), TargetBranch: branchOf(p.Target), HeadSHA: p.Commit.ID, Labels: names(p.Labels), Author: author,
+			Number: p.ID, Title: p.Title, Branch: branchOf(p.Source), TargetBranch: branchOf(p.Target), HeadSHA: p.Commit.ID, Labels: names(p.Labels), Author: author, Fork: p.Fork != nil,
 		}
 	})
 }

@@ -86,6 +86,10 @@ func newClient(options Options) (*client, error) {
 			c.otherHost = address.Host
 		}
 	}
+	if options.Transport != nil {
+		c.http = &http.Client{Transport: options.Transport, CheckRedirect: checkRedirect}
+		return c, nil
+	}
 	c.http, err = newHTTP(options.Kind, options.CAs, options.Proxy, options.Outbound)
 	return c, err
 }

@@ -3,7 +3,8 @@
 // and Bitbucket Server or Data Center. It infers the provider of a repository
 // URL, checks the permissions of a token, and creates repositories and
 // webhooks. A [Listing] lists pull requests and repositories, of Gitea
-// too, also without a token.
+// too, also without a token. [PullRequests] opens pull requests, reads their state
+// and comments on them.
 //
 // It guarantees:
 //
@@ -14,7 +15,8 @@
 //     is an error. It is never part of an error, regardless of the response.
 //   - Responses are bounded in size, lists in pages, and every request in time.
 //     Idempotent requests are retried twice after a 5xx.
-//   - Webhooks are idempotent: repeated calls leave one hook.
+//   - Webhooks are idempotent: repeated calls leave one hook. So are pull requests
+//     between two branches, and comments by their key.
 //
 // It rejects plain HTTP except on loopback or when it is allowed, and
 // repositories on another host than the API's.

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// Gitea is Gitea and Forgejo. Only a [Listing] reads it: the runtime has no
-// tokens and webhooks there.
+// Gitea is Gitea and Forgejo. Only a [Listing] and [PullRequests] use it: the
+// runtime has no tokens and webhooks there.
 const Gitea Kind = "gitea"
 
 // Listing reads lists of a Git provider, for generators of ApplicationSets. It
@@ -57,6 +57,9 @@ type PullRequest struct {
 	HeadSHA      string
 	Labels       []string
 	Author       string
+	// Fork is set if Branch is not of the repository itself, and if the provider does
+	// not say so.
+	Fork bool
 }
 
 // PullRequestQuery selects pull requests.
@@ -115,26 +118,41 @@ func names(labels []label) []string {
 
 // pullOfGitHub is a pull request of GitHub and Gitea, whose API follows it.
 type pullOfGitHub struct {
-	Number int64  `json:"number"`
-	Title  string `json:"title"`
-	Head   struct {
-		Ref string `json:"ref"`
-		SHA string `json:"sha"`
-	} `json:"head"`
-	Base struct {
-		Ref string `json:"ref"`
-	} `json:"base"`
-	Labels []label `json:"labels"`
-	User   struct {
+	Number   int64     `json:"number"`
+	Title    string    `json:"title"`
+	State    string    `json:"state"`
+	Merged   bool      `json:"merged"`
+	MergedAt string    `json:"merged_at"`
+	MergeSHA string    `json:"merge_commit_sha"`
+	HTMLURL  string    `json:"html_url"`
+	Head     gitHubEnd `json:"head"`
+	Base     gitHubEnd `json:"base"`
+	Labels   []label   `json:"labels"`
+	User     struct {
 		Login string `json:"login"`
 	} `json:"user"`
+}
+
+// gitHubEnd is one of the two branches of a pull request. The repository of a
+// fork that was deleted is null.
+type gitHubEnd struct {
+	Ref  string `json:"ref"`
+	SHA  string `json:"sha"`
+	Repo *struct {
+		FullName string `json:"full_name"`
+	} `json:"repo"`
+}
+
+// isFork reports whether the branch is of another repository.
+func (p pullOfGitHub) isFork() bool {
+	return p.Head.Repo == nil || p.Base.Repo == nil || !strings.EqualFold(p.Head.Repo.FullName, p.Base.Repo.FullName)
 }
 
 // pull converts the response.
 func (p pullOfGitHub) pull() PullRequest {
 	return PullRequest{
 		Number: p.Number, Title: p.Title, Branch: p.Head.Ref, TargetBranch: p.Base.Ref, HeadSHA: p.Head.SHA,
-		Labels: names(p.Labels), Author: p.User.Login,
+		Labels: names(p.Labels), Author: p.User.Login, Fork: p.isFork(),
 	}
 }
 
@@ -156,17 +174,6 @@ func (l *Listing) giteaPulls(ctx context.Context, query PullRequestQuery) ([]Pul
 
 // gitLabPulls lists merge requests of GitLab.
 func (l *Listing) gitLabPulls(ctx context.Context, query PullRequestQuery) ([]PullRequest, error) {
-	type mergeRequest struct {
-		IID          int64    `json:"iid"`
-		Title        string   `json:"title"`
-		SourceBranch string   `json:"source_branch"`
-		TargetBranch string   `json:"target_branch"`
-		SHA          string   `json:"sha"`
-		Labels       []string `json:"labels"`
-		Author       struct {
-			Username string `json:"username"`
-		} `json:"author"`
-	}
 	values := url.Values{"per_page": {"100"}}
 	if len(query.Labels) > 0 {
 		values.Set("labels", strings.Join(query.Labels, ","))
@@ -180,67 +187,33 @@ func (l *Listing) gitLabPulls(ctx context.Context, query PullRequestQuery) ([]Pu
 	return converted(found, err, func(m mergeRequest) PullRequest {
 		return PullRequest{
 			Number: m.IID, Title: m.Title, Branch: m.SourceBranch, TargetBranch: m.TargetBranch, HeadSHA: m.SHA,
-			Labels: m.Labels, Author: m.Author.Username,
+			Labels: m.Labels, Author: m.Author.Username, Fork: m.isFork(),
 		}
 	})
 }
 
 // bitbucketPulls lists the open pull requests of Bitbucket Cloud.
 func (l *Listing) bitbucketPulls(ctx context.Context, query PullRequestQuery) ([]PullRequest, error) {
-	type branch struct {
-		Name string `json:"name"`
-	}
-	type pull struct {
-		ID     int64  `json:"id"`
-		Title  string `json:"title"`
-		Source struct {
-			Branch branch `json:"branch"`
-			Commit struct {
-				Hash string `json:"hash"`
-			} `json:"commit"`
-		} `json:"source"`
-		Destination struct {
-			Branch branch `json:"branch"`
-		} `json:"destination"`
-		Author struct {
-			Nickname string `json:"nickname"`
-		} `json:"author"`
-	}
-	found, err := nextPages[pull](ctx, l.client, call{
+	found, err := nextPages[bitbucketPull](ctx, l.client, call{
 		method: http.MethodGet, path: path("repositories", query.Owner, query.Repository, "pullrequests"), query: url.Values{"pagelen": {"50"}, "state": {"OPEN"}},
 	})
-	return converted(found, err, func(p pull) PullRequest {
+	return converted(found, err, func(p bitbucketPull) PullRequest {
 		return PullRequest{
 			Number: p.ID, Title: p.Title, Branch: p.Source.Branch.Name, TargetBranch: p.Destination.Branch.Name, HeadSHA: p.Source.Commit.Hash,
-			Author: p.Author.Nickname,
+			Author: p.Author.Nickname, Fork: p.isFork(),
 		}
 	})
 }
 
 // bitbucketServerPulls lists the open pull requests of Bitbucket Server.
 func (l *Listing) bitbucketServerPulls(ctx context.Context, query PullRequestQuery) ([]PullRequest, error) {
-	type ref struct {
-		DisplayID    string `json:"displayId"`
-		LatestCommit string `json:"latestCommit"`
-	}
-	type pull struct {
-		ID     int64  `json:"id"`
-		Title  string `json:"title"`
-		From   ref    `json:"fromRef"`
-		To     ref    `json:"toRef"`
-		Author struct {
-			User struct {
-				Name string `json:"name"`
-			} `json:"user"`
-		} `json:"author"`
-	}
-	found, err := serverPages[pull](ctx, l.client, call{
+	found, err := serverPages[bitbucketServerPull](ctx, l.client, call{
 		method: http.MethodGet, path: bitbucketREST + path("projects", query.Owner, "repos", query.Repository, "pull-requests"),
 		query: url.Values{"limit": {"100"}, "state": {"OPEN"}},
 	})
-	return converted(found, err, func(p pull) PullRequest {
+	return converted(found, err, func(p bitbucketServerPull) PullRequest {
 		return PullRequest{
-			Number: p.ID, Title: p.Title, Branch: p.From.DisplayID, TargetBranch: p.To.DisplayID, HeadSHA: p.From.LatestCommit, Author: p.Author.User.Name,
+			Number: p.ID, Title: p.Title, Branch: p.From.DisplayID, TargetBranch: p.To.DisplayID, HeadSHA: p.From.LatestCommit, Author: p.Author.User.Name, Fork: p.isFork(),
 		}
 	})
 }

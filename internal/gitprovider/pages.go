@@ -35,6 +35,17 @@ func linkPages[T any](ctx context.Context, c *client, first call) (all []T, err 
 	return all, err
 }
 
+// firstPages is linkPages for the beginning of a long list.
+func firstPages[T any](ctx context.Context, c *client, first call, pages int) (all []T, err error) {
+	err = readPages(ctx, c, first, func(page []T, header http.Header, call *call) bool {
+		all = append(all, page...)
+		call.url = nextLink(header)
+		pages--
+		return call.url != "" && pages > 0
+	})
+	return all, err
+}
+
 // nextLink returns the URL with rel="next" of a Link header.
 func nextLink(header http.Header) string {
 	pattern := regexp.MustCompile(`<([^>]+)>\s*;[^,]*\brel="?next"?`)

@@ -97,6 +97,10 @@ type Options struct {
 	// Outbound decides which addresses are connected to; nil allows all.
 	Outbound *outbound.Policy
 
+	// Transport sends the requests in place of one made of CAs, Proxy and Outbound;
+	// nil for none.
+	Transport http.RoundTripper
+
 	// PlainHTTP allows an http:// API URL on another machine. The token is
 	// then sent unencrypted.
 	PlainHTTP bool

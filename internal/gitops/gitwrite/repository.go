@@ -138,6 +138,23 @@ func (r *Repository) View(ctx context.Context, look func(files Files) error) (st
 	return idText(s.base), look(files)
 }
 
+// BranchName returns the name of the branch: that of the default one if none was
+// named.
+func (r *Repository) BranchName(ctx context.Context) (string, error) {
+	if r.options.Branch != "" {
+		return r.options.Branch, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
+	defer cancel()
+	client, err := r.client()
+	if err != nil {
+		return "", err
+	}
+	defer client.Close()
+	_, found, err := r.resolveBranch(ctx, client)
+	return strings.TrimPrefix(found.ref, branchPrefix), err
+}
+
 // idText is the text of an id; empty for the zero id.
 func idText(id objects.ID) string {
 	if id == plumbing.ZeroHash {

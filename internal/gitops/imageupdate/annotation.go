@@ -12,6 +12,10 @@ import (
 // annotationPrefix is that of the Image Updater.
 const annotationPrefix = "argocd-image-updater.argoproj.io/"
 
+// pullRequestAnnotation proposes the updates of an Application as pull requests.
+// Upstream has no annotation for it.
+const pullRequestAnnotation = "slipway.dev/image-pull-requests"
+
 // imageList is the annotation that marks an Application.
 const imageList = "image-list"
 
@@ -34,6 +38,16 @@ func annotated(app *v1alpha1.Application) (Settings, []refusal.Refusal) {
 	}
 	reader := &annotationReader{given: given, used: map[string]bool{imageList: true}, namespace: app.Namespace}
 	settings := Settings{WriteBack: reader.writeBack()}
+	if name := app.Annotations[pullRequestAnnotation]; name != "" && name != "false" {
+		with, refused := parseProvider(name)
+		if refused == nil {
+			refused = settings.WriteBack.propose(with)
+		}
+		if refused != nil {
+			refused.Field = "metadata.annotations[" + pullRequestAnnotation + "]"
+			reader.refused = append(reader.refused, *refused)
+		}
+	}
 	for entry := range strings.SplitSeq(given[imageList], ",") {
 		if entry = strings.TrimSpace(entry); entry == "" {
 			continue

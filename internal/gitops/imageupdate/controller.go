@@ -79,6 +79,9 @@ type record struct {
 	// pending is what the last run found and did not write yet, since when.
 	pending string
 	since   time.Time
+	// proposed is the branch of the last pull request. One that was closed is not
+	// opened again.
+	proposed string
 	// reported is the last problem, which is reported once. failed is the problem of the
 	// last run, for the status of its ImageUpdater.
 	reported, failed string
@@ -309,6 +312,9 @@ func (c *Controller) report(ctx context.Context, of *record, app *v1alpha1.Appli
 	case result.note != "":
 		of.reported = ""
 		notice.Reason, notice.Note = "ImagesUpdated", result.note
+		if result.proposed {
+			notice.Reason = "ImagesProposed"
+		}
 		c.options.Log.Info("updated images in Git", "namespace", app.Namespace, "application", app.Name, "commit", result.commit, "changes", result.note)
 	default:
 		of.reported = ""

@@ -10,6 +10,7 @@
 //	message      branches and messages from templates
 //	controller   which Application is due
 //	update       one run of an Application
+//	proposal     the pull request of a run
 //
 // It writes to Git alone and never to the Application. Nothing is kept between runs:
 // the files at the head of the branch decide what changes, and a push names the commit

@@ -1,11 +1,14 @@
 package imageupdate
 
 import (
+	"encoding/json"
+	"maps"
 	"slices"
 	"strings"
 
 	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/gitops/imageupdate/strategy"
+	"slipway.dev/slipway/internal/gitprovider"
 )
 
 // Settings is how the images of one Application are updated.
@@ -43,9 +46,64 @@ type WriteBack struct {
 	// Branch, where it begins. It may be empty.
 	WriteBranch string
 	Target      Target
+	// PullRequest proposes the commit; its branch is WriteBranch then.
+	PullRequest *PullRequest
 	// Secret has the credential of the repository; its name is empty for that of the
 	// project.
 	Secret secretReference
+}
+
+// PullRequest is where pull requests are opened.
+type PullRequest struct {
+	// Provider is empty to detect it from the repository.
+	Provider gitprovider.Kind
+}
+
+// proposalBranch is the template of the branch of a pull request, that of upstream:
+// Applications that share a target and a change share the pull request.
+const proposalBranch = "image-updater-{{.TargetKey}}-{{.SHA256}}"
+
+// propose makes a write-back one by pull requests.
+func (w *WriteBack) propose(with *PullRequest) *refusal.Refusal {
+	if w.WriteBranch != "" {
+		return refusal.New("", refusal.Invalid, "pull requests have branches of their own: name the base branch alone, without a colon")
+	}
+	w.PullRequest, w.WriteBranch = with, proposalBranch
+	return nil
+}
+
+// providers are the Git hosts by the names of fields: github and gitlab are those of
+// upstream.
+func providers() map[string]gitprovider.Kind {
+	return map[string]gitprovider.Kind{
+		"github": gitprovider.GitHub, "gitlab": gitprovider.GitLab, "gitea": gitprovider.Gitea, "bitbucket": gitprovider.Bitbucket,
+		"bitbucketServer": gitprovider.BitbucketServer, "azureDevOps": gitprovider.AzureDevOps,
+	}
+}
+
+// parsePullRequest reads the field pullRequest of an ImageUpdater: an object with the
+// name of the Git host.
+func parsePullRequest(text json.RawMessage) (*PullRequest, *refusal.Refusal) {
+	var given map[string]struct{}
+	if err := json.Unmarshal(text, &given); err != nil {
+		return nil, refusal.New("", refusal.Invalid, "it is no object such as {github: {}}")
+	}
+	if len(given) > 1 {
+		return nil, refusal.New("", refusal.Invalid, "it names %d Git hosts: name one", len(given))
+	}
+	for name := range given {
+		return parseProvider(name)
+	}
+	return &PullRequest{}, nil
+}
+
+// parseProvider reads the name of a Git host; "true" detects it.
+func parseProvider(name string) (*PullRequest, *refusal.Refusal) {
+	kind, known := providers()[name]
+	if !known && name != "true" {
+		return nil, refusal.New("", refusal.Invalid, "%.50q is no Git host: write %s", name, strings.Join(slices.Sorted(maps.Keys(providers())), ", "))
+	}
+	return &PullRequest{Provider: kind}, nil
 }
 
 // secretReference is a Secret in the namespace of the object that names it.

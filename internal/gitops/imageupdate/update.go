@@ -26,6 +26,8 @@ type result struct {
 	// commit is the id of the commit, and note what it changed; empty if there was
 	// nothing to change.
 	commit, note string
+	// proposed: the commit is on the branch of a pull request.
+	proposed bool
 	// again is when to look again, before anything is written.
 	again time.Duration
 	err   error
@@ -152,15 +154,20 @@ func (r *run) commit(ctx context.Context, repository *gitwrite.Repository, chang
 	if err != nil {
 		return result{err: err}
 	}
+	base, branch := repository, ""
 	if r.at.writeBranch != "" {
 		sum := digestOf(changes)
-		name, err := branchName(r.at.writeBranch, branchData{
+		branch, err = branchName(r.at.writeBranch, branchData{
 			Images: changes, SHA1: sum[:40], SHA256: sum, TargetKey: r.at.key(), AppName: r.app.Name, AppNamespace: r.app.Namespace,
 		})
 		if err != nil {
 			return result{err: err}
 		}
-		if repository, err = r.open(ctx, name); err != nil {
+		// The change waits for its review.
+		if r.record.proposed == branch {
+			return result{}
+		}
+		if repository, err = r.open(ctx, branch); err != nil {
 			return result{err: err}
 		}
 	}
@@ -176,6 +183,13 @@ func (r *run) commit(ctx context.Context, repository *gitwrite.Repository, chang
 		return result{err: err}
 	}
 	r.record.pending = ""
+	if r.at.proposal != nil {
+		message, err := commitMessage(config.message, r.app.Name, changes)
+		if err != nil {
+			return result{err: err}
+		}
+		return r.propose(ctx, proposal{base: base, branch: branch, commit: id, message: message, changes: changes})
+	}
 	if len(made) == 0 {
 		return result{}
 	}
@@ -201,6 +215,8 @@ type destination struct {
 	// branch is that of the source or the one named; empty is the default one.
 	branch      string
 	writeBranch string
+	// proposal is set if the commit is proposed by a pull request.
+	proposal *PullRequest
 }
 
 // key identifies the target, for the names of branches.
@@ -215,7 +231,7 @@ func (r *run) destination(back WriteBack) (destination, error) {
 	if err != nil {
 		return destination{}, err
 	}
-	at := destination{repoURL: cmp.Or(back.Repository, source.RepoURL), branch: cmp.Or(back.Branch, source.TargetRevision), writeBranch: back.WriteBranch, secret: back.Secret}
+	at := destination{repoURL: cmp.Or(back.Repository, source.RepoURL), branch: cmp.Or(back.Branch, source.TargetRevision), writeBranch: back.WriteBranch, secret: back.Secret, proposal: back.PullRequest}
 	if at.branch == "HEAD" {
 		at.branch = ""
 	}

@@ -229,6 +229,7 @@ func writeBackOf(place, namespace string, levels ...*updaterWrite) (WriteBack, [
 		}
 	}
 	var method, repository, branch, target *string
+	var proposal json.RawMessage
 	for _, level := range levels {
 		if level == nil {
 			continue
@@ -237,7 +238,7 @@ func writeBackOf(place, namespace string, levels ...*updaterWrite) (WriteBack, [
 		if git := level.GitConfig; git != nil {
 			repository, branch, target = cmp.Or(git.Repository, repository), cmp.Or(git.Branch, branch), cmp.Or(git.WriteBackTarget, target)
 			if len(git.PullRequest) > 0 && string(git.PullRequest) != "null" {
-				refuse("gitConfig.pullRequest", refusal.New("", refusal.Unsupported, "pull requests are not opened: write a branch of its own with branch: base:branch, and open them there"))
+				proposal = git.PullRequest
 			}
 		}
 	}
@@ -251,6 +252,12 @@ func writeBackOf(place, namespace string, levels ...*updaterWrite) (WriteBack, [
 	if back.WriteBranch != "" {
 		if err := checkBranchTemplate(back.WriteBranch); err != nil {
 			refuse("gitConfig.branch", refusal.New("", refusal.Invalid, "%v", err))
+		}
+	}
+	if proposal != nil {
+		with, one := parsePullRequest(proposal)
+		if refuse("gitConfig.pullRequest", one); one == nil {
+			refuse("gitConfig.branch", back.propose(with))
 		}
 	}
 	return back, refused

@@ -85,7 +85,7 @@ func TestImageUpdaters(t *testing.T) {
 		"unknown":     {"  applicationRefs: [{namePattern: x, imagez: []}]\n", `unknown field \"imagez\"`},
 		"namespace":   {"  namespace: kube-system\n  applicationRefs: []\n", "spec.namespace: an ImageUpdater is for Applications of its own namespace"},
 		"method":      {"  applicationRefs: [{namePattern: staging, images: [{alias: a, imageName: other}]}]\n", "writeBackConfig.method: the method argocd changes the Application"},
-		"pullrequest": {"  writeBackConfig: {method: git, gitConfig: {pullRequest: {github: {}}}}\n  applicationRefs: [{namePattern: staging, images: [{alias: a, imageName: other2}]}]\n", "gitConfig.pullRequest: pull requests are not opened"},
+		"pullrequest": {"  writeBackConfig: {method: git, gitConfig: {branch: 'main:other', pullRequest: {github: {}}}}\n  applicationRefs: [{namePattern: staging, images: [{alias: a, imageName: other2}]}]\n", "gitConfig.branch: pull requests have branches of their own"},
 	} {
 		w.updater(t, name, tt.spec)
 		w.awaitCondition(t, name, "Refused", strings.ReplaceAll(tt.want, `\"`, `"`))

@@ -38,7 +38,9 @@ type world struct {
 	registry  string
 	git       *gittest.Server
 	sources   *source.Sources
-	pushed    chan string
+	// credentials are those of repositories.
+	credentials *credential.Store
+	pushed      chan string
 }
 
 func newWorld(t *testing.T) *world {
@@ -53,6 +55,7 @@ func newWorld(t *testing.T) *world {
 	store.Set(types.NamespacedName{Name: "registry"}, credential.Credential{
 		Scope: credential.Prefix, Kind: credential.OCI, URL: "oci://" + w.registry, InsecureOCIForceHTTP: true,
 	})
+	w.credentials = store
 	w.sources = must.Get(source.New(source.Options{Folder: t.TempDir(), Credentials: store}))(t)
 	t.Cleanup(func() { _ = w.sources.Close() })
 	return w
@@ -102,6 +105,7 @@ func (w *world) push(t testing.TB, repository, tag string, built time.Time) stri
 type application struct {
 	name, path, revision, kind, repoURL string
 	annotations                         map[string]string
+	own                                 map[string]string // annotations without the prefix
 	images                              []string
 	project                             string
 }
@@ -114,6 +118,7 @@ func (w *world) apply(t *testing.T, a application) {
 	for key, value := range a.annotations {
 		annotations[prefix+key] = strings.ReplaceAll(value, "REG", w.registry)
 	}
+	maps.Copy(annotations, a.own)
 	maps.DeleteFunc(annotations, func(_, value string) bool { return value == "" })
 	object := map[string]any{
 		"apiVersion": "argoproj.io/v1alpha1", "kind": "Application", "metadata": map[string]any{"name": a.name, "annotations": annotations},

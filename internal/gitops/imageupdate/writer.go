@@ -51,20 +51,31 @@ func newWriters(options Options) *writers {
 
 // open returns the writer of a branch, which begins at that of the source.
 func (r *run) open(ctx context.Context, branch string) (*gitwrite.Repository, error) {
-	access, err := r.options.Sources.Access(ctx, r.at.of)
+	access, secret, err := r.access(ctx)
 	if err != nil {
 		return nil, err
 	}
-	key := writerKey{r.at.of.Address().Canonical().String(), branch, r.at.branch, r.at.of.Project(), ""}
-	if name := r.at.secret.name; name != "" {
-		own, version, err := r.gitSecret(ctx, r.app.Namespace, name)
-		if err != nil {
-			return nil, err
-		}
-		own.Insecure, own.Proxy, own.NoProxy = access.Credential.Insecure, access.Credential.Proxy, access.Credential.NoProxy
-		access.Credential, key.secret = own, r.app.Namespace+"/"+name+"@"+version
-	}
+	key := writerKey{r.at.of.Address().Canonical().String(), branch, r.at.branch, r.at.of.Project(), secret}
 	return r.writers.get(key, access, gitwrite.Options{RepoURL: r.at.repoURL, Branch: branch, Base: r.at.branch})
+}
+
+// access returns the credential of the repository: that of the project, or of the
+// Secret that the settings name, which it returns as well.
+func (r *run) access(ctx context.Context) (remote.Access, string, error) {
+	access, err := r.options.Sources.Access(ctx, r.at.of)
+	name := r.at.secret.name
+	if err != nil || name == "" {
+		return access, "", err
+	}
+	own, version, err := r.gitSecret(ctx, r.app.Namespace, name)
+	if err != nil {
+		return remote.Access{}, "", err
+	}
+	// How the server is reached is a matter of the project, and not of the Secret.
+	own.Insecure, own.Proxy, own.NoProxy = access.Credential.Insecure, access.Credential.Proxy, access.Credential.NoProxy
+	access.Credential = own
+	access, err = r.options.Sources.WithAppToken(ctx, access)
+	return access, r.app.Namespace + "/" + name + "@" + version, err
 }
 
 // get returns the writer of a key.

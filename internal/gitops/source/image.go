@@ -81,6 +81,12 @@ func (s *Sources) Access(ctx context.Context, of project.Admitted) (remote.Acces
 	return access, nil
 }
 
+// WithAppToken gives access by the GitHub App of another credential the token of
+// its installation; other access stays as it is.
+func (s *Sources) WithAppToken(ctx context.Context, access remote.Access) (remote.Access, error) {
+	return s.withAppToken(ctx, access)
+}
+
 // imageSource is the repository in the terms of charts.
 func (s *Sources) imageSource(of ImageRequest) (*chartSource, registry.Reference, error) {
 	source := &chartSource{ApplicationSource: of.Of.Source(), key: chartKey{cacheKey: s.keyOf(of.Of)}, admitted: of.Of}

@@ -16,7 +16,6 @@ func gitHubEndpoints() []endpoint {
 		repos    = "https://docs.github.com/rest/repos/repos"
 		webhooks = "https://docs.github.com/rest/repos/webhooks"
 		keys     = "https://docs.github.com/rest/deploy-keys/deploy-keys"
-		pulls    = "https://docs.github.com/rest/pulls/pulls"
 		commits  = "https://docs.github.com/rest/commits/commits"
 		statuses = "https://docs.github.com/rest/commits/statuses"
 	)
@@ -41,7 +40,6 @@ func gitHubEndpoints() []endpoint {
 		{method: "PATCH", path: at + "/hooks/{hook}", page: webhooks, fields: hook, handle: gitHubHooks().update},
 		{method: "DELETE", path: at + "/hooks/{hook}", page: webhooks, handle: gitHubHooks().remove},
 		{method: "GET", path: at + "/keys", page: keys, query: paging, handle: gitHubReading("administration", false)},
-		{method: "GET", path: at + "/pulls", page: pulls, query: paging, handle: gitHubReading("pull_requests", true)},
 		{method: "GET", path: at + "/commits", page: commits, query: paging, handle: gitHubReading("contents", true)},
 		{method: "GET", path: at + "/commits/heads/{branch}/status", page: statuses, handle: gitHubReading("statuses", true)},
 	}

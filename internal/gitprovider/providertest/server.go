@@ -55,6 +55,7 @@ type Repository struct {
 	Empty         bool
 	DefaultBranch string
 	Hooks         []Hook
+	Pulls         []Pull
 }
 
 // Hook is a stored webhook, with everything that a test may verify.
@@ -129,13 +130,15 @@ func Start(t testing.TB, kind gitprovider.Kind, world World) *Server {
 	var endpoints []endpoint
 	switch kind {
 	case gitprovider.GitHub:
-		prefix, endpoints = "/api/v3", gitHubEndpoints()
+		prefix, endpoints = "/api/v3", append(gitHubEndpoints(), gitHubPullEndpoints(kind)...)
 	case gitprovider.GitLab:
-		prefix, endpoints = "/api/v4", gitLabEndpoints()
+		prefix, endpoints = "/api/v4", append(gitLabEndpoints(), gitLabPullEndpoints()...)
 	case gitprovider.Bitbucket:
-		prefix, endpoints = "/2.0", bitbucketEndpoints()
+		prefix, endpoints = "/2.0", append(bitbucketEndpoints(), bitbucketPullEndpoints()...)
 	case gitprovider.BitbucketServer:
-		endpoints = bitbucketServerEndpoints()
+		endpoints = append(bitbucketServerEndpoints(), serverPullEndpoints()...)
+	case gitprovider.Gitea:
+		prefix, endpoints = "/api/v1", giteaEndpoints()
 	default:
 		t.Fatalf("unknown provider %q", kind)
 	}
@@ -237,6 +240,7 @@ type endpoint struct {
 	method, path string
 	page         string   // its documentation
 	query        []string // accepted parameters
+	repeated     []string // those that may be given several times
 	// fields of a JSON body: string, bool, number, array or object; ! marks
 	// required ones.
 	fields map[string]string
@@ -299,7 +303,7 @@ func (x *exchange) undocumented(format string, args ...any) {
 // checkQuery fails the test on undocumented query parameters.
 func (x *exchange) checkQuery(e endpoint) {
 	for name, values := range x.r.URL.Query() {
-		if !slices.Contains(e.query, name) || len(values) != 1 {
+		if !slices.Contains(e.repeated, name) && (!slices.Contains(e.query, name) || len(values) != 1) {
 			x.undocumented("the parameter %s=%v", name, values)
 		}
 	}
@@ -337,7 +341,11 @@ func (x *exchange) authenticate(e endpoint) bool {
 	user, password, basic := x.r.BasicAuth()
 	value := password
 	if !basic {
-		value = strings.TrimPrefix(x.r.Header.Get("Authorization"), "Bearer ")
+		scheme := "Bearer "
+		if x.kind == gitprovider.Gitea {
+			scheme = "token "
+		}
+		value = strings.TrimPrefix(x.r.Header.Get("Authorization"), scheme)
 	}
 	for i := range x.world.Tokens {
 		token := &x.world.Tokens[i]

@@ -18,6 +18,8 @@ type PullRequest struct {
 	HeadSHA      string
 	Labels       []string
 	Author       string
+	// Fork is set if the branch is not of the repository itself.
+	Fork bool
 }
 
 // pullRequestSets returns one set for each pull request that a filter matches,
