@@ -71,6 +71,25 @@ func (r *Reader) ReadRequest(h *Head, limits *Limits) error {
 	return r.readHead(h, limits, wait)
 }
 
+// ReadNextRequest is ReadRequest after another request, with a wait of its own for
+// the first byte. It can be called again after ErrIdle.
+func (r *Reader) ReadNextRequest(h *Head, limits *Limits, wait time.Duration) error {
+	h.Reset()
+	r.heads = max(r.heads, 1)
+	return r.readHead(h, limits, wait)
+}
+
+// Quiet reports whether there is nothing to read for a connection whose Read does
+// not wait, but fails as after a deadline. Heads that were read are no longer valid.
+func (r *Reader) Quiet() bool {
+	r.unpin()
+	if r.w > 0 {
+		return false
+	}
+	r.makeRoom(smallBuffer)
+	return errors.Is(r.readOnce(), os.ErrDeadlineExceeded)
+}
+
 // ReadResponse reads the head of the next response, interim ones included: see
 // MaxInterim.
 func (r *Reader) ReadResponse(h *ResponseHead, request RequestInfo, limits *Limits) error {

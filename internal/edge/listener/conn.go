@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -29,6 +30,7 @@ type Conn struct {
 	mu       sync.Mutex // guards ahead
 	ahead    lookahead
 
+	blocked      bool // see SetBlocked
 	peeking      atomic.Bool
 	peekDeadline atomic.Pointer[time.Time] // the deadline of Peek; nil for none
 	closed       atomic.Bool
@@ -64,7 +66,27 @@ func (c *Conn) Read(p []byte) (int, error) {
 			return n, nil
 		}
 	}
+	if c.blocked {
+		return 0, os.ErrDeadlineExceeded
+	}
 	return c.tcp.Read(p)
+}
+
+// SetBlocked makes Read fail as after a deadline, without a system call: what TLS
+// has buffered can then be read without a wait. It is for the goroutine that reads.
+func (c *Conn) SetBlocked(blocked bool) { c.blocked = blocked }
+
+// AwaitRead waits until Read does not have to, within the read deadline. A goroutine
+// that waits needs neither a buffer nor much of a stack.
+func (c *Conn) AwaitRead() error {
+	if c.hasAhead.Load() {
+		return nil
+	}
+	raw, err := c.tcp.SyscallConn()
+	if err != nil {
+		return err
+	}
+	return raw.Read(readable)
 }
 
 func (c *Conn) readAhead(p []byte) (int, bool) {

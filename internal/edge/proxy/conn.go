@@ -34,6 +34,11 @@ type conn struct {
 	timeouts *h1.Timeouts
 	// gone is nil where a departed client cannot be detected.
 	gone goneDetector
+	// waiter is nil where the connection cannot rest; rest is nil before it did. served
+	// is set after a request, and warm if requests come one soon after the other.
+	waiter       readWaiter
+	rest         *restingConn
+	served, warm bool
 
 	// head is the request that is being served. It is read before the exchange
 	// begins, and its memory is reused for the next one.
@@ -108,6 +113,7 @@ func (c *conn) attach(p *Proxy, connection net.Conn, from Accepted) {
 	if c.stream {
 		c.reader.Init(connection, p.cfg.Pool, *c.timeouts)
 	} else {
+		c.waiter = readWaiterOf(connection)
 		// Drain interrupts it from another goroutine, so it is never reused.
 		c.reader = h1.NewReader(connection, p.cfg.Pool, *c.timeouts)
 	}
@@ -129,22 +135,29 @@ func (c *conn) attach(p *Proxy, connection net.Conn, from Accepted) {
 }
 
 // serve serves one request after the other, until either side ends the
-// connection, and closes it.
-func (c *conn) serve() {
-	defer c.net.Close()
+// connection, and closes it. A connection that is to rest stays open, and is
+// returned.
+func (c *conn) serve() (rest *restingConn) {
+	defer func() {
+		if rest == nil {
+			c.net.Close()
+		}
+	}()
 	defer c.reader.Close()
-	for c.serveNext() {
+	for {
+		err := c.readRequest()
+		if err == errRest {
+			return c.rest
+		}
+		if err != nil {
+			c.rejectMalformed(err)
+			return nil
+		}
+		if !c.begin(time.Now()).serve() {
+			return nil
+		}
+		c.served = true
 	}
-}
-
-// serveNext reads the next request and serves it. It reports whether the
-// connection can take another one.
-func (c *conn) serveNext() (keepAlive bool) {
-	if err := c.reader.ReadRequest(&c.head, c.limits); err != nil {
-		c.rejectMalformed(err)
-		return false
-	}
-	return c.begin(time.Now()).serve()
 }
 
 // ServeStream serves the one request of a virtual connection, which stands for
@@ -162,7 +175,11 @@ func (p *Proxy) ServeStream(connection net.Conn, from Accepted) {
 func (c *conn) serveStream() {
 	defer c.net.Close()
 	defer c.reader.Close()
-	c.serveNext()
+	if err := c.reader.ReadRequest(&c.head, c.limits); err != nil {
+		c.rejectMalformed(err)
+		return
+	}
+	c.begin(time.Now()).serve()
 }
 
 // detach drops every reference to the connection and its last exchange, and
@@ -174,7 +191,7 @@ func (c *conn) detach() {
 	c.exchange = exchange{}
 	c.proxy, c.net, c.reader, c.writer = nil, nil, nil, nil
 	c.ownReader, c.ownWriter = h1.Reader{}, h1.Writer{}
-	c.gone = nil
+	c.gone, c.waiter, c.rest, c.served, c.warm = nil, nil, nil, false, false
 	c.from = Accepted{}
 }
 

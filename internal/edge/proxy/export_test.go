@@ -6,3 +6,10 @@ func (p *Proxy) Clients() int {
 	defer p.mu.Unlock()
 	return len(p.conns)
 }
+
+// Resting returns the number of connections that rest.
+func (p *Proxy) Resting() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.resting)
+}

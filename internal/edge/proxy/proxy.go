@@ -8,7 +8,8 @@
 // which they happen, and each is a file: route, admit, filter, buffer, pick, send,
 // receive, respond, record. A connection is one goroutine; a second one runs only
 // while a body that has not arrived yet is uploaded, because a response may come
-// before its end. A stream of HTTP/2 or HTTP/3 comes as a connection with one
+// before its end. A connection without requests rests in a small goroutine
+// (decision 0080). A stream of HTTP/2 or HTTP/3 comes as a connection with one
 // request, see [Proxy.ServeStream], and passes the same phases.
 //
 // Requests of the edge's own are sub-requests (subrequest.go): to authenticate a
@@ -40,6 +41,7 @@ import (
 	"slipway.dev/slipway/internal/edge/program"
 	"slipway.dev/slipway/internal/edge/tlsstore"
 	"slipway.dev/slipway/internal/edge/upstream"
+	"slipway.dev/slipway/internal/edge/workers"
 	"slipway.dev/slipway/internal/route"
 )
 
@@ -87,7 +89,7 @@ type Config struct {
 }
 
 // Proxy serves connections with the Program that was swapped in last. Its fields
-// are safe for concurrent use; mu guards conns only.
+// are safe for concurrent use; mu guards conns and resting only.
 type Proxy struct {
 	cfg     Config
 	program atomic.Pointer[program.Program]
@@ -95,10 +97,12 @@ type Proxy struct {
 
 	mu       sync.Mutex
 	conns    map[*conn]struct{}
+	resting  map[*restingConn]struct{}
 	draining atomic.Bool
 	pressure atomic.Int32 // an overload.Level
 
 	pooled     sync.Pool // of *conn
+	resumed    *workers.Pool[*restingConn]
 	memory     memory
 	encoders   *filter.Encoders
 	background backgroundTasks
@@ -158,7 +162,8 @@ func (a *Accepted) Describe() {
 func New(cfg Config) *Proxy {
 	cfg.MaxBufferedBytes = cmp.Or(cfg.MaxBufferedBytes, defaultMaxBufferedBytes)
 	cfg.MirrorsInFlight = cmp.Or(cfg.MirrorsInFlight, defaultMirrors)
-	p := &Proxy{cfg: cfg, conns: map[*conn]struct{}{}, encoders: filter.NewEncoders()}
+	p := &Proxy{cfg: cfg, conns: map[*conn]struct{}{}, resting: map[*restingConn]struct{}{}, encoders: filter.NewEncoders()}
+	p.resumed = workers.New((*restingConn).resume)
 	p.counters.unrouted = new(requestCounters)
 	p.memory.pool, p.memory.limit = cfg.Pool, cfg.MaxBufferedBytes
 	p.background.stop, p.background.cancel = context.WithCancel(context.Background())
@@ -209,18 +214,26 @@ func (p *Proxy) Swap(next *program.Program) { p.program.Store(next) }
 // Program returns the current one, nil before the first Swap.
 func (p *Proxy) Program() *program.Program { return p.program.Load() }
 
-// ServeHTTP1 serves a connection until it ends, and closes it.
+// ServeHTTP1 serves a connection until it ends, and closes it. It returns before
+// that if the connection waits for a request without a goroutine of the caller.
 func (p *Proxy) ServeHTTP1(connection net.Conn, from Accepted) {
-	c := newConn(p, connection, from, false)
-	p.serveRegistered(c)
+	p.serveConn(newConn(p, connection, from, false))
+}
+
+// serveConn serves a connection until it ends or rests.
+func (p *Proxy) serveConn(c *conn) {
+	rest := p.serveRegistered(c)
 	c.release()
+	if rest != nil {
+		rest.begin()
+	}
 }
 
 // serveRegistered serves a connection that Drain can interrupt.
-func (p *Proxy) serveRegistered(c *conn) {
+func (p *Proxy) serveRegistered(c *conn) (rest *restingConn) {
 	p.add(c)
 	defer p.remove(c)
-	c.serve()
+	return c.serve()
 }
 
 // Drain closes idle connections now and the others after their current exchange.
@@ -231,6 +244,10 @@ func (p *Proxy) Drain() {
 	defer p.mu.Unlock()
 	for c := range p.conns {
 		c.reader.Interrupt()
+	}
+	for r := range p.resting {
+		// Best effort: the connection may be gone already.
+		_ = r.net.SetReadDeadline(time.Unix(1, 0))
 	}
 }
 

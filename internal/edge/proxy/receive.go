@@ -19,11 +19,16 @@ type goneDetector interface{ Gone() bool }
 // goneDetectorOf finds the detector below TLS too. It is nil for streams, whose
 // protocol reports it: see [Accepted.Gone].
 func goneDetectorOf(conn net.Conn) goneDetector {
-	if secured, ok := conn.(interface{ NetConn() net.Conn }); ok {
-		conn = secured.NetConn()
-	}
-	detector, _ := conn.(goneDetector)
+	detector, _ := belowTLS(conn).(goneDetector)
 	return detector
+}
+
+// belowTLS is the connection that TLS uses, or the connection itself.
+func belowTLS(conn net.Conn) net.Conn {
+	if secured, ok := conn.(interface{ NetConn() net.Conn }); ok {
+		return secured.NetConn()
+	}
+	return conn
 }
 
 // errInterim is why an endpoint is given up that sends interim responses only.

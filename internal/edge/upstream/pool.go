@@ -2,6 +2,7 @@ package upstream
 
 import (
 	"sync"
+	"time"
 
 	"slipway.dev/slipway/internal/edge/upstream/h2client"
 )
@@ -25,8 +26,8 @@ type pool struct {
 }
 
 // takeIdle returns the most recently used connection that is still usable, or
-// nil.
-func (e *Endpoint) takeIdle() *Conn {
+// nil. One that was unused for less than checkAfter is not checked.
+func (e *Endpoint) takeIdle(checkAfter time.Duration) *Conn {
 	s := e.handle.set
 	for {
 		conn := e.pool.pop()
@@ -36,7 +37,7 @@ func (e *Endpoint) takeIdle() *Conn {
 		switch unused := s.now() - conn.idleSince; {
 		case unused >= int64(s.cfg.IdleTimeout):
 			s.stats.expired.Add(1)
-		case unused < int64(s.cfg.CheckAfter) || conn.usable():
+		case unused < int64(checkAfter) || conn.usable():
 			conn.reused = true
 			e.reused.Add(1)
 			return conn

@@ -18,12 +18,12 @@ import (
 // backend, and take short turns at the load: what the neighbours on the machine do
 // in those seconds then affects all of them alike. It is used by one goroutine.
 type bench struct {
-	settings *settings
-	scenario scenario
-	identity *identity
-	counter  *counter // nil counts no instructions
-	dir      string
-	out      io.Writer
+	settings   *settings
+	scenario   scenario
+	identities *identities
+	counter    *counter // nil counts no instructions
+	dir        string
+	out        io.Writer
 
 	// backend is the address of the backend, and rate the requests per second of a
 	// scenario with a fixed rate; turn counts turns for the progress lines.
@@ -172,7 +172,7 @@ func (b *bench) start(ctx context.Context, c *contestant) error {
 		backend: b.backend, routes: b.scenario.routeKeys(), grpc: b.scenario.grpc(), upgrade: b.scenario.kind == webSocket,
 	}
 	if b.scenario.tls {
-		c.site.tls = b.identity
+		c.site.tls = b.identities.of(b.scenario)
 	}
 	command, err := c.peer.prepare(c.site)
 	if err != nil {

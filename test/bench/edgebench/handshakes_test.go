@@ -17,7 +17,7 @@ import (
 // Each request has a connection of its own with a full handshake, and a wrong
 // response is an error.
 func TestHandshakes(t *testing.T) {
-	who := must.Get(newIdentity(t.TempDir()))(t)
+	who := must.Get(newIdentity(t.TempDir(), "ecdsa", nil))(t)
 	certificate := must.Get(tls.LoadX509KeyPair(who.chainFile, who.keyFile))(t)
 	var asked, resumed, size atomic.Int64
 	size.Store(smallBody)

@@ -68,7 +68,7 @@ func measureAll(ctx context.Context, s *settings, found *tools, out io.Writer) (
 		return nil, err
 	}
 	defer os.RemoveAll(dir)
-	who, err := newIdentity(dir)
+	who, err := newIdentities(dir)
 	if err != nil {
 		return nil, err
 	}
@@ -81,10 +81,10 @@ func measureAll(ctx context.Context, s *settings, found *tools, out io.Writer) (
 	result := newReport(s, found)
 	fmt.Fprintln(out, result.heading())
 	if s.memory {
-		return result, measureMemory(ctx, s, result, &bench{settings: s, identity: who, dir: dir, out: out})
+		return result, measureMemory(ctx, s, result, &bench{settings: s, identities: who, dir: dir, out: out})
 	}
 	for _, sc := range s.scenarios {
-		b := &bench{settings: s, scenario: sc, identity: who, counter: count, dir: dir, out: out}
+		b := &bench{settings: s, scenario: sc, identities: who, counter: count, dir: dir, out: out}
 		measured, err := b.run(ctx)
 		result.Scenarios = append(result.Scenarios, measured)
 		result.Took = time.Since(result.Began).Round(time.Second).String()

@@ -29,6 +29,7 @@ type scenario struct {
 	about string
 	body  int    // bytes of a response body
 	tls   bool   // the client's side is encrypted
+	rsa   bool   // its certificate has an RSA key
 	load  loader // what makes the requests
 	proto string // what the client's side speaks
 	// routes is the number of host and path pairs; 0 means one host with all
@@ -60,6 +61,8 @@ func houseScenarios() []scenario {
 		{name: "tls-h2", about: "128 bytes, TLS, HTTP/2, 8 connections with 8 streams each", body: smallBody, tls: true, load: runH2load, proto: h2},
 		{name: "tls-new", about: "128 bytes, a full TLS handshake for each request", body: smallBody, tls: true, load: runNewConnections, proto: h1},
 		{name: "tls-resumed", about: "128 bytes, a resumed TLS session for each request", body: smallBody, tls: true, load: runResumed, proto: h1},
+		{name: "tls-new-rsa", about: "128 bytes, a full TLS handshake with an RSA key for each request", body: smallBody, tls: true, rsa: true, load: runNewConnections, proto: h1},
+		{name: "tls-resumed-rsa", about: "128 bytes, a resumed TLS session of an RSA key for each request", body: smallBody, tls: true, rsa: true, load: runResumed, proto: h1},
 		{name: "grpc", about: "unary calls of 128 bytes, TLS, 8 connections with 8 streams each", tls: true, load: runH2load, proto: h2, kind: grpcUnary},
 		{name: "grpc-stream", about: "messages of 128 bytes on 64 streams, TLS, 8 connections", tls: true, load: runStreams, proto: h2, kind: grpcStream},
 		{name: "websocket", about: "messages of 128 bytes on 64 connections, plain", load: runWebSockets, proto: h1, kind: webSocket},

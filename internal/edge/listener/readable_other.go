@@ -1,0 +1,6 @@
+//go:build !unix
+
+package listener
+
+// readable is not implemented here: the wait is that of the next read.
+func readable(uintptr) bool { return true }
