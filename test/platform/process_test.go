@@ -45,10 +45,15 @@ func sqlitePlace(t *testing.T) place {
 
 func postgresPlace(t *testing.T) place {
 	t.Helper()
+	return placeAt(t, pgtest.URL(t))
+}
+
+// placeAt is a database of a PostgreSQL.
+func placeAt(t *testing.T, url string) place {
+	t.Helper()
 	dir := t.TempDir()
 	key := filepath.Join(dir, "key")
 	must.Do(t, os.WriteFile(key, []byte(strings.Repeat("0123456789abcdef", 4)), 0o600))
-	url := pgtest.URL(t)
 	return place{dir: dir, url: url, args: []string{"--database.url=" + url, "--database.secretKeyFile=" + key}}
 }
 

@@ -78,6 +78,14 @@ func (s *Store) Backup(ctx context.Context, w io.Writer) error {
 		if err != nil {
 			return err
 		}
+		shipped, err := loadMigrations(shippedMigrations(), s.engine)
+		if err != nil {
+			return err
+		}
+		// A newer program may have tables that this one would leave out.
+		if len(steps) > len(shipped) {
+			return fmt.Errorf("the database has schema version %d and this program supports %d: make the backup with the newer version", len(steps), len(shipped))
+		}
 		out := newBackupWriter(w)
 		if err := out.line(backupHeader{Format: backupFormat, Version: backupVersion, Schema: int64(len(steps)), CreatedAt: c.now}); err != nil {
 			return err

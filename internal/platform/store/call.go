@@ -197,8 +197,8 @@ func (s *Store) writeOnce(ctx context.Context, isolation sql.IsolationLevel, cha
 	if err := s.engine.broadcast(c, announced); err != nil {
 		return err
 	}
-	if err := tx.Commit(); err != nil {
-		return s.engine.explain(err)
+	if err := s.engine.commit(tx); err != nil {
+		return err
 	}
 	if !s.engine.broadcasts() {
 		s.subscribers.publish(announced)

@@ -20,4 +20,7 @@
 // open, a damaged file, a damaged backup, and a restore into a non-empty
 // database. It neither encrypts nor hashes: callers pass hashes of secrets,
 // and keys that are already encrypted.
+//
+// Migrations only add what programs of the version before can ignore (decision
+// 0079).
 package store

@@ -67,6 +67,7 @@ func (e *unavailableError) Unwrap() []error { return []error{ErrUnavailable, e.c
 var (
 	errUnique    = errors.New("there is such a row already")
 	errCollision = errors.New("another transaction was in the way")
+	errLocked    = errors.New("another transaction has locked the table")
 )
 
 // orConflict converts errUnique to a *ConflictError.

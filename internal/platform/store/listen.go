@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"slipway.dev/slipway/internal/backoff"
 )
@@ -99,11 +100,11 @@ func (s *Store) receive(connection *pgx.Conn) error {
 			s.subscribers.publish([]Change{parseChange(message.Payload)})
 		case s.closing.Err() != nil:
 			return s.closing.Err()
-		// The wait timed out. A ping distinguishes an idle connection from a
-		// dead one.
+		// The wait timed out. A query distinguishes an idle connection from a
+		// dead one, and from one to a server that is no primary any more.
 		case errors.Is(err, context.DeadlineExceeded) && !connection.IsClosed():
 			ping, cancel := context.WithTimeout(s.closing, listenPingTime)
-			err := connection.Ping(ping)
+			err := pgconn.ValidateConnectTargetSessionAttrsReadWrite(ping, connection.PgConn())
 			cancel()
 			if err != nil {
 				return err

@@ -154,26 +154,29 @@ func TestMigrationFailure(t *testing.T) {
 // history is not ours.
 func TestMigrationRefusals(t *testing.T) {
 	t.Parallel()
-	other := only(twoSteps(), "0001_ships.sql")
+	newer := twoSteps()
+	newer["0003_no_flag.sql"] = &fstest.MapFile{Data: []byte("-- contract: programs from schema 2\nALTER TABLE ships DROP COLUMN flag")}
+	other := twoSteps()
 	other["0001_ships.sql"] = &fstest.MapFile{Data: []byte("CREATE TABLE ships (id BIGINT)")}
 	eachKind(t, func(t *testing.T, url string) {
 		s := connected(t, url)
-		must(t, s.migrate(t.Context(), twoSteps()))
+		must(t, s.migrate(t.Context(), newer))
 		for want, files := range map[string]fs.FS{
 			"it belongs to a newer Slipway; start that version": only(twoSteps(), "0001_ships.sql"),
-			"another checksum than in this program":             other2(other),
+			"another checksum than in this program":             other,
 		} {
 			if err := s.migrate(t.Context(), files); err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("got %v, want %s", err, want)
 			}
 		}
+		must(t, s.migrate(t.Context(), twoSteps())) // which has a flag, and can do without it
+		// Programs before the table of compatibility left nothing in it.
+		_, err := s.exec(t.Context(), "DELETE FROM schema_compatibility")
+		must(t, err)
+		if err := s.migrate(t.Context(), twoSteps()); err == nil || !strings.Contains(err.Error(), "it belongs to a newer Slipway") {
+			t.Errorf("got %v", err)
+		}
 	})
-}
-
-// other2 has as many steps as twoSteps.
-func other2(files fstest.MapFS) fstest.MapFS {
-	files["0002_flag.sql"] = &fstest.MapFile{Data: []byte("SELECT 1")}
-	return files
 }
 
 func TestMigrationNames(t *testing.T) {
@@ -182,8 +185,9 @@ func TestMigrationNames(t *testing.T) {
 		"0002_second.sql": "must have the number 0001",
 		"1_first.sql":     "must be named as",
 		"0001-first.sql":  "must be named as",
+		"0001_first.sql":  "must name an earlier schema version",
 	} {
-		_, err := loadMigrations(fstest.MapFS{name: {Data: []byte("SELECT 1")}}, sqliteEngine{})
+		_, err := loadMigrations(fstest.MapFS{name: {Data: []byte("-- contract: programs from schema 1\nSELECT 1")}}, sqliteEngine{})
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want %s", name, err, want)
 		}
@@ -244,7 +248,7 @@ func TestBackupCoversTables(t *testing.T) {
 	eachKind(t, func(t *testing.T, url string) {
 		s := connected(t, url)
 		must(t, s.migrate(t.Context(), shippedMigrations()))
-		known := map[string]bool{"schema_migrations": true, "sessions": true, "sign_in_attempts": true, "replicas": true, "connections": true}
+		known := map[string]bool{"schema_migrations": true, "schema_compatibility": true, "sessions": true, "sign_in_attempts": true, "replicas": true, "connections": true}
 		for _, table := range backupTables() {
 			known[table] = true
 		}

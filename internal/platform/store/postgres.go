@@ -1,13 +1,14 @@
 package store
 
 import (
-	"cmp"
 	"context"
 	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"regexp"
+	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -28,7 +29,12 @@ const (
 
 // postgresEngine is PostgreSQL. Writing transactions are serializable, as
 // SQLite's are; serialization failures are retried.
-type postgresEngine struct{ config *pgx.ConnConfig }
+type postgresEngine struct {
+	config *pgx.ConnConfig
+	// unconfirmed counts commits that no standby confirmed although the
+	// primary waited for one.
+	unconfirmed *atomic.Uint64
+}
 
 // connectPostgreSQL opens the connection pool. Session parameters of the URL
 // take precedence over the defaults.
@@ -38,7 +44,8 @@ func (s *Store) connectPostgreSQL(ctx context.Context, location string) error {
 		// The error of the driver repeats the URL with its password.
 		return invalid("the URL of the PostgreSQL database cannot be understood: it must be postgres://user:password@host:port/database?sslmode=verify-full")
 	}
-	config.ConnectTimeout = cmp.Or(config.ConnectTimeout, connectTimeout)
+	unconfirmed := &atomic.Uint64{}
+	followPrimary(config, unconfirmed)
 	for name, value := range map[string]string{
 		"application_name":                    "slipway platform",
 		"statement_timeout":                   "30s",
@@ -54,7 +61,7 @@ func (s *Store) connectPostgreSQL(ctx context.Context, location string) error {
 		}
 	}
 	// Readers and writers share one pool: PostgreSQL coordinates them itself.
-	s.engine = postgresEngine{config: config}
+	s.engine = postgresEngine{config: config, unconfirmed: unconfirmed}
 	s.readers = stdlib.OpenDB(*config)
 	s.readers.SetMaxOpenConns(postgresConnections)
 	s.readers.SetMaxIdleConns(postgresIdle)
@@ -78,7 +85,10 @@ func (e postgresEngine) explain(err error) error {
 	if err == nil {
 		return nil
 	}
-	where := fmt.Sprintf("PostgreSQL at %s", e.config.Host)
+	where := "PostgreSQL at " + strings.Join(databaseHosts(e.config), ", ")
+	if errors.Is(err, pgconn.ErrReadOnlyConnection) {
+		return &unavailableError{advice: "no host of " + where + " accepts writes; promote a standby, or use the address of the primary", cause: err}
+	}
 	// Errors without SQLSTATE never reached the server or lost the
 	// connection.
 	var failure *pgconn.PgError
@@ -92,9 +102,11 @@ func (e postgresEngine) explain(err error) error {
 		return fmt.Errorf("what this belongs to is %w", ErrNotFound)
 	case "40001", "40P01": // serialization_failure, deadlock_detected
 		return fmt.Errorf("%w (%w)", errCollision, err)
+	case "55P03": // lock_not_available
+		return &unavailableError{advice: "another transaction holds a lock for long; retry later", cause: fmt.Errorf("%w (%w)", errLocked, err)}
 	case "53100": // disk_full
 		return &unavailableError{advice: "the disk of " + where + " is full; free space there, no restart is needed", cause: err}
-	case "25006": // read_only_sql_transaction
+	case readOnlyState:
 		return &unavailableError{advice: where + " is read-only; use the address of the primary", cause: err}
 	}
 	switch failure.Code[:2] {
@@ -114,6 +126,21 @@ func (postgresEngine) exclusiveIsolation() sql.IsolationLevel { return sql.Level
 func (postgresEngine) broadcasts() bool                       { return true }
 func (postgresEngine) name() string                           { return "postgres" }
 
+// commit commits a transaction. Without the confirmation of a standby that the
+// primary waits for, the commit counts as failed: it is lost if the primary is.
+// The counter is that of all connections, so a concurrent commit may count as
+// failed too; both may be retried.
+func (e postgresEngine) commit(tx *sql.Tx) error {
+	before := e.unconfirmed.Load()
+	if err := tx.Commit(); err != nil {
+		return e.explain(err)
+	}
+	if e.unconfirmed.Load() != before {
+		return &unavailableError{advice: "check that the standbys of synchronous_standby_names run, and retry", cause: errUnconfirmed}
+	}
+	return nil
+}
+
 // broadcast sends each change to all replicas with the commit (NOTIFY). The
 // payload limit is 8000 bytes; a change is far smaller.
 func (postgresEngine) broadcast(c *call, changes []Change) error {
@@ -129,12 +156,17 @@ func (postgresEngine) broadcast(c *call, changes []Change) error {
 	return nil
 }
 
-// exclusive takes an advisory lock that is released with the transaction.
+// exclusive takes an advisory lock that is released with the transaction. The
+// locks of tables have a timeout, because requests queue behind a lock that
+// waits.
 func (e postgresEngine) exclusive(c *call) error {
 	if err := e.disableTimeouts(c); err != nil {
 		return err
 	}
-	_, err := c.exec("SELECT pg_advisory_xact_lock($1)", int64(migrationLock))
+	if _, err := c.exec("SELECT pg_advisory_xact_lock($1)", int64(migrationLock)); err != nil {
+		return err
+	}
+	_, err := c.exec("SET LOCAL lock_timeout = '2s'")
 	return err
 }
 

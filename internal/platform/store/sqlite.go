@@ -164,6 +164,8 @@ func (e sqliteEngine) explain(err error) error {
 	return &unavailableError{advice: advice, cause: err}
 }
 
+func (e sqliteEngine) commit(tx *sql.Tx) error { return e.explain(tx.Commit()) }
+
 func (sqliteEngine) writeIsolation() sql.IsolationLevel     { return sql.LevelDefault }
 func (sqliteEngine) snapshotIsolation() sql.IsolationLevel  { return sql.LevelDefault }
 func (sqliteEngine) exclusiveIsolation() sql.IsolationLevel { return sql.LevelDefault }

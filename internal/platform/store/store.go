@@ -14,8 +14,9 @@ import (
 // Options configures a Store.
 type Options struct {
 	// URL is sqlite:///path/file.db or
-	// postgres://user:password@host/database. It may contain a password, so
-	// it is never logged or part of an error.
+	// postgres://user:password@host/database, with several hosts for a primary
+	// and its standbys. It may contain a password, so it is never logged or
+	// part of an error.
 	URL string
 	Log *slog.Logger     // nil discards
 	Now func() time.Time // nil means time.Now
@@ -46,6 +47,8 @@ type Store struct {
 type engine interface {
 	// explain converts an error of the driver to one of this package.
 	explain(err error) error
+	// commit commits a transaction; its errors are explained.
+	commit(tx *sql.Tx) error
 	writeIsolation() sql.IsolationLevel
 	snapshotIsolation() sql.IsolationLevel
 	// aloneIsolation sees, after waiting for exclusive, what was stored

@@ -39,6 +39,7 @@ type running struct {
 	// alive stays open as long as the test process lives; the supervisor
 	// reads from it.
 	alive io.Closer
+	ended func() error // waits for the supervisor
 }
 
 // URL creates a database and returns its URL, which needs no password. The
@@ -107,31 +108,71 @@ wait $!
 rm -rf "$2"
 `
 
+// settings are those of every server. Tests survive no power failure, so
+// nothing waits for the disk.
+const settings = "listen_addresses = ''\nunix_socket_permissions = 0700\nfsync = off\nmax_connections = 200\n"
+
 func start() (running, error) {
-	programs, err := programs()
+	p, err := newPlace()
 	if err != nil {
 		return running{}, err
+	}
+	if err := p.initialize(settings); err != nil {
+		return running{}, err
+	}
+	return p.start()
+}
+
+// place is the folder of a server, with the programs and the user that run it.
+type place struct {
+	programs, folder string
+	owner            *syscall.SysProcAttr
+}
+
+// newPlace creates a folder.
+func newPlace() (place, error) {
+	programs, err := programs()
+	if err != nil {
+		return place{}, err
 	}
 	folder, err := os.MkdirTemp("", "slipway-pg-")
 	if err != nil {
-		return running{}, err
+		return place{}, err
 	}
 	owner, err := owner(folder)
+	return place{programs: programs, folder: folder, owner: owner}, err
+}
+
+// initialize creates the files of an empty server.
+func (p place) initialize(settings string) error {
+	err := p.run("initdb", "-D", p.data(), "-U", "postgres", "--auth=trust", "--encoding=UTF8", "--locale=C.UTF-8", "--no-sync", "--no-instructions")
 	if err != nil {
-		return running{}, err
+		return err
 	}
-	initdb := exec.Command(filepath.Join(programs, "initdb"), "-D", filepath.Join(folder, "data"), "-U", "postgres",
-		"--auth=trust", "--encoding=UTF8", "--locale=C.UTF-8", "--no-sync", "--no-instructions")
-	initdb.SysProcAttr, initdb.Dir = owner, folder
-	if output, err := initdb.CombinedOutput(); err != nil {
-		return running{}, fmt.Errorf("initdb: %w\n%s", err, output)
+	return p.configure(settings)
+}
+
+// configure appends settings; the last of a name is in effect.
+func (p place) configure(settings string) error {
+	return appendFile(filepath.Join(p.data(), "postgresql.conf"), settings)
+}
+
+func (p place) data() string { return filepath.Join(p.folder, "data") }
+
+// run runs a program of PostgreSQL to its end.
+func (p place) run(name string, args ...string) error {
+	command := exec.Command(filepath.Join(p.programs, name), args...)
+	command.SysProcAttr, command.Dir = p.owner, p.folder
+	if output, err := command.CombinedOutput(); err != nil {
+		return fmt.Errorf("%s: %w\n%s", name, err, output)
 	}
-	settings := "listen_addresses = ''\nunix_socket_permissions = 0700\nfsync = off\nmax_connections = 200\n"
-	if err := appendFile(filepath.Join(folder, "data", "postgresql.conf"), settings); err != nil {
-		return running{}, err
-	}
-	supervise := exec.Command("/bin/sh", "-c", supervisor, "sh", programs, folder)
-	supervise.SysProcAttr, supervise.Dir = owner, folder
+	return nil
+}
+
+// start starts the server and returns when it accepts connections.
+func (p place) start() (running, error) {
+	supervise := exec.Command("/bin/sh", "-c", supervisor, "sh", p.programs, p.folder)
+	supervise.SysProcAttr, supervise.Dir = p.owner, p.folder
 	alive, err := supervise.StdinPipe()
 	if err != nil {
 		return running{}, err
@@ -139,8 +180,8 @@ func start() (running, error) {
 	if err := supervise.Start(); err != nil {
 		return running{}, err
 	}
-	s := running{sockets: folder, alive: alive}
-	return s, s.wait(filepath.Join(folder, "log"))
+	s := running{sockets: p.folder, alive: alive, ended: supervise.Wait}
+	return s, s.wait(filepath.Join(p.folder, "log"))
 }
 
 // wait returns when the server accepts connections.
