@@ -237,8 +237,22 @@ stringData: {plugin.token: canary-7f3a}
 		t.Errorf("the plugin of others was requested: %v", at.seen()[before:])
 	}
 	s.patch(s.sets(s.control), "set", `{"spec": {"generators": [{"plugin": {"configMapRef": {"name": "gone"}}}]}}`)
-	s.told(s.control, "ErrorOccurred", "True", "the ConfigMap gone")
+	s.told(s.control, "ErrorOccurred", "True", "the control namespace has no ConfigMap gone with the keys baseUrl, token")
 	s.awaits(s.control, "set-one")
+}
+
+// TestConfigMapsOfOthersAreNotRevealed: the author of a set cannot find out which ConfigMaps
+// the control namespace has.
+func TestConfigMapsOfOthersAreNotRevealed(t *testing.T) {
+	s, at := newScene(t), serveHost(t)
+	s.team(at)
+	s.cluster.Apply(t, s.control, `{apiVersion: v1, kind: ConfigMap, metadata: {name: other}, data: {key: canary-7f3a}}`)
+	for _, generator := range []string{"{plugin: {configMapRef: {name: NAME}}}", "{clusterDecisionResource: {configMapRef: NAME, name: duck}}"} {
+		for _, name := range []string{"other", "gone"} {
+			s.generatorSet(s.tenant, "team", strings.ReplaceAll(generator, "NAME", name), "{{.name}}")
+			s.told(s.tenant, "ErrorOccurred", "True", "the control namespace has no ConfigMap "+name+" with the keys ")
+		}
+	}
 }
 
 // TestClusterDecisionsAsDocumented: clusters that an object lists in its status

@@ -17,6 +17,7 @@ import (
 	"slipway.dev/slipway/internal/gitops/appset/generate"
 	"slipway.dev/slipway/internal/secret"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
@@ -36,14 +37,11 @@ const (
 // are in a ConfigMap and a Secret of the control namespace, where an
 // administrator writes them; a project has to allow the address like a source.
 func (f *ClusterFacts) Plugin(ctx context.Context, set string, g *v1alpha1.PluginGenerator) ([]map[string]any, error) {
-	config, err := f.configMap(ctx, f.Namespace, g.ConfigMapRef.Name)
+	config, err := f.controlConfig(ctx, g.ConfigMapRef.Name, "baseUrl", "token")
 	if err != nil {
 		return nil, err
 	}
 	base := strings.TrimRight(config["baseUrl"], "/")
-	if base == "" {
-		return nil, fmt.Errorf("the ConfigMap %s has no baseUrl", g.ConfigMapRef.Name)
-	}
 	if err := f.admit(base); err != nil {
 		return nil, err
 	}
@@ -62,6 +60,22 @@ func (f *ClusterFacts) Plugin(ctx context.Context, set string, g *v1alpha1.Plugi
 		return nil, err
 	}
 	return f.postPlugin(ctx, base+"/api/v1/getparams.execute", token, body)
+}
+
+// controlConfig returns the data of a ConfigMap of the control namespace that has all
+// keys. One that is missing and one without the keys give the same error: the author of
+// a set may lack the right to find out which ConfigMaps there are.
+func (f *ClusterFacts) controlConfig(ctx context.Context, name string, keys ...string) (map[string]string, error) {
+	config, err := f.configMap(ctx, f.Namespace, name)
+	if err != nil && !apierrors.IsNotFound(err) {
+		return nil, err
+	}
+	for _, key := range keys {
+		if config[key] == "" {
+			return nil, fmt.Errorf("the control namespace has no ConfigMap %s with the keys %s", name, strings.Join(keys, ", "))
+		}
+	}
+	return config, nil
 }
 
 // pluginToken reads $key of argocd-secret, or $name:key of another Secret.
@@ -125,13 +139,13 @@ func parsePlugin(content []byte) ([]map[string]any, error) {
 // Decisions returns the clusters that objects of the control namespace list in
 // their status. A ConfigMap there has the kind of the objects, as in Argo CD.
 func (f *ClusterFacts) Decisions(ctx context.Context, g *v1alpha1.DuckTypeGenerator) ([]generate.Decision, error) {
-	config, err := f.configMap(ctx, f.Namespace, g.ConfigMapRef)
+	config, err := f.controlConfig(ctx, g.ConfigMapRef, "apiVersion", "kind", "matchKey")
 	if err != nil {
 		return nil, err
 	}
 	version, err := schema.ParseGroupVersion(config["apiVersion"])
-	if err != nil || version.Group == "" || config["kind"] == "" || config["matchKey"] == "" {
-		return nil, fmt.Errorf("the ConfigMap %s needs apiVersion with a group, kind as the plural name of a resource, and matchKey", g.ConfigMapRef)
+	if err != nil || version.Group == "" {
+		return nil, fmt.Errorf("the ConfigMap %s needs apiVersion with a group, and kind as the plural name of a resource", g.ConfigMapRef)
 	}
 	listed, err := f.decided(ctx, version.WithResource(config["kind"]), g)
 	if err != nil {
