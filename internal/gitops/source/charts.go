@@ -35,6 +35,8 @@ type charts struct {
 	versions *cache.LRU[versionsKey, []helmindex.Entry]
 	// files are single files, and no charts.
 	files *cache.LRU[cacheKey, *cachedFile]
+	// failedArchives are those that are not requested for a while.
+	failedArchives *cache.LRU[archiveKey, failedArchive]
 }
 
 // How much of repositories and registries is kept in memory. A tenant may name
@@ -96,6 +98,8 @@ func newCharts(s *Sources) (*charts, error) {
 		repositories: cache.NewLRU[chartKey, *chartRepository](cache.Limits{Bytes: maxRepositoryBytes, Entries: maxRepositories}),
 		versions:     cache.NewLRU[versionsKey, []helmindex.Entry](cache.Limits{Bytes: maxVersionsBytes}),
 		files:        cache.NewLRU[cacheKey, *cachedFile](cache.Limits{Bytes: maxFilesBytes}),
+
+		failedArchives: cache.NewLRU[archiveKey, failedArchive](cache.Limits{Entries: maxFailedArchives}),
 	}, nil
 }
 
@@ -137,10 +141,12 @@ func (c *charts) resolve(ctx context.Context, of project.Admitted, maxAge time.D
 func (c *charts) invalidate(at address.Address) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.repositories.RemoveIf(func(key chartKey) bool {
+	isBelow := func(key chartKey) bool {
 		own := key.address.Below(key.chart).String()
 		return own == at.String() || strings.HasPrefix(own, at.String()+"/")
-	})
+	}
+	c.repositories.RemoveIf(isBelow)
+	c.failedArchives.RemoveIf(func(key archiveKey) bool { return isBelow(key.chartKey) })
 }
 
 // repository returns the cached state of an address. The caller holds mu.

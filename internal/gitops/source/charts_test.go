@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -364,5 +365,39 @@ func TestChartCacheIsBounded(t *testing.T) {
 	// The index is one of three.
 	if kept := glob(t, folder, "charts/*.tgz"); len(kept) != 2 {
 		t.Errorf("kept are %q", kept)
+	}
+}
+
+// An archive whose server does not respond is requested again after a backoff. A caller
+// that wants the newest state does not wait for that, and ends it.
+func TestArchiveBackoff(t *testing.T) {
+	var requests, status atomic.Int64
+	status.Store(http.StatusServiceUnavailable)
+	content := chart(t, "web", "1.0.0")
+	away := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		requests.Add(1)
+		w.WriteHeader(int(status.Load()))
+		_, _ = w.Write(content)
+	}))
+	t.Cleanup(away.Close)
+	server := serveHelm(t)
+	server.set("/index.yaml", fmt.Appendf(nil, "entries:\n  web:\n  - {name: web, version: 1.0.0, urls: [%q]}\n", away.URL+"/web.tgz"))
+	s := open(t)
+	resolve := func(maxAge time.Duration) error {
+		_, err := s.Resolve(t.Context(), chartAt(server.URL, "web", "1.0.0"), maxAge)
+		return err
+	}
+	for range 3 {
+		wantError(t, resolve(time.Hour), source.Unreachable, "503")
+	}
+	if n := requests.Load(); n != 1 {
+		t.Errorf("%d requests during the backoff, want the first alone", n)
+	}
+	wantError(t, resolve(0), source.Unreachable, "503")
+	status.Store(http.StatusOK)
+	must(t, resolve(0))
+	must(t, resolve(time.Hour))
+	if n := requests.Load(); n != 4 {
+		t.Errorf("%d requests, want one for each call without a backoff", n)
 	}
 }

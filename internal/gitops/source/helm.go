@@ -44,7 +44,7 @@ func (c *charts) resolveHelm(ctx context.Context, source *chartSource, maxAge ti
 		problem.Message = fmt.Sprintf("the chart %s: %s", source.Chart, problem.Message)
 		return nil, problem
 	}
-	found, err := c.archive(ctx, source, byVersion[version])
+	found, err := c.archive(ctx, source, byVersion[version], maxAge <= 0)
 	if err != nil {
 		return nil, archiveError(err, source, version)
 	}
@@ -77,8 +77,9 @@ func archiveError(err error, source *chartSource, version string) error {
 
 // archive brings the archive of a version to the disk. An archive whose digest
 // is in the index and on the disk needs no request. Without a digest it is
-// fetched every time, as nothing shows whether it has changed.
-func (c *charts) archive(ctx context.Context, source *chartSource, entry helmindex.Entry) (archive, error) {
+// fetched every time, as nothing shows whether it has changed. One that failed is
+// requested again after a backoff, or now.
+func (c *charts) archive(ctx context.Context, source *chartSource, entry helmindex.Entry, now bool) (archive, error) {
 	wanted := strings.TrimPrefix(strings.ToLower(entry.Digest), "sha256:")
 	if wanted != "" && !isDigest(wanted) {
 		return archive{}, errorf(Invalid, "", "the index has no proper digest of %s %s", source.Chart, entry.Version)
@@ -91,6 +92,10 @@ func (c *charts) archive(ctx context.Context, source *chartSource, entry helmind
 	if known := (archive{owner, wanted}); c.cache.has(projectOf(ctx), known) {
 		return known, nil
 	}
+	key := archiveKey{source.key, at.String()}
+	if failure := c.archiveFailure(key); failure != nil && !now {
+		return archive{}, failure
+	}
 	return doOnce(ctx, c, "archive "+owner+" "+at.String()+" "+wanted, source.name(), func(ctx context.Context) (archive, error) {
 		var found archive
 		err := c.sources.exchange(ctx, "chart", source.name(), func(ctx context.Context) (int64, error) {
@@ -101,6 +106,7 @@ func (c *charts) archive(ctx context.Context, source *chartSource, entry helmind
 				return counted.count, err
 			})
 		})
+		c.noteArchive(key, err)
 		return found, err
 	})
 }
