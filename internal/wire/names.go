@@ -38,6 +38,9 @@ const (
 // those of its clusters, and its Git Sources. The value is the type of entity.
 const EntityLabel = "slipway.dev/entity"
 
+// EntityGitSource is the value of EntityLabel of a Git Source.
+const EntityGitSource = "git-source"
+
 // RuntimeNameMax is the longest name of a runtime. The DNS label
 // <account>-<runtime> of a tunnel host has 24 characters of the account and a
 // dash, and a label is limited to 63 (RFC 1035).

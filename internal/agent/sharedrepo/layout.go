@@ -25,7 +25,7 @@ const (
 // The values of EntityLabel.
 const (
 	EntityConfig    = "internal-config"
-	EntityGitSource = "git-source"
+	EntityGitSource = wire.EntityGitSource
 	EntityRuntime   = "runtime"
 )
 

@@ -35,8 +35,8 @@ func accountCanCommand(choice *apiclient.Choice) *cobra.Command {
 		Short: "Check whether an action is allowed, and why",
 		Long: `Checks whether you have a right on an Application, as the platform and the runtime
 decide it. VERB is get, sync, override (with sync: another revision), rollback, action,
-logs, delete, or for a Git Source create or update. OBJECT is PROJECT/APPLICATION, or with
-the namespace of an Application outside of the control namespace
+logs, delete, or for a Git Source create, update or delete. OBJECT is PROJECT/APPLICATION,
+or with the namespace of an Application outside of the control namespace
 PROJECT/NAMESPACE/APPLICATION.
 
 With --policy it checks files for a user, without a server: Argo CD's policy.csv, or

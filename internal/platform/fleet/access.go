@@ -12,6 +12,7 @@ import (
 	"slipway.dev/slipway/internal/platform/identity"
 	"slipway.dev/slipway/internal/platform/store"
 	"slipway.dev/slipway/internal/rights"
+	"slipway.dev/slipway/internal/wire"
 	"slipway.dev/slipway/internal/wire/permission"
 	"slipway.dev/slipway/internal/wire/platformv1"
 )
@@ -48,7 +49,8 @@ func (a applicationService) CheckAccess(ctx context.Context, request *connect.Re
 // decide decides about a verb. Every verb but create needs the right to get the
 // Application as well, and a key has no more than its scope. Only for a caller
 // who may get the Application it is read whether it is a part of the runtime;
-// create and update are for Git Sources, which are always.
+// create and update are for Git Sources, which are always, and so is delete for one
+// that exists.
 func (a applicationService) decide(ctx context.Context, runtime store.Runtime, verb permission.Verb, application *platformv1.Application) (rights.Decision, error) {
 	caller := callerOf(ctx)
 	policy := a.options.Policies.Of(runtime)
@@ -73,6 +75,12 @@ func (a applicationService) decide(ctx context.Context, runtime store.Runtime, v
 	reported, err := a.store.Application(ctx, runtime.AccountID, runtime.ID, ref)
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return rights.Decision{}, err
+	}
+	isGitSource := reported.Labels[wire.EntityLabel] == wire.EntityGitSource && ref.Namespace == runtime.Namespace
+	if verb == permission.Delete && isGitSource {
+		decision := policy.Decide(caller, verb, application)
+		decision.Why += "; this is about the Git Source, and its Application is deleted with it"
+		return decision, nil
 	}
 	application.Labels = reported.Labels // only these of it count
 	return policy.Decide(caller, verb, application), nil
