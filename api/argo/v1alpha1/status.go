@@ -19,6 +19,9 @@ type ApplicationStatus struct {
 	ResourceHealthSource string                 `json:"resourceHealthSource,omitzero" description:"Where the health of objects is stored; empty means in this status."`
 	ControllerNamespace  string                 `json:"controllerNamespace,omitzero" description:"Namespace of the controller."`
 	Held                 *HeldRevision          `json:"held,omitzero" description:"The revision that serves in place of the one that the sources name, after a rollback."`
+	// SyncedObjects is not one of Argo CD's: after a restart it shows whether the
+	// objects in the cluster are those of a sync that was not recorded.
+	SyncedObjects string `json:"syncedObjects,omitzero" description:"Digest of the rendered objects that were last found Synced."`
 }
 
 // HeldRevision is not one of Argo CD's: while it is set, an Application is compared

@@ -107,15 +107,20 @@ func removal(step *plan.Step) string {
 // message is what happened to an object in the form of kubectl:
 // deployment.apps/web configured.
 func (r *Run) message(step *plan.Step, verb string) string {
-	kind := strings.ToLower(step.Key.Kind)
-	if step.Key.Group != "" {
-		kind += "." + step.Key.Group
-	}
-	text := kind + "/" + step.Key.Name + " " + verb
+	text := messageFor(step.Key, verb)
 	if r.Plan.DryRun {
 		text += dryRun
 	}
 	return bounded(text, maxText)
+}
+
+// messageFor is message without regard to the operation.
+func messageFor(key tracking.Key, verb string) string {
+	kind := strings.ToLower(key.Kind)
+	if key.Group != "" {
+		kind += "." + key.Group
+	}
+	return kind + "/" + key.Name + " " + verb
 }
 
 const dryRun = " (dry run)"

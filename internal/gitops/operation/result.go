@@ -45,6 +45,19 @@ func (r *Run) Results() []v1alpha1.ResourceResult {
 	return results
 }
 
+// Unchanged are the results of a sync that finds all resources as desired.
+func Unchanged(resources []*plan.Desired) []v1alpha1.ResourceResult {
+	results := make([]v1alpha1.ResourceResult, 0, len(resources))
+	for _, one := range resources {
+		result := resultFor(one.Key, plan.Sync)
+		result.Version, result.Images = one.Object.GroupVersionKind().Version, imagesOf(one.Object)
+		result.Status, result.HookPhase = v1alpha1.ResultSynced, v1alpha1.OperationSucceeded
+		result.Message = bounded(messageFor(one.Key, unchanged), maxText)
+		results = append(results, result)
+	}
+	return results
+}
+
 // finished are the results of steps that are not in the plan any more: it was
 // made again after a restart, when what they pruned was gone.
 func finished(marks map[plan.StepID]plan.Mark) []v1alpha1.ResourceResult {

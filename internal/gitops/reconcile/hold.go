@@ -82,7 +82,7 @@ func (p *reconcileRun) hold(at *rendering, reason, message string) {
 	target := p.session.rendering
 	p.session.pending.held = &v1alpha1.HeldRevision{
 		Revisions: at.revisions, Sources: at.sources,
-		Target: target.revisions, TargetInputs: inputDigest(target), TargetObjects: objectDigest(target),
+		Target: target.revisions, TargetInputs: inputDigest(target), TargetObjects: target.digest,
 		Reason: reason, Message: truncate(message), HeldAt: *wholeSecond(p.now),
 	}
 	p.lifted, p.session.heldRendering = false, at
@@ -131,7 +131,7 @@ func (p *reconcileRun) holdRejection(sync *v1alpha1.SyncOperation) string {
 
 // holdsBack reports whether a rendering is what a hold is about.
 func holdsBack(hold *v1alpha1.HeldRevision, target *rendering) bool {
-	return target != nil && (hold.TargetInputs == inputDigest(target) || hold.TargetObjects == objectDigest(target))
+	return target != nil && (hold.TargetInputs == inputDigest(target) || hold.TargetObjects == target.digest)
 }
 
 // inputDigest identifies the sources and revisions of a rendering.
@@ -140,9 +140,6 @@ func inputDigest(of *rendering) string {
 	text, _ := json.Marshal(of.sources)
 	return digestOf(append([][]byte{text}, []byte(strings.Join(of.revisions, "\n"))))
 }
-
-// objectDigest identifies the objects of a rendering.
-func objectDigest(of *rendering) string { return digestOf(of.objects) }
 
 // digestOf is the digest of texts in order.
 func digestOf(texts [][]byte) string {

@@ -78,6 +78,9 @@ func (p *reconcileRun) operate(ctx context.Context) (operated, error) {
 	case lastErr != nil || seen == nil:
 		return operated{}, nil
 	}
+	if p.isUnrecorded(seen) {
+		return p.recordInterrupted(seen), nil
+	}
 	decision := p.decide(seen)
 	if decision.start == nil && len(seen.unread) > 0 {
 		if err := p.readRest(ctx, seen); err != nil {

@@ -54,6 +54,9 @@ type session struct {
 	started metav1.Time
 	// pending is the part of the status that is not written yet.
 	pending *pendingStatus
+	// compared: this process has compared the Application and written the result. What
+	// it finds Synced from then on is no sync that an earlier process left unrecorded.
+	compared bool
 	// replans is how often the plan of the operation was built again.
 	replans int
 	// deletion deletes the Application's objects.
@@ -165,6 +168,8 @@ type rendering struct {
 	// revisions are those of the sources when it was rendered.
 	revisions []string
 	sources   []v1alpha1.ApplicationSource
+	// digest identifies the objects.
+	digest string
 }
 
 // newRendering keeps a result. Of the request it keeps only what is compared: its
@@ -178,6 +183,7 @@ func newRendering(request render.Request, result *render.Result) (*rendering, er
 		}
 		kept.objects = append(kept.objects, text)
 	}
+	kept.digest = digestOf(kept.objects)
 	bare := *result
 	bare.Objects = nil
 	kept.result = &bare

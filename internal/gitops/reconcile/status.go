@@ -40,7 +40,7 @@ func (p *reconcileRun) writeStatus(ctx context.Context) result {
 		p.session.failures++
 		requeueAt = earliest(requeueAt, time.Now().Add(policy.wait(p.session.failures)))
 	case seen != nil && seen.set != nil && lastErr == nil:
-		p.session.failures = 0
+		p.session.failures, p.session.compared = 0, true
 		p.session.fingerprint = seen.fingerprint
 	default:
 		p.session.failures = 0
@@ -101,6 +101,7 @@ func (p *reconcileRun) composeStatus(seen *observedState, lastErr error) (status
 	}
 	if lastErr == nil {
 		p.setCompared(&status, seen)
+		p.setSyncedObjects(&status, seen)
 	} else {
 		status.Sync.Status = v1alpha1.SyncUnknown
 		if kind := policyFor(lastErr).condition; kind != "" {
