@@ -26,7 +26,7 @@
 //
 // A restart continues where the process was. An operation that will wait is in
 // the status with its results before it waits; other work is repeated, which
-// changes nothing.
+// changes nothing. A sync that was complete and not recorded is recorded then.
 //
 // When Git is away, a render fails, a rendered object is refused or the project
 // is gone, a condition reports it, the last good state stays in the status, and
@@ -44,7 +44,8 @@
 // sources name another one: comparison, self-heal and automated syncs are about
 // the held revision until the sources give other objects, or a user syncs.
 //
-// See decisions 0027, 0036 and 0065 in docs/decisions: A reconcile run is a list
-// of steps, the status of Applications is a subresource, and need not be, and
-// releases of plain Deployments, and holds.
+// See decisions 0027, 0036, 0065 and 0082 in docs/decisions: A reconcile run is a
+// list of steps, the status of Applications is a subresource, and need not be,
+// releases of plain Deployments, and holds, and a sync that was not recorded is
+// found by the digest of its objects.
 package reconcile
