@@ -42,7 +42,7 @@ func TestGatewayCertificates(t *testing.T) {
 		resolver+"le.acme.httpChallenge.entryPoint=web", resolver+"le.acme.caServer="+w.authority.directory(), resolver+"le.acme.caCertificate="+w.authority.rootFile,
 		resolver+"broken.acme.httpChallenge.entryPoint=web", resolver+"broken.acme.caServer=https://127.0.7.99:1/dir",
 		"--providers.kubernetesGateway.addresses=127.0.8.16/28")
-	w.kubeconfig = w.account(t, "rbac/gateway-role.yaml")
+	w.kubeconfig = w.cluster.EdgeKubeconfig(t, "acme-role", "gateway-role")
 	backend := startBackend(t, w.cluster.PodNetwork.Addr().Next())
 	for _, namespace := range []string{"infra", "shop", "thief"} {
 		must.Get(w.cluster.Client.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{}))(t)

@@ -6,8 +6,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -15,7 +13,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/tools/clientcmd"
 
 	"slipway.dev/slipway/internal/ingress/certrequest"
 	"slipway.dev/slipway/internal/kube/kubetest"
@@ -68,31 +65,12 @@ func newWorld(t *testing.T) *world {
 		}
 	}
 	w.options = append(w.options, w.dnsOptions(t)...)
-	w.kubeconfig = w.account(t)
+	w.kubeconfig = w.cluster.EdgeKubeconfig(t, "acme-role")
 	w.backend = startBackend(t, w.cluster.PodNetwork.Addr().Next())
 	for _, address := range []netip.Addr{first, second} {
 		w.replicas = append(w.replicas, w.startReplica(t, address))
 	}
 	return w
-}
-
-// account gives the edges the rights that are shipped for them, and no others.
-func (w *world) account(t *testing.T, more ...string) string {
-	t.Helper()
-	for _, file := range append([]string{
-		"namespace.yaml", "rbac/serviceaccount.yaml", "rbac/clusterrole.yaml", "rbac/clusterrolebinding.yaml", "rbac/role-lease.yaml", "rbac/acme-role.yaml",
-	}, more...) {
-		text := must.Get(os.ReadFile(filepath.Join("../../deploy", file)))(t)
-		w.cluster.Apply(t, home, string(text))
-	}
-	config := must.Get(clientcmd.LoadFromFile(w.cluster.Kubeconfig))(t)
-	current := config.Contexts[config.CurrentContext]
-	current.Namespace = home
-	user := config.AuthInfos[current.AuthInfo]
-	user.Impersonate, user.ImpersonateGroups = "system:serviceaccount:"+home+":slipway-edge", []string{"system:serviceaccounts", "system:authenticated"}
-	path := filepath.Join(t.TempDir(), "kubeconfig")
-	must.Do(t, clientcmd.WriteToFile(*config, path))
-	return path
 }
 
 // startBackend is a server that responds with hello.

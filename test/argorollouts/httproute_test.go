@@ -119,7 +119,7 @@ func (w *world) gatewayAddress(t *testing.T) string {
 	return address
 }
 
-const routeObjects = `
+const routeObjects = services + `
 apiVersion: gateway.networking.k8s.io/v1
 kind: GatewayClass
 metadata: {name: slipway}
@@ -137,39 +137,9 @@ spec:
   parentRefs: [{name: demo}]
   hostnames: [demo.test]
   rules: [{backendRefs: [{name: stable, port: 80}, {name: canary, port: 80, weight: 0}]}]
----
-apiVersion: v1
-kind: Service
-metadata: {name: stable}
-spec: {selector: {app: demo}, ports: [{port: 80, targetPort: 8080}]}
----
-apiVersion: v1
-kind: Service
-metadata: {name: canary}
-spec: {selector: {app: demo}, ports: [{port: 80, targetPort: 8080}]}
 `
 
-const routedRollout = `
-apiVersion: argoproj.io/v1alpha1
-kind: Rollout
-metadata: {name: demo}
-spec:
-  replicas: 2
-  selector: {matchLabels: {app: demo}}
-  template:
-    metadata: {labels: {app: demo}}
-    spec:
-      terminationGracePeriodSeconds: 15
-      containers:
-      - name: demo
-        image: slipway.dev/demo:VERSION
-        ports: [{name: http, containerPort: 8080}]
-        readinessProbe: {httpGet: {path: /readyz, port: http}, periodSeconds: 1}
-  strategy:
-    canary:
-      stableService: stable
-      canaryService: canary
-      trafficRouting:
+const routedRollout = canary + `      trafficRouting:
         managedRoutes: [{name: preview}]
         plugins: {argoproj-labs/gatewayAPI: {httpRoutes: [{name: demo, useHeaderRoutes: true}]}}
       steps:

@@ -119,12 +119,8 @@ func moduleFolder(t *testing.T) string {
 	return strings.TrimSpace(string(must.Get(command.Output())(t)))
 }
 
-const objects = `
-apiVersion: networking.k8s.io/v1
-kind: IngressClass
-metadata: {name: nginx}
-spec: {controller: k8s.io/ingress-nginx}
----
+// services are those of the two versions, of which a Rollout sets the selectors.
+const services = `
 apiVersion: v1
 kind: Service
 metadata: {name: stable}
@@ -134,6 +130,13 @@ apiVersion: v1
 kind: Service
 metadata: {name: canary}
 spec: {selector: {app: demo}, ports: [{port: 80, targetPort: 8080}]}
+---`
+
+const objects = services + `
+apiVersion: networking.k8s.io/v1
+kind: IngressClass
+metadata: {name: nginx}
+spec: {controller: k8s.io/ingress-nginx}
 ---
 apiVersion: networking.k8s.io/v1
 kind: Ingress
@@ -143,7 +146,8 @@ spec:
   rules: [{host: demo.test, http: {paths: [{path: /, pathType: Prefix, backend: {service: {name: stable, port: {number: 80}}}}]}}]
 `
 
-const rollout = `
+// canary is a Rollout up to the way that it routes traffic.
+const canary = `
 apiVersion: argoproj.io/v1alpha1
 kind: Rollout
 metadata: {name: demo}
@@ -163,7 +167,9 @@ spec:
     canary:
       stableService: stable
       canaryService: canary
-      trafficRouting: {nginx: {stableIngress: demo, additionalIngressAnnotations: {canary-by-header: X-Canary}}}
+`
+
+const rollout = canary + `      trafficRouting: {nginx: {stableIngress: demo, additionalIngressAnnotations: {canary-by-header: X-Canary}}}
       steps: [{setWeight: 20}, {pause: {}}, {setWeight: 60}, {pause: {}}]
 `
 

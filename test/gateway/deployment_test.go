@@ -73,7 +73,7 @@ func (s *scene) deploymentOf(t *testing.T, gateway string, meets func(*appsv1.De
 // alone, and it is programmed when one of them is ready.
 func TestDeployments(t *testing.T) {
 	s := newCluster(t, "standard")
-	kubeconfig := s.account(t)
+	kubeconfig := s.EdgeKubeconfig(t, "gateway-role")
 	s.Apply(t, home, string(must.Get(os.ReadFile("../../deploy/rbac/gateway-deployments-role.yaml"))(t)))
 	s.Apply(t, home, edgeService+"---\n"+edgeDeployment)
 	arguments := []string{"--providers.kubernetesGateway.serviceType=ClusterIP", "--providers.kubernetesGateway.edgeService=" + home + "/edge",

@@ -13,10 +13,8 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"net/http/httptrace"
 	"net/netip"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -26,7 +24,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/tools/clientcmd"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	"slipway.dev/slipway/internal/edge/pkitest"
@@ -61,7 +58,7 @@ type scene struct {
 // more arguments if some are given.
 func newScene(t *testing.T, channel string, more ...string) *scene {
 	s := newCluster(t, channel)
-	s.edge = s.startEdge(t, s.account(t), append([]string{"--providers.kubernetesGateway.addresses=" + pool, "--providers.kubernetesGateway.services"}, more...)...)
+	s.edge = s.startEdge(t, s.EdgeKubeconfig(t, "gateway-role"), append([]string{"--providers.kubernetesGateway.addresses=" + pool, "--providers.kubernetesGateway.services"}, more...)...)
 	return s
 }
 
@@ -81,9 +78,9 @@ func newCluster(t *testing.T, channel string) *scene {
 	s.DefineFiles(t, filepath.Join(definitions(t), channel, "gateway.networking.k8s.io_[a-u]*.yaml"))
 	s.namespace = s.Namespace(t)
 	for name, address := range map[string]string{"a": backendA, "b": backendB} {
-		s.serve(t, name, address, func(w http.ResponseWriter, r *http.Request) {
+		s.Serve(t, name, address, func(w http.ResponseWriter, r *http.Request) {
 			fmt.Fprintf(w, "%s %s", name, r.Header.Get("X-Added"))
-		})
+		}, s.namespace)
 	}
 	s.Apply(t, "", "apiVersion: gateway.networking.k8s.io/v1\nkind: GatewayClass\nmetadata: {name: slipway}\nspec: {controllerName: slipway.dev/gateway-controller}\n")
 	return s
@@ -91,44 +88,6 @@ func newCluster(t *testing.T, channel string) *scene {
 
 // home is the namespace of the edge in the shipped manifests.
 const home = "slipway-system"
-
-// account gives the edge the rights that are shipped for it, and no others, and returns
-// its kubeconfig.
-func (s *scene) account(t *testing.T) string {
-	t.Helper()
-	for _, file := range []string{"namespace", "rbac/serviceaccount", "rbac/clusterrole", "rbac/clusterrolebinding", "rbac/role-lease", "rbac/gateway-role"} {
-		s.Apply(t, home, string(must.Get(os.ReadFile(filepath.Join("../../deploy", file+".yaml")))(t)))
-	}
-	config := must.Get(clientcmd.LoadFromFile(s.Kubeconfig))(t)
-	user := config.AuthInfos[config.Contexts[config.CurrentContext].AuthInfo]
-	user.Impersonate, user.ImpersonateGroups = "system:serviceaccount:"+home+":slipway-edge", []string{"system:serviceaccounts", "system:authenticated"}
-	path := filepath.Join(t.TempDir(), "kubeconfig")
-	must.Do(t, clientcmd.WriteToFile(*config, path))
-	return path
-}
-
-// serve starts a backend, with a Service.
-func (s *scene) serve(t *testing.T, name, address string, handler http.HandlerFunc) {
-	t.Helper()
-	listener := must.Get(net.Listen("tcp", net.JoinHostPort(address, "8080")))(t)
-	server := &httptest.Server{Listener: listener, Config: &http.Server{Handler: handler}}
-	server.Start()
-	t.Cleanup(server.Close)
-	s.Apply(t, s.namespace, fmt.Sprintf(service, name, address))
-}
-
-const service = `apiVersion: v1
-kind: Service
-metadata: {name: %[1]s}
-spec: {ports: [{name: http, port: 80}]}
----
-apiVersion: discovery.k8s.io/v1
-kind: EndpointSlice
-metadata: {name: %[1]s, labels: {kubernetes.io/service-name: %[1]s}}
-addressType: IPv4
-ports: [{name: http, port: 8080}]
-endpoints: [{addresses: [%[2]s], conditions: {ready: true}}]
-`
 
 // definitions returns the folder with the definitions of Gateway API by channel, in the
 // module that the edge is built with.

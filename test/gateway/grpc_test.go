@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"context"
-	"fmt"
 	"net"
 	"testing"
 
@@ -13,6 +12,7 @@ import (
 	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/status"
 
+	"slipway.dev/slipway/internal/kube/kubetest"
 	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/programs"
 )
@@ -25,7 +25,7 @@ func TestGRPCRoute(t *testing.T) {
 	healthv1.RegisterHealthServer(server, health.NewServer())
 	listener := must.Get(net.Listen("tcp", net.JoinHostPort(backendC, "8080")))(t)
 	programs.Background(t, func() { _ = server.Serve(listener) }, server.Stop)
-	s.Apply(t, s.namespace, fmt.Sprintf(service, "c", backendC)+"---\n"+grpcRoute)
+	s.Apply(t, s.namespace, kubetest.Backend("c", backendC)+"---\n"+grpcRoute)
 	gateway := s.programmed(t, "calls")
 	conn := must.Get(grpc.NewClient(net.JoinHostPort(gateway.Status.Addresses[0].Value, "80"),
 		grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithAuthority("grpc.example.com")))(t)

@@ -76,9 +76,9 @@ spec:
 // Ingresses; the one that cannot be expressed stays with its Ingress.
 func TestMigrate(t *testing.T) {
 	s := newScene(t, "standard")
-	s.serve(t, "echo", backendC, func(w http.ResponseWriter, r *http.Request) {
+	s.Serve(t, "echo", backendC, func(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprintf(w, "echo %s %s %s %s", r.Host, r.URL, r.Header.Get("X-Added"), r.Header.Get("X-Forwarded-Prefix"))
-	})
+	}, s.namespace)
 	s.Apply(t, s.namespace, converted)
 	edge := net.JoinHostPort(edgeAddress, strconv.Itoa(edgeprocess.PlainPort))
 	expectAt(t, edge, "limited.example", "/", "200 echo")

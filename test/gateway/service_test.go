@@ -75,7 +75,7 @@ func (s *scene) leads(t *testing.T, gateway string, port int32) string {
 // namespace are limited.
 func TestServices(t *testing.T) {
 	s := newCluster(t, "standard")
-	kubeconfig := s.account(t)
+	kubeconfig := s.EdgeKubeconfig(t, "gateway-role")
 	s.Apply(t, home, edgeService)
 	arguments := []string{"--providers.kubernetesGateway.serviceType=ClusterIP", "--providers.kubernetesGateway.edgeService=" + home + "/edge",
 		"--providers.kubernetesGateway.targetPortsPerNamespace=3", "--providers.kubernetesGateway.targetPorts=21000-21009",

@@ -23,7 +23,7 @@ func TestTraffic(t *testing.T) {
 	s := newScene(t, "experimental") // it has retries
 	var failed sync.Map
 	mirrored := make(chan string, 1000)
-	s.serve(t, "c", backendC, func(w http.ResponseWriter, r *http.Request) {
+	s.Serve(t, "c", backendC, func(w http.ResponseWriter, r *http.Request) {
 		nonce := r.URL.Query().Get("fail")
 		_, again := failed.LoadOrStore(nonce, true)
 		switch {
@@ -36,7 +36,7 @@ func TestTraffic(t *testing.T) {
 		default:
 			fmt.Fprintf(w, "%s %s %s", r.Host, r.URL.Path, r.Header.Get("X-Backend"))
 		}
-	})
+	}, s.namespace)
 	s.Apply(t, s.namespace, trafficRoute)
 	gateway := s.programmed(t, "traffic")
 	s.accepted(t, "traffic", metav1.ConditionTrue)

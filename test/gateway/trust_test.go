@@ -16,6 +16,7 @@ import (
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	"slipway.dev/slipway/internal/edge/pkitest"
+	"slipway.dev/slipway/internal/kube/kubetest"
 	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/programs"
 )
@@ -46,7 +47,7 @@ func TestTrust(t *testing.T) {
 	}
 	bundle("clients", clients)
 	bundle("servers", other)
-	s.Apply(t, s.namespace, fmt.Sprintf(service, "c", backendC)+"---\n"+trust)
+	s.Apply(t, s.namespace, kubetest.Backend("c", backendC)+"---\n"+trust)
 	address := s.programmed(t, "trust").Status.Addresses[0].Value
 	url := "https://" + net.JoinHostPort(address, "8443") + "/"
 	with := func(certificates ...tls.Certificate) *http.Client {

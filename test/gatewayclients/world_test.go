@@ -11,19 +11,16 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/tools/clientcmd"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	"slipway.dev/slipway/internal/kube/kubetest"
@@ -82,11 +79,11 @@ func newWorld(t *testing.T, folder string) *world {
 	w.DefineFiles(t, filepath.Join(moduleFolder(t, "testdata/clients", "github.com/cert-manager/cert-manager"), "deploy", "crds", "*.yaml"))
 	w.infra, w.team = w.Namespace(t), w.Namespace(t)
 	w.Apply(t, "", "apiVersion: gateway.networking.k8s.io/v1\nkind: GatewayClass\nmetadata: {name: slipway}\nspec: {controllerName: slipway.dev/gateway-controller}\n")
-	w.serve(t)
+	w.Serve(t, "web", backend, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "hello") }, w.infra, w.team)
 	w.names = startBIND(t)
 	w.authority = startPebble(t, netip.MustParseAddr("127.0.7.7"), w.names.address)
 	edgeprocess.Seat{
-		Binary: binary.Path(t), At: netip.MustParseAddr(edgeAddress), Kubeconfig: w.account(t), Namespace: home,
+		Binary: binary.Path(t), At: netip.MustParseAddr(edgeAddress), Kubeconfig: w.EdgeKubeconfig(t, "gateway-role"), Namespace: home,
 		Arguments: []string{"--providers.kubernetesGateway.addresses=" + pool},
 	}.Start(t).AwaitReady(t)
 	w.startClients(t, folder)
@@ -99,21 +96,6 @@ func moduleFolder(t *testing.T, dir, module string) string {
 	command := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", module)
 	command.Dir = dir
 	return strings.TrimSpace(string(must.Get(command.Output())(t)))
-}
-
-// account gives the edge the rights that are shipped for it, and no others, and returns
-// its kubeconfig.
-func (w *world) account(t *testing.T) string {
-	t.Helper()
-	for _, file := range []string{"namespace", "rbac/serviceaccount", "rbac/clusterrole", "rbac/clusterrolebinding", "rbac/role-lease", "rbac/gateway-role"} {
-		w.Apply(t, home, string(must.Get(os.ReadFile(filepath.Join("../../deploy", file+".yaml")))(t)))
-	}
-	config := must.Get(clientcmd.LoadFromFile(w.Kubeconfig))(t)
-	user := config.AuthInfos[config.Contexts[config.CurrentContext].AuthInfo]
-	user.Impersonate, user.ImpersonateGroups = "system:serviceaccount:"+home+":slipway-edge", []string{"system:serviceaccounts", "system:authenticated"}
-	path := filepath.Join(t.TempDir(), "kubeconfig")
-	must.Do(t, clientcmd.WriteToFile(*config, path))
-	return path
 }
 
 // startClients starts external-dns and cert-manager with the options of docs/gateway.md,
@@ -132,33 +114,6 @@ func (w *world) startClients(t *testing.T, folder string) {
 		"--rfc2136-axfr", "--rfc2136-tsig-keyname="+tsigKey, "--rfc2136-tsig-secret="+tsigSecret, "--rfc2136-tsig-secret-alg=hmac-sha256")
 	start("certmanager", "--feature-gates=ListenerSets=true", "--acme-http01-solver-nameservers="+w.names.address)
 }
-
-// serve starts a backend that responds with hello, with a Service in both namespaces.
-func (w *world) serve(t *testing.T) {
-	t.Helper()
-	server := &httptest.Server{
-		Listener: must.Get(net.Listen("tcp", net.JoinHostPort(backend, "8080")))(t),
-		Config:   &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "hello") }), ReadHeaderTimeout: time.Minute},
-	}
-	server.Start()
-	t.Cleanup(server.Close)
-	for _, namespace := range []string{w.infra, w.team} {
-		w.Apply(t, namespace, service)
-	}
-}
-
-const service = `apiVersion: v1
-kind: Service
-metadata: {name: web}
-spec: {ports: [{name: web, port: 80}]}
----
-apiVersion: discovery.k8s.io/v1
-kind: EndpointSlice
-metadata: {name: web, labels: {kubernetes.io/service-name: web}}
-addressType: IPv4
-ports: [{name: web, port: 8080}]
-endpoints: [{addresses: [` + backend + `], conditions: {ready: true}}]
-`
 
 // apply applies a manifest in the namespace of Gateways; INFRA and TEAM are the names of
 // the namespaces in it.

@@ -8,7 +8,6 @@ import (
 	"io"
 	"net/http"
 	"net/netip"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -21,7 +20,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/tools/clientcmd"
 
 	"slipway.dev/slipway/api/v1alpha1"
 	"slipway.dev/slipway/internal/kube/kubetest"
@@ -122,25 +120,11 @@ func newWorld(t *testing.T) *world {
 	network[3] = 252
 	w.gateway = netip.AddrFrom4(network).String()
 	w.edge = edgeprocess.Seat{
-		Binary: binary.Path(t), At: netip.MustParseAddr("127.0.0.9"), Kubeconfig: w.account(t), Namespace: home,
+		Binary: binary.Path(t), At: netip.MustParseAddr("127.0.0.9"), Kubeconfig: w.EdgeKubeconfig(t, "gateway-role"), Namespace: home,
 		Arguments: []string{"--providers.kubernetesGateway.addresses=" + w.gateway, "--accessLog", "--accessLog.format=json"},
 	}.Start(t)
 	w.edge.AwaitReady(t)
 	return w
-}
-
-// account gives the edge the rights that are shipped for it, and no others.
-func (w *world) account(t *testing.T) string {
-	t.Helper()
-	for _, file := range []string{"namespace", "rbac/serviceaccount", "rbac/clusterrole", "rbac/clusterrolebinding", "rbac/role-lease", "rbac/gateway-role"} {
-		w.Apply(t, home, string(must.Get(os.ReadFile(filepath.Join("../../deploy", file+".yaml")))(t)))
-	}
-	config := must.Get(clientcmd.LoadFromFile(w.Kubeconfig))(t)
-	user := config.AuthInfos[config.Contexts[config.CurrentContext].AuthInfo]
-	user.Impersonate, user.ImpersonateGroups = "system:serviceaccount:"+home+":slipway-edge", []string{"system:serviceaccounts", "system:authenticated"}
-	path := filepath.Join(t.TempDir(), "kubeconfig")
-	must.Do(t, clientcmd.WriteToFile(*config, path))
-	return path
 }
 
 // revision is the ReplicaSet of an image.

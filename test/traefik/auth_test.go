@@ -1,10 +1,7 @@
 package traefik
 
 import (
-	"fmt"
-	"net"
 	"net/http"
-	"net/http/httptest"
 	"testing"
 
 	"slipway.dev/slipway/internal/must"
@@ -17,20 +14,16 @@ const authServer = "10.244.121.5"
 // authentication server, and never from a client.
 func TestForwardAuthPattern(t *testing.T) {
 	s := newScene(t)
-	server := &httptest.Server{Listener: must.Get(net.Listen("tcp", net.JoinHostPort(authServer, "8080")))(t), Config: &http.Server{
-		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if forged := r.Header.Get("X-Added"); forged != "" {
-				w.WriteHeader(http.StatusTeapot) // it must not see what it vouches for
-				return
-			}
-			if r.Header.Get("X-Forwarded-Uri") == "/known" {
-				w.Header().Set("X-Added", "ann")
-			}
-		}),
-	}}
-	server.Start()
-	t.Cleanup(server.Close)
-	s.Apply(t, s.namespace, fmt.Sprintf(service, "auth", authServer)+authRoute)
+	s.Serve(t, "auth", authServer, func(w http.ResponseWriter, r *http.Request) {
+		if forged := r.Header.Get("X-Added"); forged != "" {
+			w.WriteHeader(http.StatusTeapot) // it must not see what it vouches for
+			return
+		}
+		if r.Header.Get("X-Forwarded-Uri") == "/known" {
+			w.Header().Set("X-Added", "ann")
+		}
+	}, s.namespace)
+	s.Apply(t, s.namespace, authRoute)
 	client := s.client(edgeprocess.PlainPort, nil)
 	s.expect(t, request(t, "GET", "http://auth.example.com/known", "x-added", "forged"), client, 200, "a /known ann")
 	s.expect(t, request(t, "GET", "http://auth.example.com/unknown", "x-added", "forged"), client, 200, "a /unknown ")

@@ -8,18 +8,13 @@ import (
 	"encoding/base64"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
-	"net/http/httptest"
 	"net/netip"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/tools/clientcmd"
 
 	"slipway.dev/slipway/internal/edge/pkitest"
 	"slipway.dev/slipway/internal/kube/kubetest"
@@ -55,10 +50,12 @@ func newScene(t *testing.T, arguments ...string) *scene {
 	s.Define(t, definitions())
 	s.namespace = s.Namespace(t)
 	for name, address := range map[string]string{"a": backendA, "b": backendB} {
-		s.serve(t, name, address)
+		s.Serve(t, name, address, func(w http.ResponseWriter, r *http.Request) {
+			fmt.Fprintf(w, "%s %s %s", name, r.URL.Path, r.Header.Get("X-Added"))
+		}, s.namespace)
 	}
 	s.seat = edgeprocess.Seat{
-		Binary: binary.Path(t), At: netip.MustParseAddr(edgeAddress), Kubeconfig: s.account(t), Namespace: home,
+		Binary: binary.Path(t), At: netip.MustParseAddr(edgeAddress), Kubeconfig: s.EdgeKubeconfig(t, "traefik-role"), Namespace: home,
 		Arguments: append([]string{"--providers.kubernetesCRD"}, arguments...),
 	}
 	s.seat.Start(t).AwaitReady(t)
@@ -87,46 +84,6 @@ spec:
 	}
 	return all.String()
 }
-
-// account gives the edge the rights that are shipped for it, and no others, and returns
-// its kubeconfig.
-func (s *scene) account(t *testing.T) string {
-	t.Helper()
-	for _, file := range []string{"namespace", "rbac/serviceaccount", "rbac/clusterrole", "rbac/clusterrolebinding", "rbac/traefik-role", "rbac/role-lease"} {
-		s.Apply(t, home, string(must.Get(os.ReadFile(filepath.Join("../../deploy", file+".yaml")))(t)))
-	}
-	config := must.Get(clientcmd.LoadFromFile(s.Kubeconfig))(t)
-	user := config.AuthInfos[config.Contexts[config.CurrentContext].AuthInfo]
-	user.Impersonate, user.ImpersonateGroups = "system:serviceaccount:"+home+":slipway-edge", []string{"system:serviceaccounts", "system:authenticated"}
-	path := filepath.Join(t.TempDir(), "kubeconfig")
-	must.Do(t, clientcmd.WriteToFile(*config, path))
-	return path
-}
-
-// serve starts a backend, with a Service.
-func (s *scene) serve(t *testing.T, name, address string) {
-	t.Helper()
-	listener := must.Get(net.Listen("tcp", net.JoinHostPort(address, "8080")))(t)
-	server := &httptest.Server{Listener: listener, Config: &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		fmt.Fprintf(w, "%s %s %s", name, r.URL.Path, r.Header.Get("X-Added"))
-	})}}
-	server.Start()
-	t.Cleanup(server.Close)
-	s.Apply(t, s.namespace, fmt.Sprintf(service, name, address))
-}
-
-const service = `apiVersion: v1
-kind: Service
-metadata: {name: %[1]s}
-spec: {ports: [{name: http, port: 80}]}
----
-apiVersion: discovery.k8s.io/v1
-kind: EndpointSlice
-metadata: {name: %[1]s, labels: {kubernetes.io/service-name: %[1]s}}
-addressType: IPv4
-ports: [{name: http, port: 8080}]
-endpoints: [{addresses: [%[2]s], conditions: {ready: true}}]
-`
 
 // expect waits until a request has a status and the start of a body.
 func (s *scene) expect(t *testing.T, request *http.Request, client *http.Client, status int, body string) {

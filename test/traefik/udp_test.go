@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"slipway.dev/slipway/internal/edge/pkitest"
+	"slipway.dev/slipway/internal/kube/kubetest"
 	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/programs"
 	"slipway.dev/slipway/test/conformance/edgeprocess"
@@ -167,10 +168,10 @@ func TestFailover(t *testing.T) {
 	s.Apply(t, s.namespace, failoverRoute)
 	client := s.client(edgeprocess.PlainPort, nil)
 	s.expect(t, request(t, "GET", "http://spare.example.com/x"), client, 200, "a /x")
-	withoutEndpoints := strings.ReplaceAll(fmt.Sprintf(service, "a", backendA), "ready: true", "ready: false")
+	withoutEndpoints := strings.ReplaceAll(kubetest.Backend("a", backendA), "ready: true", "ready: false")
 	s.Apply(t, s.namespace, withoutEndpoints)
 	s.expect(t, request(t, "GET", "http://spare.example.com/x"), client, 200, "b /x")
-	s.Apply(t, s.namespace, fmt.Sprintf(service, "a", backendA))
+	s.Apply(t, s.namespace, kubetest.Backend("a", backendA))
 	s.expect(t, request(t, "GET", "http://spare.example.com/x"), client, 200, "a /x")
 }
 

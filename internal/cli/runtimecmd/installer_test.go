@@ -4,14 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/tools/clientcmd"
 
 	"slipway.dev/slipway/internal/access/mode"
 	"slipway.dev/slipway/internal/cli/clitest"
@@ -30,8 +28,8 @@ const alone = " --set global.platform.enabled=false --skip P3 --yes"
 // of some namespaces become ready.
 func newClusterWorld(t *testing.T, namespaces ...string) *releaseWorld {
 	t.Helper()
+	t.Parallel() // it mostly waits
 	cluster := kubetest.Start(t, kubetest.WithoutNode())
-	clitest.Clean(t)
 	w := &releaseWorld{PlatformWorld: &clitest.PlatformWorld{Home: t.TempDir()}, cluster: cluster}
 	w.Environ = []string{"KUBECONFIG=" + cluster.Kubeconfig}
 	for _, namespace := range namespaces {
@@ -40,24 +38,11 @@ func newClusterWorld(t *testing.T, namespaces ...string) *releaseWorld {
 	return w
 }
 
-// as returns a kubeconfig of the cluster for another user, who has no rights.
-func (w *releaseWorld) as(t *testing.T, user string) string {
-	t.Helper()
-	config, err := clientcmd.LoadFromFile(w.cluster.Kubeconfig)
-	must.Do(t, err)
-	for _, one := range config.AuthInfos {
-		one.Impersonate = user
-	}
-	file := filepath.Join(t.TempDir(), "kubeconfig")
-	must.Do(t, clientcmd.WriteToFile(*config, file))
-	return file
-}
-
 // TestInstallerRole: R13, R14: a user with exactly the role that P4 prints, and no
 // right more, installs, upgrades, repairs and uninstalls a runtime.
 func TestInstallerRole(t *testing.T) {
 	w := newClusterWorld(t, "slipway")
-	w.Environ = []string{"KUBECONFIG=" + w.as(t, "installer")}
+	w.Environ = []string{"KUBECONFIG=" + w.cluster.KubeconfigAs(t, "default", "installer")}
 	got := w.ends(t, "preflight --only P4", 1, "poddisruptionbudgets.policy", "escalate,bind clusterroles", "create,delete namespaces", "--user installer")
 	w.ends(t, "runtime install prod"+alone, 1, "slipway preflight --only P4 prints the role")
 	_, role, found := strings.Cut(got.Stdout, "apiVersion: rbac")

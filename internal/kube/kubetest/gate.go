@@ -27,14 +27,6 @@ func (c *Cluster) Connect(t testing.TB, options ...kube.Option) *kube.Cluster {
 	return connected
 }
 
-// Account makes a connection act as a ServiceAccount.
-func Account(namespace, name string) kube.Option {
-	return func(config *rest.Config) {
-		config.Impersonate.UserName = "system:serviceaccount:" + namespace + ":" + name
-		config.Impersonate.Groups = []string{"system:authenticated"}
-	}
-}
-
 // Send sends a request to the API server.
 type Send func(*http.Request) (*http.Response, error)
 
