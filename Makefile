@@ -207,8 +207,6 @@ deps: ## Install the Debian packages that the tests need and the machine lacks
 .PHONY: test
 test: deps build vet ## Check and test everything: formatting, vet; tests of packages, some with the race detector, then of whole programs and the console in a browser
 	scripts/test.sh
-	cd web && npm test
-	cd devcluster && $(GO_STATIC) go test $(TEST_FLAGS) $(DEVCLUSTER)
 
 .PHONY: install-pages
 install-pages: deps build ## Follow every page of docs/install, command by command, on a cluster (about 8 minutes)

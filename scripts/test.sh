@@ -1,30 +1,34 @@
 #!/usr/bin/env bash
-# Runs the Go tests in three groups, one after the other; make has built and vetted
-# everything. More packages run at a time than there are processors: many wait for a cluster.
+# Runs the Go tests in three groups, one after the other, and those of the other modules beside
+# the first; make has built and vetted everything. More packages run at a time than there are
+# processors: many wait for a cluster.
 #
 # No suite has a limit on its time: every wait in a test is bounded by itself. The timeout
 # only ends a package that hangs, with a dump of its goroutines.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+variable() { sed -n "s/^$1 *:= *//p" Makefile; }
 # As the program is built: see the Makefile.
-export GOFLAGS="${GOFLAGS:-} -gcflags=all=-dwarf=false -tags=$(sed -n 's/^GO_TAGS *:= *//p' Makefile)"
+export GOFLAGS="${GOFLAGS:-} -gcflags=all=-dwarf=false -tags=$(variable GO_TAGS)"
+static=(CGO_ENABLED=0 GOFLAGS="$GOFLAGS -trimpath -buildvcs=false")
 flags=(-vet=off -ldflags='-s -w' -timeout 80m)
 
+# In each group what takes longest comes first, so that none of it is left alone at the end.
+#
 # Where goroutines meet and no cluster is needed: to compile Kubernetes' client once more
 # for the race detector takes minutes. make race runs everything with it.
-raced=$(go list ./internal/{agent/report,edge,gitserver,ingress/engine,observe,shadow}/... \
+raced=$(go list ./internal/{edge/proxy,platform/{fleet,server}} ./internal/{agent/report,edge,gitserver,ingress/engine,observe,shadow}/... \
 	./internal/{access/{router,token,tunnel},gitops/{source,webhook},platform/{fleet,gateway,hub,server}}/... |
 	grep -v -e /edge/waf$ -e /edge/lastgood$ -e /edge/normalize$ -e /edge/program$)
 # The browser leaves room for what mostly waits, and for no more.
-console=$(go list ./test/{console,acme,runtime,traffic})
-# What takes longest comes first, so that none of it is left alone at the end.
-longest=$(go list ./test/{documents,gitops,gateway,up} ./internal/{cli/runtimecmd,gitops/reconcile,install/release})
+console=$(go list ./test/{console,acme,runtime,traffic,resilience/gitops,gitops/loss})
+longest=$(go list ./test/{documents,gitops,gateway,up,resilience/ingress,conformance/ingress} \
+	./internal/{cli/runtimecmd,gitops/{migrate,reconcile,rollout},install/release})
 others=$(go list ./{api,charts,cmd,internal,test}/... | grep -vxF "$raced"$'\n'"$console"$'\n'"$longest")
 
 # A group that fails ends with the tests that failed and their messages, because the logs of the
 # programs that they ran are long.
-output=$(mktemp)
-trap 'rm -f "$output"' EXIT
+output=$(mktemp) beside=$(mktemp)
 group() {
 	go test "${flags[@]}" "$@" 2>&1 | tee "$output" || {
 		printf '\nWhat failed:\n'
@@ -33,7 +37,14 @@ group() {
 	}
 }
 
+{
+	(cd devcluster && env "${static[@]}" go test "${flags[@]}" $(cd .. && variable DEVCLUSTER)) && (cd web && npm test)
+} >"$beside" 2>&1 &
+other=$!
+trap 'kill $other 2>/dev/null || true; rm -f "$output" "$beside"' EXIT
 group -race -p 3 $raced
-export CGO_ENABLED=0 GOFLAGS="$GOFLAGS -trimpath -buildvcs=false"
-group -p 5 $longest $others
+wait $other || { cat "$beside"; exit 1; }
+cat "$beside"
+export "${static[@]}"
+group -p 6 $longest $others
 group -p 2 $console

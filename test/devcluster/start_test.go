@@ -19,7 +19,8 @@ import (
 )
 
 // What a start costs is logged for the reader. Only the memory has a limit,
-// and a loose one: time depends on what else the machine does.
+// and a loose one, with the garbage that kubetest leaves: time depends on what
+// else the machine does.
 func TestCostOfAStart(t *testing.T) {
 	t.Parallel()
 	began := time.Now()
@@ -30,7 +31,7 @@ func TestCostOfAStart(t *testing.T) {
 	cluster.Restart(t)
 	t.Logf("ready after %s on an empty directory with %d MB resident; stopped and ready again after %s",
 		fresh.Round(time.Millisecond), memory>>20, time.Since(began).Round(time.Millisecond))
-	if limit := 500 << 20; memory > limit {
+	if limit := 600 << 20; memory > limit {
 		t.Errorf("%d MB are resident, want at most %d", memory>>20, limit>>20)
 	}
 }

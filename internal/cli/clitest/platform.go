@@ -47,7 +47,6 @@ type PlatformWorld struct {
 // the kernel kills it if the test binary dies.
 func NewPlatformWorld(t *testing.T, args ...string) *PlatformWorld {
 	t.Helper()
-	Clean(t)
 	home := t.TempDir()
 	w := &PlatformWorld{Home: home, Config: filepath.Join(home, ".config", "slipway", "config.yaml")}
 	args = append([]string{

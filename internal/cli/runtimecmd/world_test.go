@@ -41,6 +41,7 @@ type releaseWorld struct {
 
 func newReleaseWorld(t *testing.T, namespace string) *releaseWorld {
 	t.Helper()
+	t.Parallel() // it mostly waits
 	cluster := kubetest.Start(t, kubetest.WithoutNode())
 	w := &releaseWorld{PlatformWorld: clitest.NewPlatformWorld(t), cluster: cluster, namespace: namespace}
 	w.Login(t)

@@ -44,11 +44,19 @@ func Main(m *testing.M, run func(*testing.M)) {
 	os.Exit(0)
 }
 
+// installed has the clusters with Argo CD's kinds. Their schemas are large: to
+// apply them again takes the API server as long as the rest of a short test.
+var installed sync.Map
+
 // Install defines Argo CD's kinds, and waits until the cluster serves them.
 func Install(t testing.TB, cluster *kubetest.Cluster) {
 	t.Helper()
+	if _, done := installed.Load(cluster); done {
+		return
+	}
 	text := must.Get(v1alpha1.CRDs())(t)
 	cluster.Define(t, string(text))
+	installed.Store(cluster, true)
 }
 
 // Applications returns the Applications of a namespace.

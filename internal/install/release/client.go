@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"time"
 
 	"helm.sh/helm/v4/pkg/action"
@@ -59,6 +60,11 @@ type Client struct {
 	report func(line string)
 }
 
+// nameFieldManager sets Helm's global field manager. Otherwise it is the name of
+// this program: helm upgrade and helm rollback would find the fields owned by
+// another manager, and refuse.
+var nameFieldManager = sync.OnceFunc(func() { helmkube.ManagedFieldsManager = helmFields })
+
 // Open returns a client and sends nothing. tell receives progress in lines; it
 // may be nil.
 func Open(cluster *kube.Cluster, place Place, report func(line string)) (*Client, error) {
@@ -71,11 +77,7 @@ func Open(cluster *kube.Cluster, place Place, report func(line string)) (*Client
 	// Discovery is cached in memory and shared by Helm and this package.
 	cached := memory.NewMemCacheClient(cluster.Client.Discovery())
 	mapper := kindMapper{restmapper.NewDeferredDiscoveryRESTMapper(cached)}
-	// Otherwise it is the name of this program: helm upgrade and helm rollback
-	// would find the fields owned by another manager, and refuse.
-	if helmkube.ManagedFieldsManager == "" {
-		helmkube.ManagedFieldsManager = helmFields
-	}
+	nameFieldManager()
 	// Helm's log is discarded: progress and errors come from this package.
 	helm := action.NewConfiguration(action.ConfigurationSetLogger(slog.DiscardHandler))
 	if err := helm.Init(connection{config, cached, mapper, place.Namespace}, place.Namespace, "secret"); err != nil {

@@ -40,6 +40,7 @@ type world struct {
 
 func newWorld(t *testing.T, namespace string) *world {
 	t.Helper()
+	t.Parallel() // it mostly waits
 	return openWorld(t, kubetest.Start(t, kubetest.WithoutNode()), namespace)
 }
 
