@@ -36,9 +36,10 @@ type attempt struct {
 	cancelHook func() bool
 
 	// headerTimeout is how long the head of the response is waited for, waited
-	// how much of that is over; clientGone ends the wait.
+	// how much of that is over; clientGone ends the wait, and so does isOverdue, of
+	// a canary.
 	headerTimeout, waited time.Duration
-	clientGone            bool
+	clientGone, isOverdue bool
 	// counted is set once the attempt counts for its revision, cutOff if the
 	// endpoint ended its response too early, and abandoned if the client has left
 	// after it waited for long.
@@ -230,6 +231,11 @@ func (a *attempt) failed(err error) attemptResult {
 		x.record.Reason = "the client has left"
 		a.abandoned = time.Since(x.record.Began)-x.record.Connected >= abandonedAfter
 		return attemptResult{outcome: upstream.Cancelled}
+	}
+	if a.isOverdue {
+		// Whether that is a fault of the canary shows at the stable revision.
+		x.record.Reason = "the canary did not respond in time"
+		return attemptResult{local: timedOut, failure: overdue, retry: true, outcome: upstream.Cancelled}
 	}
 	if total := x.rule.timeouts.total; total > 0 && time.Since(x.record.Began) >= total {
 		x.record.Reason = "the rule's total timeout is over"

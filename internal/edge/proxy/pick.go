@@ -20,9 +20,11 @@ type target struct {
 	options upstream.PickOptions
 	sticky  string // the part of the rule's cookie that stands for the backend
 	// retried is set after an attempt at the canary of a Release failed. The next one is
-	// at the stable revision. retryOf is the canary whose error response was dropped for it.
+	// at the stable revision. retryOf is the canary whose error response was dropped for it,
+	// and overdue the time after which a response of it was not waited for any longer.
 	retried bool
 	retryOf *upstream.Revision
+	overdue time.Duration
 }
 
 // pick chooses a backend of the rule and an endpoint of it. A rule with one

@@ -22,7 +22,7 @@
 // [Proxy.Stats] counts what did not fit. Nothing is guessed: a message that the
 // codec refuses gets its status, and the connection is closed. A request that
 // comes back from a backend is refused (decision 0040), and one that the canary of a
-// Release failed is sent to the stable revision (decision 0074).
+// Release failed, or did not respond to, is sent to the stable revision (decisions 0074 and 0081).
 package proxy
 
 import (

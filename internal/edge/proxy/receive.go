@@ -57,28 +57,35 @@ func (a *attempt) receive() error {
 }
 
 // setTimeouts sets the timeouts of an attempt. The wait for the head of the
-// response is cut into pieces, between which the client is checked for.
+// response is cut into pieces, between which the client is checked for, and whether a
+// canary is overdue.
 func (a *attempt) setTimeouts() {
 	timeouts := a.x.rule.timeouts
 	a.headerTimeout = a.upstream.SetTimeouts(timeouts.header, timeouts.idle)
-	if a.x.conn.gone != nil && a.headerTimeout > goneCheckPeriod {
+	if a.polls() {
 		a.upstream.Reader.SetPollInterval(goneCheckPeriod)
 	}
 }
 
+// polls reports whether the wait for the response is cut into pieces.
+func (a *attempt) polls() bool {
+	return a.headerTimeout > goneCheckPeriod && (a.x.conn.gone != nil || a.target.lease.Revision() != nil)
+}
+
 // keepWaiting is called when a piece of the wait is over. It reports whether to
-// wait on: the header timeout is not over, and the client has not left.
+// wait on: the header timeout is not over, the client has not left, and the request is not
+// sent to another revision.
 func (a *attempt) keepWaiting() bool {
 	detector, reader := a.x.conn.gone, a.upstream.Reader
-	if detector == nil || a.headerTimeout <= goneCheckPeriod {
+	if !a.polls() {
 		return false
 	}
 	if a.waited += reader.LastWait(); a.waited >= a.headerTimeout {
 		return false
 	}
 	reader.SetPollInterval(min(goneCheckPeriod, a.headerTimeout-a.waited))
-	a.clientGone = detector.Gone()
-	return !a.clientGone
+	a.clientGone = detector != nil && detector.Gone()
+	return !a.clientGone && !a.leavesOverdue()
 }
 
 // copyInterim sends an interim response to a client that can read it. 100 is the

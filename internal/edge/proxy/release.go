@@ -34,31 +34,50 @@ func (x *exchange) selectRevision(release *route.Release, options *upstream.Pick
 const abandonedAfter = 5 * goneCheckPeriod / 2
 
 // mayRetryStable decides whether an error of the canary is dropped, and the request sent
-// again to the stable revision. Only requests are that may be sent twice without an effect.
-// One that selects the canary gets its response, whatever that is.
+// again to the stable revision.
 func (a *attempt) mayRetryStable() bool {
-	x := a.x
-	revision := a.target.lease.Revision()
-	if revision == nil || revision.Name() != string(route.RevisionCanary) || a.target.options.Revision != "" {
-		return false
-	}
-	switch x.conn.buffers.response.Status {
+	switch a.x.conn.buffers.response.Status {
 	case http.StatusInternalServerError, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
 	default:
 		return false
 	}
-	if !safe(x.conn.head.MethodID) || a.forward.Upgrade || !a.replayable() || x.record.Attempts >= maxAttempts {
+	canary := a.canaryToLeave()
+	if canary == nil || !canary.TakeRetry(time.Now()) {
 		return false
+	}
+	a.target.retryOf = canary
+	return true
+}
+
+// leavesOverdue decides whether a response of the canary is not waited for any longer, and the
+// request sent again to the stable revision.
+func (a *attempt) leavesOverdue() bool {
+	canary := a.canaryToLeave()
+	if canary == nil || !canary.Overdue(a.waited) || !canary.TakeRetry(time.Now()) {
+		return false
+	}
+	a.isOverdue = true
+	a.target.retryOf, a.target.overdue = canary, a.waited
+	return true
+}
+
+// canaryToLeave is the revision of the attempt if it is a canary and the request may be sent
+// again to the stable revision, else nil. Only requests are that may be sent twice without an
+// effect. One that selects the canary gets its response, whatever that is.
+func (a *attempt) canaryToLeave() *upstream.Revision {
+	x := a.x
+	revision := a.target.lease.Revision()
+	if revision == nil || revision.Name() != string(route.RevisionCanary) || a.target.options.Revision != "" {
+		return nil
+	}
+	if !safe(x.conn.head.MethodID) || a.forward.Upgrade || !a.replayable() || x.record.Attempts >= maxAttempts {
+		return nil
 	}
 	// Without a weight the stable revision is about to go, and its Pods are too few.
 	if release := a.target.handle.Release(); release == nil || release.Stable.Weight == 0 {
-		return false
+		return nil
 	}
-	if !revision.TakeRetry(time.Now()) {
-		return false
-	}
-	a.target.retryOf = revision
-	return true
+	return revision
 }
 
 // safe reports whether a method asks for nothing but a response (RFC 9110, 9.2.1).
@@ -86,6 +105,11 @@ func (a *attempt) countRevision(outcome upstream.Outcome) {
 	x.record.Revision = revision.Name()
 	if canary := a.target.retryOf; canary != nil && revision != canary && outcome == upstream.OK {
 		canary.ReturnRetry()
+		// The stable revision shows how long the request takes. One that is as long there,
+		// because of its work or of a slow database, is no fault of the canary.
+		if overdue := a.target.overdue; overdue > 0 && x.record.Responded-x.record.Connected < overdue {
+			canary.Observe(true, 0)
+		}
 		a.target.retryOf = nil
 	}
 	if a.counted || a.target.retried || outcome == upstream.Cancelled && !a.abandoned {

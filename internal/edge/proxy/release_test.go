@@ -3,13 +3,16 @@ package proxy_test
 import (
 	"context"
 	"fmt"
+	"net"
 	"net/http"
 	"net/netip"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
 	"slipway.dev/slipway/internal/edge/edgetest"
+	"slipway.dev/slipway/internal/edge/proxy"
 	"slipway.dev/slipway/internal/programs"
 	"slipway.dev/slipway/internal/route"
 )
@@ -110,6 +113,7 @@ func TestErrorsOfBothRevisions(t *testing.T) {
 // leave. One that a client leaves at once has none.
 func TestClientsThatGiveUp(t *testing.T) {
 	e := released(t, 1, edgetest.Echo, func(w http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
+	e.detects(t)
 	get := func(timeout time.Duration) {
 		ctx, cancel := context.WithTimeout(t.Context(), timeout)
 		defer cancel()
@@ -122,12 +126,101 @@ func TestClientsThatGiveUp(t *testing.T) {
 			t.Error("there was a response")
 		}
 	}
-	get(100 * time.Millisecond)
-	get(3 * time.Second)
-	programs.Eventually(t, func(context.Context) error {
-		if got := e.counts(); got != "stable 0/0 canary 1/1 " {
-			return fmt.Errorf("counted %q", got)
+	for _, one := range []struct {
+		timeout time.Duration
+		counts  string
+	}{{100 * time.Millisecond, "stable 0/0 canary 0/0 "}, {3 * time.Second, "stable 0/0 canary 1/1 "}} {
+		get(one.timeout)
+		programs.Until(t, "the end of the request", func() bool { return e.Clients() == 0 })
+		if got := e.counts(); got != one.counts {
+			t.Errorf("counted %q after %s, want %q", got, one.timeout, one.counts)
 		}
-		return nil
+	}
+}
+
+// detecting is a connection that detects that its client has left, as that of a listener does.
+type detecting struct{ *net.TCPConn }
+
+func (c detecting) Gone() (gone bool) {
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return true
+	}
+	_ = raw.Control(func(fd uintptr) {
+		var first [1]byte
+		n, _, err := syscall.Recvfrom(int(fd), first[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
+		gone = n == 0 && err == nil || err == syscall.ECONNRESET
 	})
+	return gone
+}
+
+// detects serves connections that detect that their clients have left.
+func (e *edge) detects(t *testing.T) {
+	t.Helper()
+	e.Address = programs.Serve(t, "", func(conn net.Conn) {
+		e.ServeHTTP1(detecting{conn.(*net.TCPConn)}, edgetest.Accepted(conn, proxy.Accepted{}))
+	}).String()
+	t.Cleanup(e.Drain)
+}
+
+// TestCanaryThatDoesNotRespond: a request that the canary leaves without a response for far
+// longer than the stable revision needs is sent to that one. It is an error of the canary if
+// the stable revision responds faster.
+func TestCanaryThatDoesNotRespond(t *testing.T) {
+	const get = "GET / HTTP/1.1\r\nHost: x\r\n"
+	for _, c := range []struct {
+		name, request string
+		known         int           // responses of the stable revision before
+		takes         time.Duration // of the stable revision, for this request
+		stream        bool
+		want          int // 0 for no response
+		counts        string
+	}{
+		{"quick elsewhere", get + "\r\n", 200, 0, false, 200, "stable 0/200 canary 1/1 "},
+		{"by a stream", get + "\r\n", 200, 0, true, 200, "stable 0/200 canary 1/1 "},
+		{"slow everywhere", get + "\r\n", 200, 1500 * time.Millisecond, false, 200, "stable 0/200 canary 0/0 "},
+		{"few known", get + "\r\n", 199, 0, false, 0, "stable 0/199 canary 1/1 "},
+		{"with an effect", "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n", 200, 0, false, 0, "stable 0/200 canary 1/1 "},
+		{"selected", get + "X-Revision: canary\r\n\r\n", 200, 0, false, 0, "stable 0/200 canary 1/1 "},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			e := released(t, 1, func(_ http.ResponseWriter, r *http.Request) {
+				if r.Header.Get("X-Revision") == "" {
+					<-time.After(c.takes)
+				}
+			}, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
+			e.detects(t)
+			known := edgetest.Dial(t, e.Address)
+			for range c.known {
+				known.Get("/", "X-Revision: stable")
+			}
+			w := edgetest.Dial(t, e.Address)
+			if c.stream {
+				w = e.stream(t)
+			}
+			w.Send(c.request)
+			if c.want > 0 {
+				if response, _ := w.Response(http.MethodGet); response.StatusCode != c.want {
+					t.Errorf("the status is %d, want %d", response.StatusCode, c.want)
+				}
+			} else if got, ok := responds(w, 3500*time.Millisecond); ok {
+				t.Errorf("there was a response: %q", got)
+			}
+			w.Close()
+			programs.Eventually(t, func(context.Context) error {
+				if got := e.counts(); got != c.counts {
+					return fmt.Errorf("counted %q, want %q", got, c.counts)
+				}
+				return nil
+			})
+		})
+	}
+}
+
+// responds reports whether anything comes within a time.
+func responds(w *edgetest.Wire, within time.Duration) (string, bool) {
+	_ = w.SetReadDeadline(time.Now().Add(within))
+	first, err := w.Reader.Peek(1)
+	return string(first), err == nil
 }

@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+	"time"
 
 	"slipway.dev/slipway/internal/edge/upstream"
 	"slipway.dev/slipway/internal/route"
@@ -291,5 +292,50 @@ func TestReleasePicksDoNotAllocate(t *testing.T) {
 		lease.Done(upstream.OK)
 	}); n != 0 {
 		t.Errorf("%v allocations", n)
+	}
+}
+
+// TestOverdue: a request to the canary is overdue after twice the time in which the stable
+// revision responds, but for one of 1,000 requests.
+func TestOverdue(t *testing.T) {
+	const quick, long = 20 * time.Millisecond, 950 * time.Millisecond
+	for _, test := range []struct {
+		name        string
+		quick, long int // responses of the stable revision
+		waited      time.Duration
+		want        bool
+	}{
+		{"quick", 200, 0, time.Second, true},
+		{"tooEarly", 200, 0, 999 * time.Millisecond, false},
+		{"tooFewKnown", 199, 0, time.Minute, false},
+		{"long", 0, 200, 1800 * time.Millisecond, false},
+		{"twiceAsLong", 0, 200, 2200 * time.Millisecond, true},
+		{"oneIsLong", 999, 1, time.Second, true},
+		{"twoAreLong", 998, 2, time.Second, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			w := newWorld(t, upstream.Config{})
+			w.serve(released("sc", 1, 1))
+			h := w.Handle(shop)
+			of := map[string]*upstream.Revision{}
+			for _, name := range []route.Revision{route.RevisionStable, route.RevisionCanary} {
+				lease := pick(t, h, upstream.PickOptions{Revision: name})
+				of[string(name)] = lease.Revision()
+				lease.Done(upstream.OK)
+			}
+			stable, canary := of["stable"], of["canary"]
+			for range test.quick {
+				stable.Observe(false, quick)
+			}
+			for range test.long {
+				stable.Observe(false, long)
+			}
+			if got := canary.Overdue(test.waited); got != test.want {
+				t.Errorf("Overdue is %t, want %t", got, test.want)
+			}
+			if stable.Overdue(time.Hour) {
+				t.Error("the stable revision is overdue")
+			}
+		})
 	}
 }

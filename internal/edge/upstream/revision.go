@@ -33,6 +33,8 @@ type Revision struct {
 	spread           [trafficreport.Buckets]atomic.Uint32
 	weight           atomic.Uint32
 	retries          retryBudget
+	// stable is the revision that a canary is compared with; nil for any other.
+	stable atomic.Pointer[Revision]
 
 	// users is the number of backends with the revision, and unused when the last of
 	// them went. Set.mu guards both.
@@ -56,6 +58,35 @@ func (v *Revision) Observe(failed bool, took time.Duration) {
 	}
 	v.took.Add(int64(max(took, 0)))
 	v.spread[trafficreport.BucketOf(took)].Add(1)
+}
+
+const (
+	// minOverdue is the least time after which a request is overdue.
+	minOverdue = time.Second
+	// overdueFactor is how much longer than a request to the stable revision one to the canary
+	// may take; one of overduePart requests to the stable revision is left out.
+	overdueFactor, overduePart = 2, 1000
+	// overdueKnown is how many responses of the stable revision have to be known.
+	overdueKnown = 200
+)
+
+// Overdue reports whether a request to the canary that has waited for a time gets no response
+// in the time in which the stable revision responds to 999 of 1,000 requests, and that once
+// more. It is always false for the stable revision, and while too few responses are known.
+func (v *Revision) Overdue(waited time.Duration) bool {
+	stable := v.stable.Load()
+	if stable == nil || waited < minOverdue {
+		return false
+	}
+	var responses, longer uint64
+	for i := range stable.spread {
+		n := uint64(stable.spread[i].Load())
+		responses += n
+		if trafficreport.BucketEnd(i) > waited/overdueFactor {
+			longer += n
+		}
+	}
+	return responses >= overdueKnown && longer*overduePart <= responses
 }
 
 // TakeRetry reports whether a request that the revision failed may be sent to the other
@@ -137,6 +168,7 @@ func (g *revisionRegistry) use(s *releaseShares, now time.Time) {
 		counters.weight.Store(share.Weight)
 		s.parts[indexOf(name)].counters = counters
 	}
+	s.parts[canaryRevision].counters.stable.Store(s.parts[stableRevision].counters)
 }
 
 // drop ends the use of a backend's revisions.
