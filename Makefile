@@ -297,8 +297,8 @@ limits: ## Measure one rate limit over three edges with h2load, and kill one of 
 	LIMITS=long go test -count=1 $(HANG_GUARD) -v ./test/limits
 
 .PHONY: progressive
-progressive: deps build-devcluster ## Release good and bad revisions of a Deployment under load, with faults and a kill at each write
-	PROGRESSIVE=long go test -count=1 -timeout 3h -v ./test/progressive
+progressive: deps build-devcluster ## Release good and bad revisions of a Deployment under load, with faults, an autoscaler, a kill at each write, and 300 releases that the judge decides about
+	PROGRESSIVE=long go test -count=1 -timeout 4h -v ./test/progressive
 	RESILIENCE=long go test -count=1 -timeout 1h -v -run TestReleaseSurvives ./internal/gitops/reconcile
 
 .PHONY: churn

@@ -27,26 +27,20 @@ func TestCleanReleases(t *testing.T) {
 	if !isLong() {
 		t.Skip("it takes minutes: make progressive")
 	}
-	program := filepath.Join(t.TempDir(), "streams")
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", program, "./testdata/streams")
-	build.Env = append(build.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("build the program: %v\n%s", err, out)
-	}
-	w := newWorldWith(t, "", kubetest.Programs(map[string]string{streamsImage: program}))
+	w := newWorldWith(t, "", kubetest.Programs(map[string]string{streamsImage: buildProgram(t, "streams")}))
 	w.startAgent(t)
 	w.deployed(t)
 	// The releases begin with the second commit, which brings the program.
 	rate := programs.Setting(t, "PROGRESSIVE_RATE", 1000)
 	requests, _ := w.load(t, http.MethodGet, rate*8/10)
-	w.released(t, revision{image: w.good(), program: true})
+	w.released(t, revision{image: w.good(), program: streamsImage})
 	streams := w.streams(t, rate/10)
 	for _, strategy := range []string{
 		"steps: [{weight: 50, hold: 1s, requests: 100}]", "strategy: blue-green, steps: [{weight: 0, hold: 1s}]",
 	} {
 		for range programs.Setting(t, "PROGRESSIVE_RELEASES", 50) {
 			beforeRequests, beforeStreams, began := requests.counts(), streams.counts(), time.Now()
-			w.released(t, revision{image: w.good(), policy: strategy, program: true})
+			w.released(t, revision{image: w.good(), policy: strategy, program: streamsImage})
 			plain, long := requests.counts().since(beforeRequests), streams.counts().since(beforeStreams)
 			t.Logf("%s: %s: %d of %d requests and %d of %d messages and calls failed", strategy, time.Since(began).Round(time.Second),
 				plain.failed, plain.requests, long.failed, long.requests)
@@ -55,6 +49,18 @@ func TestCleanReleases(t *testing.T) {
 			}
 		}
 	}
+}
+
+// buildProgram builds a program of testdata.
+func buildProgram(t *testing.T, name string) string {
+	t.Helper()
+	program := filepath.Join(t.TempDir(), name)
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", program, "./testdata/"+name)
+	build.Env = append(build.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("build the program: %v\n%s", err, out)
+	}
+	return program
 }
 
 // released waits for the end of the release of a good revision.
@@ -68,7 +74,7 @@ func (w *world) streams(t *testing.T, perSecond int) *load {
 	t.Helper()
 	l := &load{pending: map[int]bool{}, versions: map[string]*version{}}
 	conn := must.Get(grpc.NewClient("passthrough:///"+w.web, grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithAuthority(callHost), grpc.WithDisableRetry(), grpc.WithNoProxy()))(t)
+		grpc.WithAuthority(w.callHost()), grpc.WithDisableRetry(), grpc.WithNoProxy()))(t)
 	ctx, stop := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	const gap, messages = 100 * time.Millisecond, 20
@@ -104,7 +110,7 @@ func (w *world) streams(t *testing.T, perSecond int) *load {
 func (w *world) converse(ctx context.Context, l *load, messages int, gap time.Duration) {
 	limited, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
-	conn, _, err := websocket.Dial(limited, "ws://"+w.web+"/echo", &websocket.DialOptions{Host: host})
+	conn, _, err := websocket.Dial(limited, "ws://"+w.web+"/echo", &websocket.DialOptions{Host: w.host()})
 	if err != nil {
 		l.note(fmt.Errorf("open a WebSocket: %w", err))
 		<-time.After(gap)

@@ -47,7 +47,7 @@ func (w *world) load(t *testing.T, method string, perSecond int) (l *load, stop 
 	l = &load{pending: map[int]bool{}, versions: map[string]*version{}}
 	client := &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 64}}
 	request := must.Get(http.NewRequest(method, "http://"+w.web+"/", nil))(t)
-	request.Host = host
+	request.Host = w.host()
 	programs.Eventually(t, func(context.Context) error {
 		response, err := client.Do(request.Clone(t.Context()))
 		if err == nil {

@@ -31,18 +31,24 @@ import (
 
 func TestMain(m *testing.M) { kubetest.Main(m, kubetest.AllowLeaks()) }
 
+// The images of the programs of testdata.
 const (
-	host     = "shop.example.com"
-	callHost = "calls.example.com" // of gRPC
-	// streamsImage is the image of testdata/streams.
 	streamsImage = "registry.test/streams"
+	noisyImage   = "registry.test/noisy"
 )
 
-// revision is a version of the demo, with options of its container and the steps of its
-// policy, if they are not the usual ones; or of the program of testdata/streams.
+// quick is the ReleasePolicy of most releases. Its steps are short, so that the judge is what
+// a release waits for.
+const quick = "quick"
+
+// revision is a version of the demo, or of the program of an image.
 type revision struct {
-	image, container, policy string
-	program                  bool
+	image, program string
+	// container has options of the container, and variables further ones of a program's environment.
+	container, variables string
+	// policy has the steps of the policy, if they are not the usual ones, and release the
+	// value of the annotation, if it is not the policy.
+	policy, release string
 }
 
 // world is a cluster with an agent, an edge, and an Application of a Deployment
@@ -50,9 +56,12 @@ type revision struct {
 type world struct {
 	cluster         *kubetest.Cluster
 	control, target string
-	repository      *gittest.Repository
-	options         agentprocess.Options
-	agent           *agentprocess.Agent
+	// name is that of the Application, of its repository, and of its host without the domain.
+	name       string
+	git        *gittest.Server
+	repository *gittest.Repository
+	options    agentprocess.Options
+	agent      *agentprocess.Agent
 	// web is where the edge takes requests.
 	web string
 	// version is the number of the last version without a fault.
@@ -75,8 +84,8 @@ func newWorldWith(t *testing.T, kubeconfig string, options ...kubetest.StartOpti
 	cluster := kubetest.Start(t, options...)
 	cluster.Define(t, string(must.Get(v1alpha1.CRDs())(t)))
 	cluster.Define(t, string(must.Get(slipway.CRDs())(t)))
-	w := &world{cluster: cluster, control: cluster.Namespace(t), target: cluster.Namespace(t), web: "127.0.0.1:8080", version: 1}
-	w.repository = gittest.Serve(t).Repository(t, "shop", manifests(revision{image: "v1"}))
+	w := &world{cluster: cluster, control: cluster.Namespace(t), target: cluster.Namespace(t), name: "shop", git: gittest.Serve(t), web: "127.0.0.1:8080", version: 1}
+	w.repository = w.git.Repository(t, w.name, w.manifests(revision{image: "v1"}))
 	program := binary.Path(t)
 	secret := filepath.Join(t.TempDir(), "secret")
 	must.Do(t, os.WriteFile(secret, []byte(strings.Repeat("0123456789abcdef", 4)), 0o600))
@@ -95,6 +104,20 @@ func newWorldWith(t *testing.T, kubeconfig string, options ...kubetest.StartOpti
 	return w
 }
 
+// beside is another Application in the same cluster, with its own namespace, repository and
+// host. Agent and edge are the same.
+func (w *world) beside(t *testing.T, name string, of revision) *world {
+	t.Helper()
+	other := *w
+	other.name, other.target = name, w.cluster.Namespace(t)
+	other.repository = w.git.Repository(t, name, other.manifests(of))
+	return &other
+}
+
+// host is that of requests, and callHost that of calls of gRPC.
+func (w *world) host() string     { return w.name + ".example.com" }
+func (w *world) callHost() string { return w.name + "-calls.example.com" }
+
 // startAgent starts an agent, which ends with the test.
 func (w *world) startAgent(t *testing.T) {
 	t.Helper()
@@ -111,13 +134,13 @@ spec: {controller: slipway.dev/ingress-controller}
 ---
 apiVersion: argoproj.io/v1alpha1
 kind: Application
-metadata: {name: shop}
+metadata: {name: %s}
 spec:
   project: default
   source: {repoURL: %q, path: deploy, targetRevision: main}
   destination: {server: "https://kubernetes.default.svc", namespace: %s}
   syncPolicy: {automated: {prune: true, selfHeal: true}}
-`, w.repository.URL(), w.target))
+`, w.name, w.repository.URL(), w.target))
 	w.await(t, func(app *v1alpha1.Application) error {
 		if app.Status.Sync.Status != v1alpha1.SyncSynced || app.Status.Health.Status != v1alpha1.Healthy {
 			return fmt.Errorf("it is %s", describe(app))
@@ -143,13 +166,13 @@ func (w *world) podAddress(last byte) string {
 // push commits a revision.
 func (w *world) push(t *testing.T, of revision) string {
 	t.Helper()
-	return w.repository.Commit(t, manifests(of), of.image+of.container)
+	return w.repository.Commit(t, w.manifests(of), of.image+of.container+of.variables)
 }
 
 // await waits until the Application is as it should be.
 func (w *world) await(t *testing.T, holds func(*v1alpha1.Application) error) *v1alpha1.Application {
 	t.Helper()
-	return agentprocess.Await(t, agentprocess.Applications(w.cluster.Cluster, w.control), "shop", holds)
+	return agentprocess.Await(t, agentprocess.Applications(w.cluster.Cluster, w.control), w.name, holds)
 }
 
 // describe is the status of an Application in one line.
@@ -185,7 +208,7 @@ func (w *world) ready(ctx context.Context, image string) (ready int32, err error
 		return 0, err
 	}
 	for i := range sets.Items {
-		if sets.Items[i].Spec.Template.Spec.Containers[0].Image == "slipway.dev/demo:"+image {
+		if strings.HasSuffix(sets.Items[i].Spec.Template.Spec.Containers[0].Image, ":"+image) {
 			ready += sets.Items[i].Status.ReadyReplicas
 		}
 	}
@@ -209,12 +232,12 @@ func (w *world) share(t *testing.T, want int32) {
 }
 
 // manifests are what Git has: a plain Deployment with a policy, its Service and its
-// Ingress. The steps are short, so that the judge is what a release waits for. The number
-// of replicas is not in Git, as with a HorizontalPodAutoscaler.
-func manifests(of revision) map[string]string {
+// Ingress. The number of replicas is not in Git, as with a HorizontalPodAutoscaler.
+func (w *world) manifests(of revision) map[string]string {
 	image := "slipway.dev/demo:" + of.image
-	if of.program {
-		image, of.container = streamsImage+":"+of.image, fmt.Sprintf("env: [{name: VERSION, value: %s}]", of.image)
+	if of.program != "" {
+		image = of.program + ":" + of.image
+		of.container = fmt.Sprintf("env: [{name: VERSION, value: %s}, {name: APPLICATION, value: %s}%s]", of.image, w.name, of.variables)
 	}
 	return map[string]string{"deploy/shop.yaml": fmt.Sprintf(`apiVersion: slipway.dev/v1alpha1
 kind: ReleasePolicy
@@ -239,7 +262,7 @@ spec:
 ---
 apiVersion: apps/v1
 kind: Deployment
-metadata: {name: web, annotations: {slipway.dev/release: quick}}
+metadata: {name: web, annotations: {slipway.dev/release: %s}}
 spec:
   selector: {matchLabels: {app: web}}
   template:
@@ -251,5 +274,6 @@ spec:
         %s
         ports: [{containerPort: 8080}]
         readinessProbe: {httpGet: {path: /readyz, port: 8080}, periodSeconds: 1}
-`, cmp.Or(of.policy, "steps: [{weight: 10, hold: 12s, requests: 100}, {weight: 50, hold: 2s, requests: 100}]"), host, callHost, image, of.container)}
+`, cmp.Or(of.policy, "steps: [{weight: 10, hold: 12s, requests: 100}, {weight: 50, hold: 2s, requests: 100}]"),
+		w.host(), w.callHost(), cmp.Or(of.release, quick), image, of.container)}
 }
