@@ -88,3 +88,31 @@ func TestHistory(t *testing.T) {
 		}
 	}
 }
+
+// TestDeadline: an update without progress is aborted only if progressDeadlineAbort is set.
+// Otherwise its condition reports it.
+func TestDeadline(t *testing.T) {
+	for _, aborts := range []bool{false, true} {
+		text := strings.Replace(analysed, "STRATEGY", "canary: {steps: [{setWeight: 50}]}", 1)
+		if aborts {
+			text = strings.Replace(text, "replicas: 2", "replicas: 2\n  progressDeadlineAbort: true", 1)
+		}
+		seen := withSets(t, text, 0)
+		for _, set := range seen.ReplicaSets {
+			if set.Labels[labelHash] == seen.Rollout.Status.CurrentPodHash {
+				set.Status.ReadyReplicas, set.Status.AvailableReplicas = 0, 0
+			}
+		}
+		// The first pass sees the Pods, the second one that nothing has changed.
+		seen.Rollout.Status = *Decide(seen).Status
+		seen.Now = seen.Now.Add(defaultProgressDeadline*time.Second + time.Minute)
+		status := Decide(seen).Status
+		if status.Abort != aborts || status.Phase != v1alpha1.PhaseDegraded {
+			t.Errorf("with progressDeadlineAbort %t: %+v", aborts, status)
+		}
+		progress := conditionOf(status, v1alpha1.ConditionProgressing)
+		if want := map[bool]string{false: reasonTimedOut, true: reasonAborted}[aborts]; progress == nil || progress.Reason != want {
+			t.Errorf("with progressDeadlineAbort %t: %+v, want %s", aborts, progress, want)
+		}
+	}
+}

@@ -215,3 +215,18 @@ func TestInvalidRoutes(t *testing.T) {
 		}
 	}
 }
+
+// TestForeignRoutes: the plugin may name the namespace of the Rollout, and no other one.
+func TestForeignRoutes(t *testing.T) {
+	for namespace, isRefused := range map[string]bool{"other": true, "shop": false} {
+		text := strings.Replace(analysed, "STRATEGY", strings.Replace(routed, "STEPS", "{setWeight: 50}", 1), 1)
+		seen := withSets(t, strings.Replace(text, "gatewayAPI: {", "gatewayAPI: {namespace: "+namespace+", ", 1), 0)
+		seen.Routes = map[string]*unstructured.Unstructured{"web": routeOf(t, "web"), "plain": routeOf(t, "plain")}
+		seen.Services = map[string]*corev1.Service{"stable": {}, "canary": {}}
+		decision := Decide(seen)
+		refused := strings.Contains(decision.Status.Message, "argoproj-labs/gatewayAPI.namespace: it is not supported")
+		if refused != isRefused || refused == (len(decision.Writes) > 0) {
+			t.Errorf("%s: %+v, %d writes", namespace, decision.Status, len(decision.Writes))
+		}
+	}
+}
