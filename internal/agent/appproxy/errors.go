@@ -9,10 +9,14 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"slipway.dev/slipway/api/refusal"
+	"slipway.dev/slipway/internal/gitops/gitwrite"
 	"slipway.dev/slipway/internal/gitops/inspect"
+	"slipway.dev/slipway/internal/gitops/pullrequest"
 	"slipway.dev/slipway/internal/gitops/render"
+	"slipway.dev/slipway/internal/gitops/revert"
 	"slipway.dev/slipway/internal/gitops/source"
 	"slipway.dev/slipway/internal/gitops/tracking"
+	"slipway.dev/slipway/internal/gitprovider"
 	"slipway.dev/slipway/internal/observe"
 )
 
@@ -33,6 +37,9 @@ func (s *Service) toConnectError(err error, place tracking.App) error {
 	var fetching *source.Error
 	var rendering *render.Error
 	var refused refusal.Refusal
+	var reverting *revert.StateError
+	var writing gitwrite.RepositoryError
+	var provider *gitprovider.Error
 	switch {
 	case err == nil:
 		return nil
@@ -48,7 +55,8 @@ func (s *Service) toConnectError(err error, place tracking.App) error {
 		return notFound(place)
 	// Errors of Git and of rendering, and what a sync would refuse, are written
 	// for users and contain no credentials.
-	case errors.As(err, &fetching), errors.As(err, &rendering), errors.As(err, &refused):
+	case errors.As(err, &fetching), errors.As(err, &rendering), errors.As(err, &refused), errors.As(err, &reverting), errors.As(err, &writing),
+		errors.As(err, &provider), errors.Is(err, pullrequest.ErrNoToken):
 		return connect.NewError(connect.CodeFailedPrecondition, err)
 	}
 	return s.clusterError(err, place)

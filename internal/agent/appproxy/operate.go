@@ -11,6 +11,7 @@ import (
 	"slipway.dev/slipway/api/argo/v1alpha1"
 	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/gitops/inspect"
+	"slipway.dev/slipway/internal/gitops/revert"
 	"slipway.dev/slipway/internal/wire/permission"
 	"slipway.dev/slipway/internal/wire/runtimev1"
 )
@@ -125,6 +126,52 @@ func (s *Service) Rollback(ctx context.Context, request *connect.Request[runtime
 		return nil, s.toConnectError(err, app.ID())
 	}
 	return connect.NewResponse(&runtimev1.RollbackResponse{HistoryId: id, Revision: sync.Revision, RequestId: mark.Value}), nil
+}
+
+// Revert writes the files of a past sync to Git, with the credentials of the
+// project and in the name of the user. The right is that of a rollback, which does
+// the same to the cluster.
+func (s *Service) Revert(ctx context.Context, request *connect.Request[runtimev1.RevertRequest]) (*connect.Response[runtimev1.RevertResponse], error) {
+	app, err := s.application(ctx, request.Msg.GetRef())
+	if err != nil {
+		return nil, err
+	}
+	if s.options.Sources == nil {
+		return nil, connect.NewError(connect.CodeUnavailable, errors.New("this replica reads no repositories"))
+	}
+	past, err := inspect.RollbackTo(app, request.Msg.GetHistoryId())
+	if err != nil {
+		return nil, s.toConnectError(err, app.ID())
+	}
+	at, err := s.target(app)
+	if err != nil {
+		return nil, err
+	}
+	limits, err := s.limitsOf(ctx, app, at)
+	if err != nil {
+		return nil, s.toConnectError(err, app.ID())
+	}
+	written, err := revert.Write(ctx, revert.Request{
+		Sources: s.options.Sources, Project: limits.project, App: app.Application, Past: past, PullRequest: request.Msg.GetPullRequest(), User: requestedBy(ctx),
+	})
+	// What was written is logged also if a later repository failed.
+	response := &runtimev1.RevertResponse{}
+	for _, one := range written {
+		s.log.Info("reverted Application in Git", "application", app.ID().String(), "repository", one.RepoURL, "branch", one.Branch, "commit", one.Commit, "pull_request", one.PullRequest, "by", requestedBy(ctx))
+		response.Repositories = append(response.Repositories, &runtimev1.RevertedRepository{
+			Url: one.RepoURL, Branch: one.Branch, Commit: one.Commit, PullRequest: one.PullRequest,
+		})
+	}
+	if err != nil {
+		return nil, s.toConnectError(err, app.ID())
+	}
+	// A commit is compared at once, without waiting for its event.
+	if !request.Msg.GetPullRequest() {
+		if _, err := s.inspector.Refresh(ctx, app, false); err != nil {
+			s.log.Warn("cannot request a comparison", "application", app.ID().String(), "error", err)
+		}
+	}
+	return connect.NewResponse(response), nil
 }
 
 // Terminate ends the running operation. The reconcile loop stops at the next

@@ -66,6 +66,17 @@ func TestAppEndToEnd(t *testing.T) {
 	if got := w.App(t, "diff shop"+flags); got.Code != 1 || !strings.Contains(got.Stdout, "-  colour: green\n+  colour: blue\n") {
 		t.Errorf("a diff after the rollback: %+v", got)
 	}
+	// With --revert Git has it as well.
+	got = w.App(t, "rollback shop 0 --revert --timeout 60s"+flags)
+	if head := repository.Head(t); got.Code != 0 || !strings.Contains(got.Stdout, "Committed "+head[:7]+" to the branch main of "+repository.URL()) || head == second {
+		t.Errorf("rollback --revert: %+v", got)
+	}
+	if got := w.App(t, "diff shop"+flags); got.Code != 0 {
+		t.Errorf("a diff after the commit: %+v", got)
+	}
+	if got := w.App(t, "rollback shop 0 --pr --timeout 60s"+flags); got.Code == 0 || !strings.Contains(got.Stderr, "the rollback is done, but Git is not changed: Git has the files of that sync already") {
+		t.Errorf("rollback --pr without a change: %+v", got)
+	}
 }
 
 // TestAgentTakesOver: when the leader is killed, the other agent becomes leader.

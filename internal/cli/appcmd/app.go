@@ -20,6 +20,7 @@ import (
 	"slipway.dev/slipway/internal/cli/exit"
 	"slipway.dev/slipway/internal/cli/kubeflags"
 	"slipway.dev/slipway/internal/gitops/inspect"
+	"slipway.dev/slipway/internal/gitops/revert"
 	"slipway.dev/slipway/internal/gitops/tracking"
 	"slipway.dev/slipway/internal/kube"
 	"slipway.dev/slipway/internal/wire/runtimev1"
@@ -54,6 +55,9 @@ type appBackend interface {
 	// others.
 	sync(ctx context.Context, app *application, sync *v1alpha1.SyncOperation) (v1alpha1.Info, error)
 	rollback(ctx context.Context, app *application, given *rollbackFlags) (v1alpha1.Info, error)
+	// revert writes the files of a past sync to Git. What was written is returned
+	// with an error, too.
+	revert(ctx context.Context, app *application, given *rollbackFlags, warnings io.Writer) ([]revert.Written, error)
 	terminate(ctx context.Context, app *application) error
 	// actions and runAction are about one object of the Application. The
 	// latter returns the objects that changed.

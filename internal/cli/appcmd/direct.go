@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -15,6 +16,9 @@ import (
 	"slipway.dev/slipway/api/argo/v1alpha1"
 	"slipway.dev/slipway/internal/cli/kubeflags"
 	"slipway.dev/slipway/internal/gitops/inspect"
+	"slipway.dev/slipway/internal/gitops/project"
+	"slipway.dev/slipway/internal/gitops/revert"
+	"slipway.dev/slipway/internal/gitops/source"
 	"slipway.dev/slipway/internal/gitops/tracking"
 	"slipway.dev/slipway/internal/kube"
 )
@@ -107,6 +111,38 @@ func (c *appCluster) rollback(ctx context.Context, app *application, given *roll
 	}
 	sync.Prune, sync.DryRun = given.prune, given.dryRun
 	return c.sync(ctx, app, sync)
+}
+
+// revert implements appBackend. The command writes to Git itself, with the
+// credentials of repositories that the user may read.
+func (c *appCluster) revert(ctx context.Context, app *application, given *rollbackFlags, warnings io.Writer) ([]revert.Written, error) {
+	past, err := inspect.RollbackTo(app, given.id)
+	if err != nil {
+		return nil, err
+	}
+	book, err := c.Credentials(ctx, given.controlNamespace, func(text string) { _, _ = fmt.Fprintln(warnings, text) })
+	if err != nil {
+		return nil, err
+	}
+	// A temporary cache: the command must not touch the agent's.
+	folder, err := os.MkdirTemp("", "slipway-revert-")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = os.RemoveAll(folder) }()
+	sources, err := source.New(source.Options{Folder: folder, Credentials: book})
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = sources.Close() }()
+	written, err := revert.Write(ctx, revert.Request{
+		Sources: sources, Project: project.Unlimited(app.Spec.ProjectName()), App: app.Application, Past: past, PullRequest: given.pullRequest, User: c.whoAmI(ctx),
+	})
+	if err != nil || given.pullRequest {
+		return written, err
+	}
+	_, err = c.Refresh(ctx, app, false)
+	return written, c.explain(err)
 }
 
 // terminate implements appBackend. The agent ends the operation when it sees

@@ -82,7 +82,11 @@ type rollbackFlags struct {
 	id     int64
 	prune  bool
 	dryRun bool
-	wait   operationFlags
+	// revert and pullRequest write the rollback to Git.
+	revert, pullRequest bool
+	// controlNamespace has the credentials of repositories without a platform.
+	controlNamespace string
+	wait             operationFlags
 }
 
 // appRollbackCommand returns the command that syncs to the revision and source
@@ -95,8 +99,15 @@ func appRollbackCommand(access *appAccess) *cobra.Command {
 		Long: `Syncs to the revision and the source of a past sync; slipway app history lists
 them. Git does not change, so the Application is OutOfSync afterwards: fix Git as
 well. An Application with automated sync is held at that revision until the next
-commit that changes its objects, or until slipway app sync.`,
-		Example: `  slipway app rollback shop 3`,
+commit that changes its objects, or until slipway app sync.
+
+With --revert the files of that sync are committed to the branch that the
+Application syncs from, and with --pr they are proposed by a pull request: the path
+of each source, its Helm values files, and the paths of the annotation
+argocd.argoproj.io/manifest-generate-paths. The commit is pushed with the credential
+of the repository.`,
+		Example: `  slipway app rollback shop 3
+  slipway app rollback shop 3 --pr`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 2 {
 				return errors.New("write it as slipway app rollback APP ID, with the ID of a past sync: slipway app history APP lists them")
@@ -113,13 +124,43 @@ commit that changes its objects, or until slipway app sync.`,
 			request := func(ctx context.Context, backend appBackend, app *application) (v1alpha1.Info, error) {
 				return backend.rollback(ctx, app, given)
 			}
-			return runOperation(command, access, args[0], request, given.wait)
+			if err := runOperation(command, access, args[0], request, given.wait); err != nil || !given.revert && !given.pullRequest {
+				return err
+			}
+			return given.writeToGit(command, access, args[0])
 		},
 	}
 	command.Flags().BoolVar(&given.prune, "prune", false, "delete objects that did not exist at that sync")
 	command.Flags().BoolVar(&given.dryRun, "dry-run", false, "show what would be done without changing anything")
+	command.Flags().BoolVar(&given.revert, "revert", false, "commit the files of that sync to the branch of the Application")
+	command.Flags().BoolVar(&given.pullRequest, "pr", false, "open a pull request with the files of that sync")
+	command.Flags().StringVar(&given.controlNamespace, "control-namespace", "argocd", "control namespace of the agent, which has the credentials")
+	command.MarkFlagsMutuallyExclusive("revert", "pr", "dry-run")
 	given.wait.add(command)
 	return command
+}
+
+// writeToGit writes the files of the past sync to Git, after the cluster has them: a
+// repository that cannot be reached does not stop a rollback.
+func (f *rollbackFlags) writeToGit(command *cobra.Command, access *appAccess, name string) error {
+	ctx := command.Context()
+	backend, app, err := access.find(ctx, name)
+	if err != nil {
+		return err
+	}
+	defer backend.close()
+	written, err := backend.revert(ctx, app, f, command.ErrOrStderr())
+	for _, one := range written {
+		if one.PullRequest != "" {
+			_, _ = fmt.Fprintf(command.OutOrStdout(), "Opened %s, which reverts %s.\n", one.PullRequest, app.ID())
+			continue
+		}
+		_, _ = fmt.Fprintf(command.OutOrStdout(), "Committed %.7s to the branch %s of %s, which reverts %s.\n", one.Commit, one.Branch, one.RepoURL, app.ID())
+	}
+	if err != nil {
+		return fmt.Errorf("the rollback is done, but Git is not changed: %w", err)
+	}
+	return nil
 }
 
 // appTerminateCommand returns the command that terminates the running

@@ -18,6 +18,7 @@ import (
 	"slipway.dev/slipway/internal/cli/printer"
 	"slipway.dev/slipway/internal/gitops/inspect"
 	"slipway.dev/slipway/internal/gitops/plan"
+	"slipway.dev/slipway/internal/gitops/revert"
 	"slipway.dev/slipway/internal/gitops/tracking"
 	"slipway.dev/slipway/internal/wire/runtimev1"
 )
@@ -189,6 +190,22 @@ func (r *remoteApps) rollback(ctx context.Context, app *application, given *roll
 		return v1alpha1.Info{}, r.explain(ctx, err)
 	}
 	return v1alpha1.Info{Name: inspect.RequestInfo, Value: response.Msg.GetRequestId()}, nil
+}
+
+// revert implements appBackend. The runtime writes to Git with the credentials of
+// the project.
+func (r *remoteApps) revert(ctx context.Context, app *application, given *rollbackFlags, _ io.Writer) ([]revert.Written, error) {
+	response, err := r.client.Revert(ctx, connect.NewRequest(&runtimev1.RevertRequest{
+		Ref: remoteRef(app.ID()), HistoryId: given.id, PullRequest: given.pullRequest,
+	}))
+	if err != nil {
+		return nil, r.explain(ctx, err)
+	}
+	var written []revert.Written
+	for _, one := range response.Msg.GetRepositories() {
+		written = append(written, revert.Written{RepoURL: one.GetUrl(), Branch: one.GetBranch(), Commit: one.GetCommit(), PullRequest: one.GetPullRequest()})
+	}
+	return written, nil
 }
 
 // terminate implements appBackend. The runtime writes the request and does not

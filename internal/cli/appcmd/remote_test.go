@@ -164,8 +164,11 @@ func TestAppThroughPlatform(t *testing.T) {
 	if got := w.app(t, "history shop"); strings.Count(got.Stdout, "ada@example.com") == 0 {
 		t.Errorf("the history does not say who asked: %+v", got)
 	}
-	if got := w.app(t, "rollback shop 0 --timeout 60s"); got.Code != 0 || !strings.Contains(got.Stdout, "is synced to") {
+	if got := w.app(t, "rollback shop 0 --revert --timeout 60s"); got.Code != 0 || !strings.Contains(got.Stdout, "is synced to") || !strings.Contains(got.Stdout, "Committed "+repository.Head(t)[:7]) {
 		t.Errorf("rollback: %+v", got)
+	}
+	if got := repository.Git(t, "log", "-1", "--format=%an"); strings.TrimSpace(got) != "ada@example.com" {
+		t.Errorf("the author is %s", got)
 	}
 }
 

@@ -24,6 +24,8 @@ type folder struct {
 	// entries are nil until the folder is loaded.
 	entries map[string]*entry
 	dirty   bool
+	// replaced is the tree of another commit that comes in place of all of it.
+	replaced objects.ID
 }
 
 // entry is a name in a folder.
@@ -105,6 +107,9 @@ func (f *folder) list(at string, all *[]string) error {
 // store adds the changed objects, children before parents, and returns the id
 // of the tree. Git has no empty folders: the id of one is zero.
 func (f *folder) store(into *packBuilder) objects.ID {
+	if f.replaced != plumbing.ZeroHash {
+		return f.replaced
+	}
 	if !f.dirty {
 		return f.id
 	}

@@ -158,6 +158,7 @@ func runtimeServices() []service {
 			// The service also requires Override for another revision.
 			"Sync":      Sync.Rule(),
 			"Rollback":  Rollback.Rule(),
+			"Revert":    Rollback.Rule(),
 			"Terminate": Sync.Rule(),
 			// Argo CD lets readers refresh. Here it needs the right to sync: an
 			// automated sync may follow.

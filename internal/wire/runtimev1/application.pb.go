@@ -1473,6 +1473,181 @@ func (x *RollbackResponse) GetRequestId() string {
 	return ""
 }
 
+type RevertRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Ref   *ApplicationRef        `protobuf:"bytes,1,opt,name=ref,proto3" json:"ref,omitempty"`
+	// Of the history; 0 is the first sync.
+	HistoryId int64 `protobuf:"varint,2,opt,name=history_id,json=historyId,proto3" json:"history_id,omitempty"`
+	// Open pull requests in place of commits to the branches of the sources.
+	PullRequest   bool `protobuf:"varint,3,opt,name=pull_request,json=pullRequest,proto3" json:"pull_request,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RevertRequest) Reset() {
+	*x = RevertRequest{}
+	mi := &file_slipway_runtime_v1_application_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RevertRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RevertRequest) ProtoMessage() {}
+
+func (x *RevertRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_slipway_runtime_v1_application_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RevertRequest.ProtoReflect.Descriptor instead.
+func (*RevertRequest) Descriptor() ([]byte, []int) {
+	return file_slipway_runtime_v1_application_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *RevertRequest) GetRef() *ApplicationRef {
+	if x != nil {
+		return x.Ref
+	}
+	return nil
+}
+
+func (x *RevertRequest) GetHistoryId() int64 {
+	if x != nil {
+		return x.HistoryId
+	}
+	return 0
+}
+
+func (x *RevertRequest) GetPullRequest() bool {
+	if x != nil {
+		return x.PullRequest
+	}
+	return false
+}
+
+type RevertResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Repositories  []*RevertedRepository  `protobuf:"bytes,1,rep,name=repositories,proto3" json:"repositories,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RevertResponse) Reset() {
+	*x = RevertResponse{}
+	mi := &file_slipway_runtime_v1_application_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RevertResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RevertResponse) ProtoMessage() {}
+
+func (x *RevertResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_slipway_runtime_v1_application_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RevertResponse.ProtoReflect.Descriptor instead.
+func (*RevertResponse) Descriptor() ([]byte, []int) {
+	return file_slipway_runtime_v1_application_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *RevertResponse) GetRepositories() []*RevertedRepository {
+	if x != nil {
+		return x.Repositories
+	}
+	return nil
+}
+
+type RevertedRepository struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Url    string                 `protobuf:"bytes,1,opt,name=url,proto3" json:"url,omitempty"`
+	Branch string                 `protobuf:"bytes,2,opt,name=branch,proto3" json:"branch,omitempty"`
+	Commit string                 `protobuf:"bytes,3,opt,name=commit,proto3" json:"commit,omitempty"`
+	// Its address; empty for a commit to the branch of the source.
+	PullRequest   string `protobuf:"bytes,4,opt,name=pull_request,json=pullRequest,proto3" json:"pull_request,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RevertedRepository) Reset() {
+	*x = RevertedRepository{}
+	mi := &file_slipway_runtime_v1_application_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RevertedRepository) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RevertedRepository) ProtoMessage() {}
+
+func (x *RevertedRepository) ProtoReflect() protoreflect.Message {
+	mi := &file_slipway_runtime_v1_application_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RevertedRepository.ProtoReflect.Descriptor instead.
+func (*RevertedRepository) Descriptor() ([]byte, []int) {
+	return file_slipway_runtime_v1_application_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *RevertedRepository) GetUrl() string {
+	if x != nil {
+		return x.Url
+	}
+	return ""
+}
+
+func (x *RevertedRepository) GetBranch() string {
+	if x != nil {
+		return x.Branch
+	}
+	return ""
+}
+
+func (x *RevertedRepository) GetCommit() string {
+	if x != nil {
+		return x.Commit
+	}
+	return ""
+}
+
+func (x *RevertedRepository) GetPullRequest() string {
+	if x != nil {
+		return x.PullRequest
+	}
+	return ""
+}
+
 type TerminateRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Ref           *ApplicationRef        `protobuf:"bytes,1,opt,name=ref,proto3" json:"ref,omitempty"`
@@ -1482,7 +1657,7 @@ type TerminateRequest struct {
 
 func (x *TerminateRequest) Reset() {
 	*x = TerminateRequest{}
-	mi := &file_slipway_runtime_v1_application_proto_msgTypes[24]
+	mi := &file_slipway_runtime_v1_application_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1494,7 +1669,7 @@ func (x *TerminateRequest) String() string {
 func (*TerminateRequest) ProtoMessage() {}
 
 func (x *TerminateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_runtime_v1_application_proto_msgTypes[24]
+	mi := &file_slipway_runtime_v1_application_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1507,7 +1682,7 @@ func (x *TerminateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TerminateRequest.ProtoReflect.Descriptor instead.
 func (*TerminateRequest) Descriptor() ([]byte, []int) {
-	return file_slipway_runtime_v1_application_proto_rawDescGZIP(), []int{24}
+	return file_slipway_runtime_v1_application_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *TerminateRequest) GetRef() *ApplicationRef {
@@ -1525,7 +1700,7 @@ type TerminateResponse struct {
 
 func (x *TerminateResponse) Reset() {
 	*x = TerminateResponse{}
-	mi := &file_slipway_runtime_v1_application_proto_msgTypes[25]
+	mi := &file_slipway_runtime_v1_application_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1537,7 +1712,7 @@ func (x *TerminateResponse) String() string {
 func (*TerminateResponse) ProtoMessage() {}
 
 func (x *TerminateResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_runtime_v1_application_proto_msgTypes[25]
+	mi := &file_slipway_runtime_v1_application_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1550,7 +1725,7 @@ func (x *TerminateResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TerminateResponse.ProtoReflect.Descriptor instead.
 func (*TerminateResponse) Descriptor() ([]byte, []int) {
-	return file_slipway_runtime_v1_application_proto_rawDescGZIP(), []int{25}
+	return file_slipway_runtime_v1_application_proto_rawDescGZIP(), []int{28}
 }
 
 type RefreshRequest struct {
@@ -1563,7 +1738,7 @@ type RefreshRequest struct {
 
 func (x *RefreshRequest) Reset() {
 	*x = RefreshRequest{}
-	mi := &file_slipway_runtime_v1_application_proto_msgTypes[26]
+	mi := &file_slipway_runtime_v1_application_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1575,7 +1750,7 @@ func (x *RefreshRequest) String() string {
 func (*RefreshRequest) ProtoMessage() {}
 
 func (x *RefreshRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_runtime_v1_application_proto_msgTypes[26]
+	mi := &file_slipway_runtime_v1_application_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1588,7 +1763,7 @@ func (x *RefreshRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RefreshRequest.ProtoReflect.Descriptor instead.
 func (*RefreshRequest) Descriptor() ([]byte, []int) {
-	return file_slipway_runtime_v1_application_proto_rawDescGZIP(), []int{26}
+	return file_slipway_runtime_v1_application_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *RefreshRequest) GetRef() *ApplicationRef {
@@ -1613,7 +1788,7 @@ type RefreshResponse struct {
 
 func (x *RefreshResponse) Reset() {
 	*x = RefreshResponse{}
-	mi := &file_slipway_runtime_v1_application_proto_msgTypes[27]
+	mi := &file_slipway_runtime_v1_application_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1625,7 +1800,7 @@ func (x *RefreshResponse) String() string {
 func (*RefreshResponse) ProtoMessage() {}
 
 func (x *RefreshResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_runtime_v1_application_proto_msgTypes[27]
+	mi := &file_slipway_runtime_v1_application_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1638,7 +1813,7 @@ func (x *RefreshResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RefreshResponse.ProtoReflect.Descriptor instead.
 func (*RefreshResponse) Descriptor() ([]byte, []int) {
-	return file_slipway_runtime_v1_application_proto_rawDescGZIP(), []int{27}
+	return file_slipway_runtime_v1_application_proto_rawDescGZIP(), []int{30}
 }
 
 type DeleteApplicationRequest struct {
@@ -1651,7 +1826,7 @@ type DeleteApplicationRequest struct {
 
 func (x *DeleteApplicationRequest) Reset() {
 	*x = DeleteApplicationRequest{}
-	mi := &file_slipway_runtime_v1_application_proto_msgTypes[28]
+	mi := &file_slipway_runtime_v1_application_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1663,7 +1838,7 @@ func (x *DeleteApplicationRequest) String() string {
 func (*DeleteApplicationRequest) ProtoMessage() {}
 
 func (x *DeleteApplicationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_runtime_v1_application_proto_msgTypes[28]
+	mi := &file_slipway_runtime_v1_application_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1676,7 +1851,7 @@ func (x *DeleteApplicationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteApplicationRequest.ProtoReflect.Descriptor instead.
 func (*DeleteApplicationRequest) Descriptor() ([]byte, []int) {
-	return file_slipway_runtime_v1_application_proto_rawDescGZIP(), []int{28}
+	return file_slipway_runtime_v1_application_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *DeleteApplicationRequest) GetRef() *ApplicationRef {
@@ -1701,7 +1876,7 @@ type DeleteApplicationResponse struct {
 
 func (x *DeleteApplicationResponse) Reset() {
 	*x = DeleteApplicationResponse{}
-	mi := &file_slipway_runtime_v1_application_proto_msgTypes[29]
+	mi := &file_slipway_runtime_v1_application_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1713,7 +1888,7 @@ func (x *DeleteApplicationResponse) String() string {
 func (*DeleteApplicationResponse) ProtoMessage() {}
 
 func (x *DeleteApplicationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_runtime_v1_application_proto_msgTypes[29]
+	mi := &file_slipway_runtime_v1_application_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1726,7 +1901,7 @@ func (x *DeleteApplicationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteApplicationResponse.ProtoReflect.Descriptor instead.
 func (*DeleteApplicationResponse) Descriptor() ([]byte, []int) {
-	return file_slipway_runtime_v1_application_proto_rawDescGZIP(), []int{29}
+	return file_slipway_runtime_v1_application_proto_rawDescGZIP(), []int{32}
 }
 
 type ResourceAction struct {
@@ -1746,7 +1921,7 @@ type ResourceAction struct {
 
 func (x *ResourceAction) Reset() {
 	*x = ResourceAction{}
-	mi := &file_slipway_runtime_v1_application_proto_msgTypes[30]
+	mi := &file_slipway_runtime_v1_application_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1758,7 +1933,7 @@ func (x *ResourceAction) String() string {
 func (*ResourceAction) ProtoMessage() {}
 
 func (x *ResourceAction) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_runtime_v1_application_proto_msgTypes[30]
+	mi := &file_slipway_runtime_v1_application_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1771,7 +1946,7 @@ func (x *ResourceAction) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResourceAction.ProtoReflect.Descriptor instead.
 func (*ResourceAction) Descriptor() ([]byte, []int) {
-	return file_slipway_runtime_v1_application_proto_rawDescGZIP(), []int{30}
+	return file_slipway_runtime_v1_application_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ResourceAction) GetName() string {
@@ -1819,7 +1994,7 @@ type ListActionsRequest struct {
 
 func (x *ListActionsRequest) Reset() {
 	*x = ListActionsRequest{}
-	mi := &file_slipway_runtime_v1_application_proto_msgTypes[31]
+	mi := &file_slipway_runtime_v1_application_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1831,7 +2006,7 @@ func (x *ListActionsRequest) String() string {
 func (*ListActionsRequest) ProtoMessage() {}
 
 func (x *ListActionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_runtime_v1_application_proto_msgTypes[31]
+	mi := &file_slipway_runtime_v1_application_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1844,7 +2019,7 @@ func (x *ListActionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListActionsRequest.ProtoReflect.Descriptor instead.
 func (*ListActionsRequest) Descriptor() ([]byte, []int) {
-	return file_slipway_runtime_v1_application_proto_rawDescGZIP(), []int{31}
+	return file_slipway_runtime_v1_application_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *ListActionsRequest) GetRef() *ApplicationRef {
@@ -1870,7 +2045,7 @@ type ListActionsResponse struct {
 
 func (x *ListActionsResponse) Reset() {
 	*x = ListActionsResponse{}
-	mi := &file_slipway_runtime_v1_application_proto_msgTypes[32]
+	mi := &file_slipway_runtime_v1_application_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1882,7 +2057,7 @@ func (x *ListActionsResponse) String() string {
 func (*ListActionsResponse) ProtoMessage() {}
 
 func (x *ListActionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_runtime_v1_application_proto_msgTypes[32]
+	mi := &file_slipway_runtime_v1_application_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1895,7 +2070,7 @@ func (x *ListActionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListActionsResponse.ProtoReflect.Descriptor instead.
 func (*ListActionsResponse) Descriptor() ([]byte, []int) {
-	return file_slipway_runtime_v1_application_proto_rawDescGZIP(), []int{32}
+	return file_slipway_runtime_v1_application_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ListActionsResponse) GetActions() []*ResourceAction {
@@ -1917,7 +2092,7 @@ type RunActionRequest struct {
 
 func (x *RunActionRequest) Reset() {
 	*x = RunActionRequest{}
-	mi := &file_slipway_runtime_v1_application_proto_msgTypes[33]
+	mi := &file_slipway_runtime_v1_application_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1929,7 +2104,7 @@ func (x *RunActionRequest) String() string {
 func (*RunActionRequest) ProtoMessage() {}
 
 func (x *RunActionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_runtime_v1_application_proto_msgTypes[33]
+	mi := &file_slipway_runtime_v1_application_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1942,7 +2117,7 @@ func (x *RunActionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunActionRequest.ProtoReflect.Descriptor instead.
 func (*RunActionRequest) Descriptor() ([]byte, []int) {
-	return file_slipway_runtime_v1_application_proto_rawDescGZIP(), []int{33}
+	return file_slipway_runtime_v1_application_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *RunActionRequest) GetRef() *ApplicationRef {
@@ -1983,7 +2158,7 @@ type RunActionResponse struct {
 
 func (x *RunActionResponse) Reset() {
 	*x = RunActionResponse{}
-	mi := &file_slipway_runtime_v1_application_proto_msgTypes[34]
+	mi := &file_slipway_runtime_v1_application_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1995,7 +2170,7 @@ func (x *RunActionResponse) String() string {
 func (*RunActionResponse) ProtoMessage() {}
 
 func (x *RunActionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_runtime_v1_application_proto_msgTypes[34]
+	mi := &file_slipway_runtime_v1_application_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2008,7 +2183,7 @@ func (x *RunActionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunActionResponse.ProtoReflect.Descriptor instead.
 func (*RunActionResponse) Descriptor() ([]byte, []int) {
-	return file_slipway_runtime_v1_application_proto_rawDescGZIP(), []int{34}
+	return file_slipway_runtime_v1_application_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *RunActionResponse) GetObjects() []*ObjectRef {
@@ -2027,7 +2202,7 @@ type GetHistoryRequest struct {
 
 func (x *GetHistoryRequest) Reset() {
 	*x = GetHistoryRequest{}
-	mi := &file_slipway_runtime_v1_application_proto_msgTypes[35]
+	mi := &file_slipway_runtime_v1_application_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2039,7 +2214,7 @@ func (x *GetHistoryRequest) String() string {
 func (*GetHistoryRequest) ProtoMessage() {}
 
 func (x *GetHistoryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_runtime_v1_application_proto_msgTypes[35]
+	mi := &file_slipway_runtime_v1_application_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2052,7 +2227,7 @@ func (x *GetHistoryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetHistoryRequest.ProtoReflect.Descriptor instead.
 func (*GetHistoryRequest) Descriptor() ([]byte, []int) {
-	return file_slipway_runtime_v1_application_proto_rawDescGZIP(), []int{35}
+	return file_slipway_runtime_v1_application_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *GetHistoryRequest) GetRef() *ApplicationRef {
@@ -2078,7 +2253,7 @@ type HistoryEntry struct {
 
 func (x *HistoryEntry) Reset() {
 	*x = HistoryEntry{}
-	mi := &file_slipway_runtime_v1_application_proto_msgTypes[36]
+	mi := &file_slipway_runtime_v1_application_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2090,7 +2265,7 @@ func (x *HistoryEntry) String() string {
 func (*HistoryEntry) ProtoMessage() {}
 
 func (x *HistoryEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_runtime_v1_application_proto_msgTypes[36]
+	mi := &file_slipway_runtime_v1_application_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2103,7 +2278,7 @@ func (x *HistoryEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryEntry.ProtoReflect.Descriptor instead.
 func (*HistoryEntry) Descriptor() ([]byte, []int) {
-	return file_slipway_runtime_v1_application_proto_rawDescGZIP(), []int{36}
+	return file_slipway_runtime_v1_application_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *HistoryEntry) GetId() int64 {
@@ -2171,7 +2346,7 @@ type GetHistoryResponse struct {
 
 func (x *GetHistoryResponse) Reset() {
 	*x = GetHistoryResponse{}
-	mi := &file_slipway_runtime_v1_application_proto_msgTypes[37]
+	mi := &file_slipway_runtime_v1_application_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2183,7 +2358,7 @@ func (x *GetHistoryResponse) String() string {
 func (*GetHistoryResponse) ProtoMessage() {}
 
 func (x *GetHistoryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_runtime_v1_application_proto_msgTypes[37]
+	mi := &file_slipway_runtime_v1_application_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2196,7 +2371,7 @@ func (x *GetHistoryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetHistoryResponse.ProtoReflect.Descriptor instead.
 func (*GetHistoryResponse) Descriptor() ([]byte, []int) {
-	return file_slipway_runtime_v1_application_proto_rawDescGZIP(), []int{37}
+	return file_slipway_runtime_v1_application_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *GetHistoryResponse) GetEntries() []*HistoryEntry {
@@ -2217,7 +2392,7 @@ type ListEventsRequest struct {
 
 func (x *ListEventsRequest) Reset() {
 	*x = ListEventsRequest{}
-	mi := &file_slipway_runtime_v1_application_proto_msgTypes[38]
+	mi := &file_slipway_runtime_v1_application_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2229,7 +2404,7 @@ func (x *ListEventsRequest) String() string {
 func (*ListEventsRequest) ProtoMessage() {}
 
 func (x *ListEventsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_runtime_v1_application_proto_msgTypes[38]
+	mi := &file_slipway_runtime_v1_application_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2242,7 +2417,7 @@ func (x *ListEventsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListEventsRequest.ProtoReflect.Descriptor instead.
 func (*ListEventsRequest) Descriptor() ([]byte, []int) {
-	return file_slipway_runtime_v1_application_proto_rawDescGZIP(), []int{38}
+	return file_slipway_runtime_v1_application_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *ListEventsRequest) GetRef() *ApplicationRef {
@@ -2274,7 +2449,7 @@ type ObjectEvent struct {
 
 func (x *ObjectEvent) Reset() {
 	*x = ObjectEvent{}
-	mi := &file_slipway_runtime_v1_application_proto_msgTypes[39]
+	mi := &file_slipway_runtime_v1_application_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2286,7 +2461,7 @@ func (x *ObjectEvent) String() string {
 func (*ObjectEvent) ProtoMessage() {}
 
 func (x *ObjectEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_runtime_v1_application_proto_msgTypes[39]
+	mi := &file_slipway_runtime_v1_application_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2299,7 +2474,7 @@ func (x *ObjectEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ObjectEvent.ProtoReflect.Descriptor instead.
 func (*ObjectEvent) Descriptor() ([]byte, []int) {
-	return file_slipway_runtime_v1_application_proto_rawDescGZIP(), []int{39}
+	return file_slipway_runtime_v1_application_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *ObjectEvent) GetObject() *ObjectRef {
@@ -2360,7 +2535,7 @@ type ListEventsResponse struct {
 
 func (x *ListEventsResponse) Reset() {
 	*x = ListEventsResponse{}
-	mi := &file_slipway_runtime_v1_application_proto_msgTypes[40]
+	mi := &file_slipway_runtime_v1_application_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2372,7 +2547,7 @@ func (x *ListEventsResponse) String() string {
 func (*ListEventsResponse) ProtoMessage() {}
 
 func (x *ListEventsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_runtime_v1_application_proto_msgTypes[40]
+	mi := &file_slipway_runtime_v1_application_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2385,7 +2560,7 @@ func (x *ListEventsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListEventsResponse.ProtoReflect.Descriptor instead.
 func (*ListEventsResponse) Descriptor() ([]byte, []int) {
-	return file_slipway_runtime_v1_application_proto_rawDescGZIP(), []int{40}
+	return file_slipway_runtime_v1_application_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *ListEventsResponse) GetEvents() []*ObjectEvent {
@@ -2406,7 +2581,7 @@ type WatchEventsRequest struct {
 
 func (x *WatchEventsRequest) Reset() {
 	*x = WatchEventsRequest{}
-	mi := &file_slipway_runtime_v1_application_proto_msgTypes[41]
+	mi := &file_slipway_runtime_v1_application_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2418,7 +2593,7 @@ func (x *WatchEventsRequest) String() string {
 func (*WatchEventsRequest) ProtoMessage() {}
 
 func (x *WatchEventsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_runtime_v1_application_proto_msgTypes[41]
+	mi := &file_slipway_runtime_v1_application_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2431,7 +2606,7 @@ func (x *WatchEventsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchEventsRequest.ProtoReflect.Descriptor instead.
 func (*WatchEventsRequest) Descriptor() ([]byte, []int) {
-	return file_slipway_runtime_v1_application_proto_rawDescGZIP(), []int{41}
+	return file_slipway_runtime_v1_application_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *WatchEventsRequest) GetRef() *ApplicationRef {
@@ -2458,7 +2633,7 @@ type WatchEventsResponse struct {
 
 func (x *WatchEventsResponse) Reset() {
 	*x = WatchEventsResponse{}
-	mi := &file_slipway_runtime_v1_application_proto_msgTypes[42]
+	mi := &file_slipway_runtime_v1_application_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2470,7 +2645,7 @@ func (x *WatchEventsResponse) String() string {
 func (*WatchEventsResponse) ProtoMessage() {}
 
 func (x *WatchEventsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_runtime_v1_application_proto_msgTypes[42]
+	mi := &file_slipway_runtime_v1_application_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2483,7 +2658,7 @@ func (x *WatchEventsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchEventsResponse.ProtoReflect.Descriptor instead.
 func (*WatchEventsResponse) Descriptor() ([]byte, []int) {
-	return file_slipway_runtime_v1_application_proto_rawDescGZIP(), []int{42}
+	return file_slipway_runtime_v1_application_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *WatchEventsResponse) GetList() *ListEventsResponse {
@@ -2513,7 +2688,7 @@ type LogsRequest struct {
 
 func (x *LogsRequest) Reset() {
 	*x = LogsRequest{}
-	mi := &file_slipway_runtime_v1_application_proto_msgTypes[43]
+	mi := &file_slipway_runtime_v1_application_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2525,7 +2700,7 @@ func (x *LogsRequest) String() string {
 func (*LogsRequest) ProtoMessage() {}
 
 func (x *LogsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_runtime_v1_application_proto_msgTypes[43]
+	mi := &file_slipway_runtime_v1_application_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2538,7 +2713,7 @@ func (x *LogsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogsRequest.ProtoReflect.Descriptor instead.
 func (*LogsRequest) Descriptor() ([]byte, []int) {
-	return file_slipway_runtime_v1_application_proto_rawDescGZIP(), []int{43}
+	return file_slipway_runtime_v1_application_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *LogsRequest) GetRef() *ApplicationRef {
@@ -2616,7 +2791,7 @@ type LogsResponse struct {
 
 func (x *LogsResponse) Reset() {
 	*x = LogsResponse{}
-	mi := &file_slipway_runtime_v1_application_proto_msgTypes[44]
+	mi := &file_slipway_runtime_v1_application_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2628,7 +2803,7 @@ func (x *LogsResponse) String() string {
 func (*LogsResponse) ProtoMessage() {}
 
 func (x *LogsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_runtime_v1_application_proto_msgTypes[44]
+	mi := &file_slipway_runtime_v1_application_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2641,7 +2816,7 @@ func (x *LogsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogsResponse.ProtoReflect.Descriptor instead.
 func (*LogsResponse) Descriptor() ([]byte, []int) {
-	return file_slipway_runtime_v1_application_proto_rawDescGZIP(), []int{44}
+	return file_slipway_runtime_v1_application_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *LogsResponse) GetPod() string {
@@ -2781,7 +2956,19 @@ const file_slipway_runtime_v1_application_proto_rawDesc = "" +
 	"history_id\x18\x01 \x01(\x03R\thistoryId\x12\x1a\n" +
 	"\brevision\x18\x02 \x01(\tR\brevision\x12\x1d\n" +
 	"\n" +
-	"request_id\x18\x03 \x01(\tR\trequestId\"H\n" +
+	"request_id\x18\x03 \x01(\tR\trequestId\"\x87\x01\n" +
+	"\rRevertRequest\x124\n" +
+	"\x03ref\x18\x01 \x01(\v2\".slipway.runtime.v1.ApplicationRefR\x03ref\x12\x1d\n" +
+	"\n" +
+	"history_id\x18\x02 \x01(\x03R\thistoryId\x12!\n" +
+	"\fpull_request\x18\x03 \x01(\bR\vpullRequest\"\\\n" +
+	"\x0eRevertResponse\x12J\n" +
+	"\frepositories\x18\x01 \x03(\v2&.slipway.runtime.v1.RevertedRepositoryR\frepositories\"y\n" +
+	"\x12RevertedRepository\x12\x10\n" +
+	"\x03url\x18\x01 \x01(\tR\x03url\x12\x16\n" +
+	"\x06branch\x18\x02 \x01(\tR\x06branch\x12\x16\n" +
+	"\x06commit\x18\x03 \x01(\tR\x06commit\x12!\n" +
+	"\fpull_request\x18\x04 \x01(\tR\vpullRequest\"H\n" +
 	"\x10TerminateRequest\x124\n" +
 	"\x03ref\x18\x01 \x01(\v2\".slipway.runtime.v1.ApplicationRefR\x03ref\"\x13\n" +
 	"\x11TerminateResponse\"Z\n" +
@@ -2866,7 +3053,7 @@ const file_slipway_runtime_v1_application_proto_rawDesc = "" +
 	"\x03pod\x18\x01 \x01(\tR\x03pod\x12\x1c\n" +
 	"\tcontainer\x18\x02 \x01(\tR\tcontainer\x12*\n" +
 	"\x02at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12\x12\n" +
-	"\x04line\x18\x04 \x01(\tR\x04line2\xc1\r\n" +
+	"\x04line\x18\x04 \x01(\tR\x04line2\x94\x0e\n" +
 	"\x12ApplicationService\x12o\n" +
 	"\x10ListApplications\x12+.slipway.runtime.v1.ListApplicationsRequest\x1a,.slipway.runtime.v1.ListApplicationsResponse\"\x00\x12i\n" +
 	"\x0eGetApplication\x12).slipway.runtime.v1.GetApplicationRequest\x1a*.slipway.runtime.v1.GetApplicationResponse\"\x00\x12q\n" +
@@ -2876,7 +3063,8 @@ const file_slipway_runtime_v1_application_proto_rawDesc = "" +
 	"\vGetResource\x12&.slipway.runtime.v1.GetResourceRequest\x1a'.slipway.runtime.v1.GetResourceResponse\"\x00\x12K\n" +
 	"\x04Diff\x12\x1f.slipway.runtime.v1.DiffRequest\x1a .slipway.runtime.v1.DiffResponse\"\x00\x12K\n" +
 	"\x04Sync\x12\x1f.slipway.runtime.v1.SyncRequest\x1a .slipway.runtime.v1.SyncResponse\"\x00\x12W\n" +
-	"\bRollback\x12#.slipway.runtime.v1.RollbackRequest\x1a$.slipway.runtime.v1.RollbackResponse\"\x00\x12Z\n" +
+	"\bRollback\x12#.slipway.runtime.v1.RollbackRequest\x1a$.slipway.runtime.v1.RollbackResponse\"\x00\x12Q\n" +
+	"\x06Revert\x12!.slipway.runtime.v1.RevertRequest\x1a\".slipway.runtime.v1.RevertResponse\"\x00\x12Z\n" +
 	"\tTerminate\x12$.slipway.runtime.v1.TerminateRequest\x1a%.slipway.runtime.v1.TerminateResponse\"\x00\x12T\n" +
 	"\aRefresh\x12\".slipway.runtime.v1.RefreshRequest\x1a#.slipway.runtime.v1.RefreshResponse\"\x00\x12]\n" +
 	"\n" +
@@ -2901,7 +3089,7 @@ func file_slipway_runtime_v1_application_proto_rawDescGZIP() []byte {
 	return file_slipway_runtime_v1_application_proto_rawDescData
 }
 
-var file_slipway_runtime_v1_application_proto_msgTypes = make([]protoimpl.MessageInfo, 47)
+var file_slipway_runtime_v1_application_proto_msgTypes = make([]protoimpl.MessageInfo, 50)
 var file_slipway_runtime_v1_application_proto_goTypes = []any{
 	(*ApplicationRef)(nil),            // 0: slipway.runtime.v1.ApplicationRef
 	(*ObjectRef)(nil),                 // 1: slipway.runtime.v1.ObjectRef
@@ -2927,31 +3115,34 @@ var file_slipway_runtime_v1_application_proto_goTypes = []any{
 	(*SyncResponse)(nil),              // 21: slipway.runtime.v1.SyncResponse
 	(*RollbackRequest)(nil),           // 22: slipway.runtime.v1.RollbackRequest
 	(*RollbackResponse)(nil),          // 23: slipway.runtime.v1.RollbackResponse
-	(*TerminateRequest)(nil),          // 24: slipway.runtime.v1.TerminateRequest
-	(*TerminateResponse)(nil),         // 25: slipway.runtime.v1.TerminateResponse
-	(*RefreshRequest)(nil),            // 26: slipway.runtime.v1.RefreshRequest
-	(*RefreshResponse)(nil),           // 27: slipway.runtime.v1.RefreshResponse
-	(*DeleteApplicationRequest)(nil),  // 28: slipway.runtime.v1.DeleteApplicationRequest
-	(*DeleteApplicationResponse)(nil), // 29: slipway.runtime.v1.DeleteApplicationResponse
-	(*ResourceAction)(nil),            // 30: slipway.runtime.v1.ResourceAction
-	(*ListActionsRequest)(nil),        // 31: slipway.runtime.v1.ListActionsRequest
-	(*ListActionsResponse)(nil),       // 32: slipway.runtime.v1.ListActionsResponse
-	(*RunActionRequest)(nil),          // 33: slipway.runtime.v1.RunActionRequest
-	(*RunActionResponse)(nil),         // 34: slipway.runtime.v1.RunActionResponse
-	(*GetHistoryRequest)(nil),         // 35: slipway.runtime.v1.GetHistoryRequest
-	(*HistoryEntry)(nil),              // 36: slipway.runtime.v1.HistoryEntry
-	(*GetHistoryResponse)(nil),        // 37: slipway.runtime.v1.GetHistoryResponse
-	(*ListEventsRequest)(nil),         // 38: slipway.runtime.v1.ListEventsRequest
-	(*ObjectEvent)(nil),               // 39: slipway.runtime.v1.ObjectEvent
-	(*ListEventsResponse)(nil),        // 40: slipway.runtime.v1.ListEventsResponse
-	(*WatchEventsRequest)(nil),        // 41: slipway.runtime.v1.WatchEventsRequest
-	(*WatchEventsResponse)(nil),       // 42: slipway.runtime.v1.WatchEventsResponse
-	(*LogsRequest)(nil),               // 43: slipway.runtime.v1.LogsRequest
-	(*LogsResponse)(nil),              // 44: slipway.runtime.v1.LogsResponse
-	nil,                               // 45: slipway.runtime.v1.Node.InfoEntry
-	nil,                               // 46: slipway.runtime.v1.RunActionRequest.ParametersEntry
-	(*timestamppb.Timestamp)(nil),     // 47: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),       // 48: google.protobuf.Duration
+	(*RevertRequest)(nil),             // 24: slipway.runtime.v1.RevertRequest
+	(*RevertResponse)(nil),            // 25: slipway.runtime.v1.RevertResponse
+	(*RevertedRepository)(nil),        // 26: slipway.runtime.v1.RevertedRepository
+	(*TerminateRequest)(nil),          // 27: slipway.runtime.v1.TerminateRequest
+	(*TerminateResponse)(nil),         // 28: slipway.runtime.v1.TerminateResponse
+	(*RefreshRequest)(nil),            // 29: slipway.runtime.v1.RefreshRequest
+	(*RefreshResponse)(nil),           // 30: slipway.runtime.v1.RefreshResponse
+	(*DeleteApplicationRequest)(nil),  // 31: slipway.runtime.v1.DeleteApplicationRequest
+	(*DeleteApplicationResponse)(nil), // 32: slipway.runtime.v1.DeleteApplicationResponse
+	(*ResourceAction)(nil),            // 33: slipway.runtime.v1.ResourceAction
+	(*ListActionsRequest)(nil),        // 34: slipway.runtime.v1.ListActionsRequest
+	(*ListActionsResponse)(nil),       // 35: slipway.runtime.v1.ListActionsResponse
+	(*RunActionRequest)(nil),          // 36: slipway.runtime.v1.RunActionRequest
+	(*RunActionResponse)(nil),         // 37: slipway.runtime.v1.RunActionResponse
+	(*GetHistoryRequest)(nil),         // 38: slipway.runtime.v1.GetHistoryRequest
+	(*HistoryEntry)(nil),              // 39: slipway.runtime.v1.HistoryEntry
+	(*GetHistoryResponse)(nil),        // 40: slipway.runtime.v1.GetHistoryResponse
+	(*ListEventsRequest)(nil),         // 41: slipway.runtime.v1.ListEventsRequest
+	(*ObjectEvent)(nil),               // 42: slipway.runtime.v1.ObjectEvent
+	(*ListEventsResponse)(nil),        // 43: slipway.runtime.v1.ListEventsResponse
+	(*WatchEventsRequest)(nil),        // 44: slipway.runtime.v1.WatchEventsRequest
+	(*WatchEventsResponse)(nil),       // 45: slipway.runtime.v1.WatchEventsResponse
+	(*LogsRequest)(nil),               // 46: slipway.runtime.v1.LogsRequest
+	(*LogsResponse)(nil),              // 47: slipway.runtime.v1.LogsResponse
+	nil,                               // 48: slipway.runtime.v1.Node.InfoEntry
+	nil,                               // 49: slipway.runtime.v1.RunActionRequest.ParametersEntry
+	(*timestamppb.Timestamp)(nil),     // 50: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),       // 51: google.protobuf.Duration
 }
 var file_slipway_runtime_v1_application_proto_depIdxs = []int32{
 	4,  // 0: slipway.runtime.v1.ListApplicationsResponse.applications:type_name -> slipway.runtime.v1.ApplicationDetail
@@ -2961,8 +3152,8 @@ var file_slipway_runtime_v1_application_proto_depIdxs = []int32{
 	0,  // 4: slipway.runtime.v1.WatchApplicationRequest.ref:type_name -> slipway.runtime.v1.ApplicationRef
 	4,  // 5: slipway.runtime.v1.WatchApplicationResponse.application:type_name -> slipway.runtime.v1.ApplicationDetail
 	1,  // 6: slipway.runtime.v1.Node.ref:type_name -> slipway.runtime.v1.ObjectRef
-	47, // 7: slipway.runtime.v1.Node.created_at:type_name -> google.protobuf.Timestamp
-	45, // 8: slipway.runtime.v1.Node.info:type_name -> slipway.runtime.v1.Node.InfoEntry
+	50, // 7: slipway.runtime.v1.Node.created_at:type_name -> google.protobuf.Timestamp
+	48, // 8: slipway.runtime.v1.Node.info:type_name -> slipway.runtime.v1.Node.InfoEntry
 	0,  // 9: slipway.runtime.v1.GetTreeRequest.ref:type_name -> slipway.runtime.v1.ApplicationRef
 	9,  // 10: slipway.runtime.v1.GetTreeResponse.nodes:type_name -> slipway.runtime.v1.Node
 	0,  // 11: slipway.runtime.v1.WatchTreeRequest.ref:type_name -> slipway.runtime.v1.ApplicationRef
@@ -2975,76 +3166,80 @@ var file_slipway_runtime_v1_application_proto_depIdxs = []int32{
 	18, // 18: slipway.runtime.v1.DiffResponse.objects:type_name -> slipway.runtime.v1.ObjectDiff
 	0,  // 19: slipway.runtime.v1.SyncRequest.ref:type_name -> slipway.runtime.v1.ApplicationRef
 	1,  // 20: slipway.runtime.v1.SyncRequest.resources:type_name -> slipway.runtime.v1.ObjectRef
-	47, // 21: slipway.runtime.v1.SyncResponse.requested_at:type_name -> google.protobuf.Timestamp
+	50, // 21: slipway.runtime.v1.SyncResponse.requested_at:type_name -> google.protobuf.Timestamp
 	0,  // 22: slipway.runtime.v1.RollbackRequest.ref:type_name -> slipway.runtime.v1.ApplicationRef
-	0,  // 23: slipway.runtime.v1.TerminateRequest.ref:type_name -> slipway.runtime.v1.ApplicationRef
-	0,  // 24: slipway.runtime.v1.RefreshRequest.ref:type_name -> slipway.runtime.v1.ApplicationRef
-	0,  // 25: slipway.runtime.v1.DeleteApplicationRequest.ref:type_name -> slipway.runtime.v1.ApplicationRef
-	0,  // 26: slipway.runtime.v1.ListActionsRequest.ref:type_name -> slipway.runtime.v1.ApplicationRef
-	1,  // 27: slipway.runtime.v1.ListActionsRequest.object:type_name -> slipway.runtime.v1.ObjectRef
-	30, // 28: slipway.runtime.v1.ListActionsResponse.actions:type_name -> slipway.runtime.v1.ResourceAction
-	0,  // 29: slipway.runtime.v1.RunActionRequest.ref:type_name -> slipway.runtime.v1.ApplicationRef
-	1,  // 30: slipway.runtime.v1.RunActionRequest.object:type_name -> slipway.runtime.v1.ObjectRef
-	46, // 31: slipway.runtime.v1.RunActionRequest.parameters:type_name -> slipway.runtime.v1.RunActionRequest.ParametersEntry
-	1,  // 32: slipway.runtime.v1.RunActionResponse.objects:type_name -> slipway.runtime.v1.ObjectRef
-	0,  // 33: slipway.runtime.v1.GetHistoryRequest.ref:type_name -> slipway.runtime.v1.ApplicationRef
-	47, // 34: slipway.runtime.v1.HistoryEntry.deployed_at:type_name -> google.protobuf.Timestamp
-	47, // 35: slipway.runtime.v1.HistoryEntry.commit_at:type_name -> google.protobuf.Timestamp
-	36, // 36: slipway.runtime.v1.GetHistoryResponse.entries:type_name -> slipway.runtime.v1.HistoryEntry
-	0,  // 37: slipway.runtime.v1.ListEventsRequest.ref:type_name -> slipway.runtime.v1.ApplicationRef
-	1,  // 38: slipway.runtime.v1.ListEventsRequest.object:type_name -> slipway.runtime.v1.ObjectRef
-	1,  // 39: slipway.runtime.v1.ObjectEvent.object:type_name -> slipway.runtime.v1.ObjectRef
-	47, // 40: slipway.runtime.v1.ObjectEvent.last_seen_at:type_name -> google.protobuf.Timestamp
-	39, // 41: slipway.runtime.v1.ListEventsResponse.events:type_name -> slipway.runtime.v1.ObjectEvent
-	0,  // 42: slipway.runtime.v1.WatchEventsRequest.ref:type_name -> slipway.runtime.v1.ApplicationRef
-	1,  // 43: slipway.runtime.v1.WatchEventsRequest.object:type_name -> slipway.runtime.v1.ObjectRef
-	40, // 44: slipway.runtime.v1.WatchEventsResponse.list:type_name -> slipway.runtime.v1.ListEventsResponse
-	0,  // 45: slipway.runtime.v1.LogsRequest.ref:type_name -> slipway.runtime.v1.ApplicationRef
-	1,  // 46: slipway.runtime.v1.LogsRequest.object:type_name -> slipway.runtime.v1.ObjectRef
-	48, // 47: slipway.runtime.v1.LogsRequest.since:type_name -> google.protobuf.Duration
-	1,  // 48: slipway.runtime.v1.LogsRequest.objects:type_name -> slipway.runtime.v1.ObjectRef
-	47, // 49: slipway.runtime.v1.LogsResponse.at:type_name -> google.protobuf.Timestamp
-	2,  // 50: slipway.runtime.v1.ApplicationService.ListApplications:input_type -> slipway.runtime.v1.ListApplicationsRequest
-	5,  // 51: slipway.runtime.v1.ApplicationService.GetApplication:input_type -> slipway.runtime.v1.GetApplicationRequest
-	7,  // 52: slipway.runtime.v1.ApplicationService.WatchApplication:input_type -> slipway.runtime.v1.WatchApplicationRequest
-	10, // 53: slipway.runtime.v1.ApplicationService.GetTree:input_type -> slipway.runtime.v1.GetTreeRequest
-	12, // 54: slipway.runtime.v1.ApplicationService.WatchTree:input_type -> slipway.runtime.v1.WatchTreeRequest
-	15, // 55: slipway.runtime.v1.ApplicationService.GetResource:input_type -> slipway.runtime.v1.GetResourceRequest
-	17, // 56: slipway.runtime.v1.ApplicationService.Diff:input_type -> slipway.runtime.v1.DiffRequest
-	20, // 57: slipway.runtime.v1.ApplicationService.Sync:input_type -> slipway.runtime.v1.SyncRequest
-	22, // 58: slipway.runtime.v1.ApplicationService.Rollback:input_type -> slipway.runtime.v1.RollbackRequest
-	24, // 59: slipway.runtime.v1.ApplicationService.Terminate:input_type -> slipway.runtime.v1.TerminateRequest
-	26, // 60: slipway.runtime.v1.ApplicationService.Refresh:input_type -> slipway.runtime.v1.RefreshRequest
-	35, // 61: slipway.runtime.v1.ApplicationService.GetHistory:input_type -> slipway.runtime.v1.GetHistoryRequest
-	38, // 62: slipway.runtime.v1.ApplicationService.ListEvents:input_type -> slipway.runtime.v1.ListEventsRequest
-	41, // 63: slipway.runtime.v1.ApplicationService.WatchEvents:input_type -> slipway.runtime.v1.WatchEventsRequest
-	43, // 64: slipway.runtime.v1.ApplicationService.Logs:input_type -> slipway.runtime.v1.LogsRequest
-	31, // 65: slipway.runtime.v1.ApplicationService.ListActions:input_type -> slipway.runtime.v1.ListActionsRequest
-	33, // 66: slipway.runtime.v1.ApplicationService.RunAction:input_type -> slipway.runtime.v1.RunActionRequest
-	28, // 67: slipway.runtime.v1.ApplicationService.DeleteApplication:input_type -> slipway.runtime.v1.DeleteApplicationRequest
-	3,  // 68: slipway.runtime.v1.ApplicationService.ListApplications:output_type -> slipway.runtime.v1.ListApplicationsResponse
-	6,  // 69: slipway.runtime.v1.ApplicationService.GetApplication:output_type -> slipway.runtime.v1.GetApplicationResponse
-	8,  // 70: slipway.runtime.v1.ApplicationService.WatchApplication:output_type -> slipway.runtime.v1.WatchApplicationResponse
-	11, // 71: slipway.runtime.v1.ApplicationService.GetTree:output_type -> slipway.runtime.v1.GetTreeResponse
-	14, // 72: slipway.runtime.v1.ApplicationService.WatchTree:output_type -> slipway.runtime.v1.WatchTreeResponse
-	16, // 73: slipway.runtime.v1.ApplicationService.GetResource:output_type -> slipway.runtime.v1.GetResourceResponse
-	19, // 74: slipway.runtime.v1.ApplicationService.Diff:output_type -> slipway.runtime.v1.DiffResponse
-	21, // 75: slipway.runtime.v1.ApplicationService.Sync:output_type -> slipway.runtime.v1.SyncResponse
-	23, // 76: slipway.runtime.v1.ApplicationService.Rollback:output_type -> slipway.runtime.v1.RollbackResponse
-	25, // 77: slipway.runtime.v1.ApplicationService.Terminate:output_type -> slipway.runtime.v1.TerminateResponse
-	27, // 78: slipway.runtime.v1.ApplicationService.Refresh:output_type -> slipway.runtime.v1.RefreshResponse
-	37, // 79: slipway.runtime.v1.ApplicationService.GetHistory:output_type -> slipway.runtime.v1.GetHistoryResponse
-	40, // 80: slipway.runtime.v1.ApplicationService.ListEvents:output_type -> slipway.runtime.v1.ListEventsResponse
-	42, // 81: slipway.runtime.v1.ApplicationService.WatchEvents:output_type -> slipway.runtime.v1.WatchEventsResponse
-	44, // 82: slipway.runtime.v1.ApplicationService.Logs:output_type -> slipway.runtime.v1.LogsResponse
-	32, // 83: slipway.runtime.v1.ApplicationService.ListActions:output_type -> slipway.runtime.v1.ListActionsResponse
-	34, // 84: slipway.runtime.v1.ApplicationService.RunAction:output_type -> slipway.runtime.v1.RunActionResponse
-	29, // 85: slipway.runtime.v1.ApplicationService.DeleteApplication:output_type -> slipway.runtime.v1.DeleteApplicationResponse
-	68, // [68:86] is the sub-list for method output_type
-	50, // [50:68] is the sub-list for method input_type
-	50, // [50:50] is the sub-list for extension type_name
-	50, // [50:50] is the sub-list for extension extendee
-	0,  // [0:50] is the sub-list for field type_name
+	0,  // 23: slipway.runtime.v1.RevertRequest.ref:type_name -> slipway.runtime.v1.ApplicationRef
+	26, // 24: slipway.runtime.v1.RevertResponse.repositories:type_name -> slipway.runtime.v1.RevertedRepository
+	0,  // 25: slipway.runtime.v1.TerminateRequest.ref:type_name -> slipway.runtime.v1.ApplicationRef
+	0,  // 26: slipway.runtime.v1.RefreshRequest.ref:type_name -> slipway.runtime.v1.ApplicationRef
+	0,  // 27: slipway.runtime.v1.DeleteApplicationRequest.ref:type_name -> slipway.runtime.v1.ApplicationRef
+	0,  // 28: slipway.runtime.v1.ListActionsRequest.ref:type_name -> slipway.runtime.v1.ApplicationRef
+	1,  // 29: slipway.runtime.v1.ListActionsRequest.object:type_name -> slipway.runtime.v1.ObjectRef
+	33, // 30: slipway.runtime.v1.ListActionsResponse.actions:type_name -> slipway.runtime.v1.ResourceAction
+	0,  // 31: slipway.runtime.v1.RunActionRequest.ref:type_name -> slipway.runtime.v1.ApplicationRef
+	1,  // 32: slipway.runtime.v1.RunActionRequest.object:type_name -> slipway.runtime.v1.ObjectRef
+	49, // 33: slipway.runtime.v1.RunActionRequest.parameters:type_name -> slipway.runtime.v1.RunActionRequest.ParametersEntry
+	1,  // 34: slipway.runtime.v1.RunActionResponse.objects:type_name -> slipway.runtime.v1.ObjectRef
+	0,  // 35: slipway.runtime.v1.GetHistoryRequest.ref:type_name -> slipway.runtime.v1.ApplicationRef
+	50, // 36: slipway.runtime.v1.HistoryEntry.deployed_at:type_name -> google.protobuf.Timestamp
+	50, // 37: slipway.runtime.v1.HistoryEntry.commit_at:type_name -> google.protobuf.Timestamp
+	39, // 38: slipway.runtime.v1.GetHistoryResponse.entries:type_name -> slipway.runtime.v1.HistoryEntry
+	0,  // 39: slipway.runtime.v1.ListEventsRequest.ref:type_name -> slipway.runtime.v1.ApplicationRef
+	1,  // 40: slipway.runtime.v1.ListEventsRequest.object:type_name -> slipway.runtime.v1.ObjectRef
+	1,  // 41: slipway.runtime.v1.ObjectEvent.object:type_name -> slipway.runtime.v1.ObjectRef
+	50, // 42: slipway.runtime.v1.ObjectEvent.last_seen_at:type_name -> google.protobuf.Timestamp
+	42, // 43: slipway.runtime.v1.ListEventsResponse.events:type_name -> slipway.runtime.v1.ObjectEvent
+	0,  // 44: slipway.runtime.v1.WatchEventsRequest.ref:type_name -> slipway.runtime.v1.ApplicationRef
+	1,  // 45: slipway.runtime.v1.WatchEventsRequest.object:type_name -> slipway.runtime.v1.ObjectRef
+	43, // 46: slipway.runtime.v1.WatchEventsResponse.list:type_name -> slipway.runtime.v1.ListEventsResponse
+	0,  // 47: slipway.runtime.v1.LogsRequest.ref:type_name -> slipway.runtime.v1.ApplicationRef
+	1,  // 48: slipway.runtime.v1.LogsRequest.object:type_name -> slipway.runtime.v1.ObjectRef
+	51, // 49: slipway.runtime.v1.LogsRequest.since:type_name -> google.protobuf.Duration
+	1,  // 50: slipway.runtime.v1.LogsRequest.objects:type_name -> slipway.runtime.v1.ObjectRef
+	50, // 51: slipway.runtime.v1.LogsResponse.at:type_name -> google.protobuf.Timestamp
+	2,  // 52: slipway.runtime.v1.ApplicationService.ListApplications:input_type -> slipway.runtime.v1.ListApplicationsRequest
+	5,  // 53: slipway.runtime.v1.ApplicationService.GetApplication:input_type -> slipway.runtime.v1.GetApplicationRequest
+	7,  // 54: slipway.runtime.v1.ApplicationService.WatchApplication:input_type -> slipway.runtime.v1.WatchApplicationRequest
+	10, // 55: slipway.runtime.v1.ApplicationService.GetTree:input_type -> slipway.runtime.v1.GetTreeRequest
+	12, // 56: slipway.runtime.v1.ApplicationService.WatchTree:input_type -> slipway.runtime.v1.WatchTreeRequest
+	15, // 57: slipway.runtime.v1.ApplicationService.GetResource:input_type -> slipway.runtime.v1.GetResourceRequest
+	17, // 58: slipway.runtime.v1.ApplicationService.Diff:input_type -> slipway.runtime.v1.DiffRequest
+	20, // 59: slipway.runtime.v1.ApplicationService.Sync:input_type -> slipway.runtime.v1.SyncRequest
+	22, // 60: slipway.runtime.v1.ApplicationService.Rollback:input_type -> slipway.runtime.v1.RollbackRequest
+	24, // 61: slipway.runtime.v1.ApplicationService.Revert:input_type -> slipway.runtime.v1.RevertRequest
+	27, // 62: slipway.runtime.v1.ApplicationService.Terminate:input_type -> slipway.runtime.v1.TerminateRequest
+	29, // 63: slipway.runtime.v1.ApplicationService.Refresh:input_type -> slipway.runtime.v1.RefreshRequest
+	38, // 64: slipway.runtime.v1.ApplicationService.GetHistory:input_type -> slipway.runtime.v1.GetHistoryRequest
+	41, // 65: slipway.runtime.v1.ApplicationService.ListEvents:input_type -> slipway.runtime.v1.ListEventsRequest
+	44, // 66: slipway.runtime.v1.ApplicationService.WatchEvents:input_type -> slipway.runtime.v1.WatchEventsRequest
+	46, // 67: slipway.runtime.v1.ApplicationService.Logs:input_type -> slipway.runtime.v1.LogsRequest
+	34, // 68: slipway.runtime.v1.ApplicationService.ListActions:input_type -> slipway.runtime.v1.ListActionsRequest
+	36, // 69: slipway.runtime.v1.ApplicationService.RunAction:input_type -> slipway.runtime.v1.RunActionRequest
+	31, // 70: slipway.runtime.v1.ApplicationService.DeleteApplication:input_type -> slipway.runtime.v1.DeleteApplicationRequest
+	3,  // 71: slipway.runtime.v1.ApplicationService.ListApplications:output_type -> slipway.runtime.v1.ListApplicationsResponse
+	6,  // 72: slipway.runtime.v1.ApplicationService.GetApplication:output_type -> slipway.runtime.v1.GetApplicationResponse
+	8,  // 73: slipway.runtime.v1.ApplicationService.WatchApplication:output_type -> slipway.runtime.v1.WatchApplicationResponse
+	11, // 74: slipway.runtime.v1.ApplicationService.GetTree:output_type -> slipway.runtime.v1.GetTreeResponse
+	14, // 75: slipway.runtime.v1.ApplicationService.WatchTree:output_type -> slipway.runtime.v1.WatchTreeResponse
+	16, // 76: slipway.runtime.v1.ApplicationService.GetResource:output_type -> slipway.runtime.v1.GetResourceResponse
+	19, // 77: slipway.runtime.v1.ApplicationService.Diff:output_type -> slipway.runtime.v1.DiffResponse
+	21, // 78: slipway.runtime.v1.ApplicationService.Sync:output_type -> slipway.runtime.v1.SyncResponse
+	23, // 79: slipway.runtime.v1.ApplicationService.Rollback:output_type -> slipway.runtime.v1.RollbackResponse
+	25, // 80: slipway.runtime.v1.ApplicationService.Revert:output_type -> slipway.runtime.v1.RevertResponse
+	28, // 81: slipway.runtime.v1.ApplicationService.Terminate:output_type -> slipway.runtime.v1.TerminateResponse
+	30, // 82: slipway.runtime.v1.ApplicationService.Refresh:output_type -> slipway.runtime.v1.RefreshResponse
+	40, // 83: slipway.runtime.v1.ApplicationService.GetHistory:output_type -> slipway.runtime.v1.GetHistoryResponse
+	43, // 84: slipway.runtime.v1.ApplicationService.ListEvents:output_type -> slipway.runtime.v1.ListEventsResponse
+	45, // 85: slipway.runtime.v1.ApplicationService.WatchEvents:output_type -> slipway.runtime.v1.WatchEventsResponse
+	47, // 86: slipway.runtime.v1.ApplicationService.Logs:output_type -> slipway.runtime.v1.LogsResponse
+	35, // 87: slipway.runtime.v1.ApplicationService.ListActions:output_type -> slipway.runtime.v1.ListActionsResponse
+	37, // 88: slipway.runtime.v1.ApplicationService.RunAction:output_type -> slipway.runtime.v1.RunActionResponse
+	32, // 89: slipway.runtime.v1.ApplicationService.DeleteApplication:output_type -> slipway.runtime.v1.DeleteApplicationResponse
+	71, // [71:90] is the sub-list for method output_type
+	52, // [52:71] is the sub-list for method input_type
+	52, // [52:52] is the sub-list for extension type_name
+	52, // [52:52] is the sub-list for extension extendee
+	0,  // [0:52] is the sub-list for field type_name
 }
 
 func init() { file_slipway_runtime_v1_application_proto_init() }
@@ -3058,7 +3253,7 @@ func file_slipway_runtime_v1_application_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_slipway_runtime_v1_application_proto_rawDesc), len(file_slipway_runtime_v1_application_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   47,
+			NumMessages:   50,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

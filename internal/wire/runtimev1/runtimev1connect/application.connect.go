@@ -58,6 +58,9 @@ const (
 	// ApplicationServiceRollbackProcedure is the fully-qualified name of the ApplicationService's
 	// Rollback RPC.
 	ApplicationServiceRollbackProcedure = "/slipway.runtime.v1.ApplicationService/Rollback"
+	// ApplicationServiceRevertProcedure is the fully-qualified name of the ApplicationService's Revert
+	// RPC.
+	ApplicationServiceRevertProcedure = "/slipway.runtime.v1.ApplicationService/Revert"
 	// ApplicationServiceTerminateProcedure is the fully-qualified name of the ApplicationService's
 	// Terminate RPC.
 	ApplicationServiceTerminateProcedure = "/slipway.runtime.v1.ApplicationService/Terminate"
@@ -103,6 +106,9 @@ type ApplicationServiceClient interface {
 	Diff(context.Context, *connect.Request[runtimev1.DiffRequest]) (*connect.Response[runtimev1.DiffResponse], error)
 	Sync(context.Context, *connect.Request[runtimev1.SyncRequest]) (*connect.Response[runtimev1.SyncResponse], error)
 	Rollback(context.Context, *connect.Request[runtimev1.RollbackRequest]) (*connect.Response[runtimev1.RollbackResponse], error)
+	// Revert writes the files of a past sync to Git, by commits or pull requests. It
+	// does not sync.
+	Revert(context.Context, *connect.Request[runtimev1.RevertRequest]) (*connect.Response[runtimev1.RevertResponse], error)
 	Terminate(context.Context, *connect.Request[runtimev1.TerminateRequest]) (*connect.Response[runtimev1.TerminateResponse], error)
 	Refresh(context.Context, *connect.Request[runtimev1.RefreshRequest]) (*connect.Response[runtimev1.RefreshResponse], error)
 	GetHistory(context.Context, *connect.Request[runtimev1.GetHistoryRequest]) (*connect.Response[runtimev1.GetHistoryResponse], error)
@@ -183,6 +189,12 @@ func NewApplicationServiceClient(httpClient connect.HTTPClient, baseURL string, 
 			connect.WithSchema(applicationServiceMethods.ByName("Rollback")),
 			connect.WithClientOptions(opts...),
 		),
+		revert: connect.NewClient[runtimev1.RevertRequest, runtimev1.RevertResponse](
+			httpClient,
+			baseURL+ApplicationServiceRevertProcedure,
+			connect.WithSchema(applicationServiceMethods.ByName("Revert")),
+			connect.WithClientOptions(opts...),
+		),
 		terminate: connect.NewClient[runtimev1.TerminateRequest, runtimev1.TerminateResponse](
 			httpClient,
 			baseURL+ApplicationServiceTerminateProcedure,
@@ -251,6 +263,7 @@ type applicationServiceClient struct {
 	diff              *connect.Client[runtimev1.DiffRequest, runtimev1.DiffResponse]
 	sync              *connect.Client[runtimev1.SyncRequest, runtimev1.SyncResponse]
 	rollback          *connect.Client[runtimev1.RollbackRequest, runtimev1.RollbackResponse]
+	revert            *connect.Client[runtimev1.RevertRequest, runtimev1.RevertResponse]
 	terminate         *connect.Client[runtimev1.TerminateRequest, runtimev1.TerminateResponse]
 	refresh           *connect.Client[runtimev1.RefreshRequest, runtimev1.RefreshResponse]
 	getHistory        *connect.Client[runtimev1.GetHistoryRequest, runtimev1.GetHistoryResponse]
@@ -305,6 +318,11 @@ func (c *applicationServiceClient) Sync(ctx context.Context, req *connect.Reques
 // Rollback calls slipway.runtime.v1.ApplicationService.Rollback.
 func (c *applicationServiceClient) Rollback(ctx context.Context, req *connect.Request[runtimev1.RollbackRequest]) (*connect.Response[runtimev1.RollbackResponse], error) {
 	return c.rollback.CallUnary(ctx, req)
+}
+
+// Revert calls slipway.runtime.v1.ApplicationService.Revert.
+func (c *applicationServiceClient) Revert(ctx context.Context, req *connect.Request[runtimev1.RevertRequest]) (*connect.Response[runtimev1.RevertResponse], error) {
+	return c.revert.CallUnary(ctx, req)
 }
 
 // Terminate calls slipway.runtime.v1.ApplicationService.Terminate.
@@ -370,6 +388,9 @@ type ApplicationServiceHandler interface {
 	Diff(context.Context, *connect.Request[runtimev1.DiffRequest]) (*connect.Response[runtimev1.DiffResponse], error)
 	Sync(context.Context, *connect.Request[runtimev1.SyncRequest]) (*connect.Response[runtimev1.SyncResponse], error)
 	Rollback(context.Context, *connect.Request[runtimev1.RollbackRequest]) (*connect.Response[runtimev1.RollbackResponse], error)
+	// Revert writes the files of a past sync to Git, by commits or pull requests. It
+	// does not sync.
+	Revert(context.Context, *connect.Request[runtimev1.RevertRequest]) (*connect.Response[runtimev1.RevertResponse], error)
 	Terminate(context.Context, *connect.Request[runtimev1.TerminateRequest]) (*connect.Response[runtimev1.TerminateResponse], error)
 	Refresh(context.Context, *connect.Request[runtimev1.RefreshRequest]) (*connect.Response[runtimev1.RefreshResponse], error)
 	GetHistory(context.Context, *connect.Request[runtimev1.GetHistoryRequest]) (*connect.Response[runtimev1.GetHistoryResponse], error)
@@ -446,6 +467,12 @@ func NewApplicationServiceHandler(svc ApplicationServiceHandler, opts ...connect
 		connect.WithSchema(applicationServiceMethods.ByName("Rollback")),
 		connect.WithHandlerOptions(opts...),
 	)
+	applicationServiceRevertHandler := connect.NewUnaryHandler(
+		ApplicationServiceRevertProcedure,
+		svc.Revert,
+		connect.WithSchema(applicationServiceMethods.ByName("Revert")),
+		connect.WithHandlerOptions(opts...),
+	)
 	applicationServiceTerminateHandler := connect.NewUnaryHandler(
 		ApplicationServiceTerminateProcedure,
 		svc.Terminate,
@@ -520,6 +547,8 @@ func NewApplicationServiceHandler(svc ApplicationServiceHandler, opts ...connect
 			applicationServiceSyncHandler.ServeHTTP(w, r)
 		case ApplicationServiceRollbackProcedure:
 			applicationServiceRollbackHandler.ServeHTTP(w, r)
+		case ApplicationServiceRevertProcedure:
+			applicationServiceRevertHandler.ServeHTTP(w, r)
 		case ApplicationServiceTerminateProcedure:
 			applicationServiceTerminateHandler.ServeHTTP(w, r)
 		case ApplicationServiceRefreshProcedure:
@@ -581,6 +610,10 @@ func (UnimplementedApplicationServiceHandler) Sync(context.Context, *connect.Req
 
 func (UnimplementedApplicationServiceHandler) Rollback(context.Context, *connect.Request[runtimev1.RollbackRequest]) (*connect.Response[runtimev1.RollbackResponse], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("slipway.runtime.v1.ApplicationService.Rollback is not implemented"))
+}
+
+func (UnimplementedApplicationServiceHandler) Revert(context.Context, *connect.Request[runtimev1.RevertRequest]) (*connect.Response[runtimev1.RevertResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("slipway.runtime.v1.ApplicationService.Revert is not implemented"))
 }
 
 func (UnimplementedApplicationServiceHandler) Terminate(context.Context, *connect.Request[runtimev1.TerminateRequest]) (*connect.Response[runtimev1.TerminateResponse], error) {

@@ -12,7 +12,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file slipway/runtime/v1/application.proto.
  */
 export const file_slipway_runtime_v1_application: GenFile = /*@__PURE__*/
-  fileDesc("CiRzbGlwd2F5L3J1bnRpbWUvdjEvYXBwbGljYXRpb24ucHJvdG8SEnNsaXB3YXkucnVudGltZS52MSIxCg5BcHBsaWNhdGlvblJlZhIRCgluYW1lc3BhY2UYASABKAkSDAoEbmFtZRgCIAEoCSJnCglPYmplY3RSZWYSDQoFZ3JvdXAYASABKAkSDwoHdmVyc2lvbhgCIAEoCRIMCgRraW5kGAMgASgJEhEKCW5hbWVzcGFjZRgEIAEoCRIMCgRuYW1lGAUgASgJEgsKA3VpZBgGIAEoCSI8ChdMaXN0QXBwbGljYXRpb25zUmVxdWVzdBIQCghzZWxlY3RvchgBIAEoCRIPCgdwcm9qZWN0GAIgASgJIlcKGExpc3RBcHBsaWNhdGlvbnNSZXNwb25zZRI7CgxhcHBsaWNhdGlvbnMYASADKAsyJS5zbGlwd2F5LnJ1bnRpbWUudjEuQXBwbGljYXRpb25EZXRhaWwiZgoRQXBwbGljYXRpb25EZXRhaWwSLwoDcmVmGAEgASgLMiIuc2xpcHdheS5ydW50aW1lLnYxLkFwcGxpY2F0aW9uUmVmEhAKCG1hbmlmZXN0GAIgASgMEg4KBnJpZ2h0cxgDIAMoCSJIChVHZXRBcHBsaWNhdGlvblJlcXVlc3QSLwoDcmVmGAEgASgLMiIuc2xpcHdheS5ydW50aW1lLnYxLkFwcGxpY2F0aW9uUmVmIlQKFkdldEFwcGxpY2F0aW9uUmVzcG9uc2USOgoLYXBwbGljYXRpb24YASABKAsyJS5zbGlwd2F5LnJ1bnRpbWUudjEuQXBwbGljYXRpb25EZXRhaWwiSgoXV2F0Y2hBcHBsaWNhdGlvblJlcXVlc3QSLwoDcmVmGAEgASgLMiIuc2xpcHdheS5ydW50aW1lLnYxLkFwcGxpY2F0aW9uUmVmImcKGFdhdGNoQXBwbGljYXRpb25SZXNwb25zZRI6CgthcHBsaWNhdGlvbhgBIAEoCzIlLnNsaXB3YXkucnVudGltZS52MS5BcHBsaWNhdGlvbkRldGFpbBIPCgdkZWxldGVkGAIgASgIIsoCCgROb2RlEioKA3JlZhgBIAEoCzIdLnNsaXB3YXkucnVudGltZS52MS5PYmplY3RSZWYSDwoHcGFyZW50cxgCIAMoCRIMCgRzeW5jGAMgASgJEg4KBmhlYWx0aBgEIAEoCRIWCg5oZWFsdGhfbWVzc2FnZRgFIAEoCRIuCgpjcmVhdGVkX2F0GAYgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIwCgRpbmZvGAcgAygLMiIuc2xpcHdheS5ydW50aW1lLnYxLk5vZGUuSW5mb0VudHJ5EgwKBGhvb2sYCCABKAgSGAoQcmVxdWlyZXNfcHJ1bmluZxgJIAEoCBIYChByZXNvdXJjZV92ZXJzaW9uGAogASgJGisKCUluZm9FbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBIkEKDkdldFRyZWVSZXF1ZXN0Ei8KA3JlZhgBIAEoCzIiLnNsaXB3YXkucnVudGltZS52MS5BcHBsaWNhdGlvblJlZiI6Cg9HZXRUcmVlUmVzcG9uc2USJwoFbm9kZXMYASADKAsyGC5zbGlwd2F5LnJ1bnRpbWUudjEuTm9kZSJDChBXYXRjaFRyZWVSZXF1ZXN0Ei8KA3JlZhgBIAEoCzIiLnNsaXB3YXkucnVudGltZS52MS5BcHBsaWNhdGlvblJlZiI3CgxSZXNvdXJjZVRyZWUSJwoFbm9kZXMYASADKAsyGC5zbGlwd2F5LnJ1bnRpbWUudjEuTm9kZSJUChFXYXRjaFRyZWVSZXNwb25zZRIuCgR0cmVlGAEgASgLMiAuc2xpcHdheS5ydW50aW1lLnYxLlJlc291cmNlVHJlZRIPCgdkZWxldGVkGAIgASgIInQKEkdldFJlc291cmNlUmVxdWVzdBIvCgNyZWYYASABKAsyIi5zbGlwd2F5LnJ1bnRpbWUudjEuQXBwbGljYXRpb25SZWYSLQoGb2JqZWN0GAIgASgLMh0uc2xpcHdheS5ydW50aW1lLnYxLk9iamVjdFJlZiJNChNHZXRSZXNvdXJjZVJlc3BvbnNlEgwKBGxpdmUYASABKAwSDwoHZGVzaXJlZBgCIAEoDBIXCg9kZXNpcmVkX3Byb2JsZW0YAyABKAkiUAoLRGlmZlJlcXVlc3QSLwoDcmVmGAEgASgLMiIuc2xpcHdheS5ydW50aW1lLnYxLkFwcGxpY2F0aW9uUmVmEhAKCHJldmlzaW9uGAIgASgJIncKCk9iamVjdERpZmYSKgoDcmVmGAEgASgLMh0uc2xpcHdheS5ydW50aW1lLnYxLk9iamVjdFJlZhIOCgZhY3Rpb24YAiABKAkSDAoEbGl2ZRgDIAEoDBIRCglwcmVkaWN0ZWQYBCABKAwSDAoEdGV4dBgFIAEoCSJjCgxEaWZmUmVzcG9uc2USLwoHb2JqZWN0cxgBIAMoCzIeLnNsaXB3YXkucnVudGltZS52MS5PYmplY3REaWZmEhAKCHJldmlzaW9uGAIgASgJEhAKCHdhcm5pbmdzGAMgAygJIooCCgtTeW5jUmVxdWVzdBIvCgNyZWYYASABKAsyIi5zbGlwd2F5LnJ1bnRpbWUudjEuQXBwbGljYXRpb25SZWYSEAoIcmV2aXNpb24YAiABKAkSDQoFcHJ1bmUYAyABKAgSDwoHZHJ5X3J1bhgEIAEoCBINCgVmb3JjZRgFIAEoCBIeChZhcHBseV9vdXRfb2Zfc3luY19vbmx5GAYgASgIEg8KB3JlcGxhY2UYByABKAgSMAoJcmVzb3VyY2VzGAggAygLMh0uc2xpcHdheS5ydW50aW1lLnYxLk9iamVjdFJlZhIUCgxzeW5jX29wdGlvbnMYCSADKAkSEAoIc3RyYXRlZ3kYCiABKAkiVAoMU3luY1Jlc3BvbnNlEjAKDHJlcXVlc3RlZF9hdBgBIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEgoKcmVxdWVzdF9pZBgCIAEoCSKFAQoPUm9sbGJhY2tSZXF1ZXN0Ei8KA3JlZhgBIAEoCzIiLnNsaXB3YXkucnVudGltZS52MS5BcHBsaWNhdGlvblJlZhISCgpoaXN0b3J5X2lkGAIgASgDEg0KBXBydW5lGAMgASgIEg8KB2RyeV9ydW4YBCABKAgSDQoFZXhhY3QYBSABKAgiTAoQUm9sbGJhY2tSZXNwb25zZRISCgpoaXN0b3J5X2lkGAEgASgDEhAKCHJldmlzaW9uGAIgASgJEhIKCnJlcXVlc3RfaWQYAyABKAkiQwoQVGVybWluYXRlUmVxdWVzdBIvCgNyZWYYASABKAsyIi5zbGlwd2F5LnJ1bnRpbWUudjEuQXBwbGljYXRpb25SZWYiEwoRVGVybWluYXRlUmVzcG9uc2UiTwoOUmVmcmVzaFJlcXVlc3QSLwoDcmVmGAEgASgLMiIuc2xpcHdheS5ydW50aW1lLnYxLkFwcGxpY2F0aW9uUmVmEgwKBGhhcmQYAiABKAgiEQoPUmVmcmVzaFJlc3BvbnNlIlwKGERlbGV0ZUFwcGxpY2F0aW9uUmVxdWVzdBIvCgNyZWYYASABKAsyIi5zbGlwd2F5LnJ1bnRpbWUudjEuQXBwbGljYXRpb25SZWYSDwoHY2FzY2FkZRgCIAEoCCIbChlEZWxldGVBcHBsaWNhdGlvblJlc3BvbnNlImsKDlJlc291cmNlQWN0aW9uEgwKBG5hbWUYASABKAkSFAoMZGlzcGxheV9uYW1lGAIgASgJEhAKCGRpc2FibGVkGAMgASgIEhIKCnBhcmFtZXRlcnMYBCADKAkSDwoHYWxsb3dlZBgFIAEoCCJ0ChJMaXN0QWN0aW9uc1JlcXVlc3QSLwoDcmVmGAEgASgLMiIuc2xpcHdheS5ydW50aW1lLnYxLkFwcGxpY2F0aW9uUmVmEi0KBm9iamVjdBgCIAEoCzIdLnNsaXB3YXkucnVudGltZS52MS5PYmplY3RSZWYiSgoTTGlzdEFjdGlvbnNSZXNwb25zZRIzCgdhY3Rpb25zGAEgAygLMiIuc2xpcHdheS5ydW50aW1lLnYxLlJlc291cmNlQWN0aW9uIv8BChBSdW5BY3Rpb25SZXF1ZXN0Ei8KA3JlZhgBIAEoCzIiLnNsaXB3YXkucnVudGltZS52MS5BcHBsaWNhdGlvblJlZhItCgZvYmplY3QYAiABKAsyHS5zbGlwd2F5LnJ1bnRpbWUudjEuT2JqZWN0UmVmEg4KBmFjdGlvbhgDIAEoCRJICgpwYXJhbWV0ZXJzGAQgAygLMjQuc2xpcHdheS5ydW50aW1lLnYxLlJ1bkFjdGlvblJlcXVlc3QuUGFyYW1ldGVyc0VudHJ5GjEKD1BhcmFtZXRlcnNFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBIkMKEVJ1bkFjdGlvblJlc3BvbnNlEi4KB29iamVjdHMYASADKAsyHS5zbGlwd2F5LnJ1bnRpbWUudjEuT2JqZWN0UmVmIkQKEUdldEhpc3RvcnlSZXF1ZXN0Ei8KA3JlZhgBIAEoCzIiLnNsaXB3YXkucnVudGltZS52MS5BcHBsaWNhdGlvblJlZiLkAQoMSGlzdG9yeUVudHJ5EgoKAmlkGAEgASgDEhAKCHJldmlzaW9uGAIgASgJEi8KC2RlcGxveWVkX2F0GAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIUCgxpbml0aWF0ZWRfYnkYBCABKAkSEQoJYXV0b21hdGVkGAUgASgIEhUKDWNvbW1pdF9hdXRob3IYBiABKAkSFgoOY29tbWl0X21lc3NhZ2UYByABKAkSLQoJY29tbWl0X2F0GAggASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCJHChJHZXRIaXN0b3J5UmVzcG9uc2USMQoHZW50cmllcxgBIAMoCzIgLnNsaXB3YXkucnVudGltZS52MS5IaXN0b3J5RW50cnkicwoRTGlzdEV2ZW50c1JlcXVlc3QSLwoDcmVmGAEgASgLMiIuc2xpcHdheS5ydW50aW1lLnYxLkFwcGxpY2F0aW9uUmVmEi0KBm9iamVjdBgCIAEoCzIdLnNsaXB3YXkucnVudGltZS52MS5PYmplY3RSZWYivAEKC09iamVjdEV2ZW50Ei0KBm9iamVjdBgBIAEoCzIdLnNsaXB3YXkucnVudGltZS52MS5PYmplY3RSZWYSDAoEdHlwZRgCIAEoCRIOCgZyZWFzb24YAyABKAkSDwoHbWVzc2FnZRgEIAEoCRINCgVjb3VudBgFIAEoBRIwCgxsYXN0X3NlZW5fYXQYBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEg4KBnNvdXJjZRgHIAEoCSJFChJMaXN0RXZlbnRzUmVzcG9uc2USLwoGZXZlbnRzGAEgAygLMh8uc2xpcHdheS5ydW50aW1lLnYxLk9iamVjdEV2ZW50InQKEldhdGNoRXZlbnRzUmVxdWVzdBIvCgNyZWYYASABKAsyIi5zbGlwd2F5LnJ1bnRpbWUudjEuQXBwbGljYXRpb25SZWYSLQoGb2JqZWN0GAIgASgLMh0uc2xpcHdheS5ydW50aW1lLnYxLk9iamVjdFJlZiJLChNXYXRjaEV2ZW50c1Jlc3BvbnNlEjQKBGxpc3QYASABKAsyJi5zbGlwd2F5LnJ1bnRpbWUudjEuTGlzdEV2ZW50c1Jlc3BvbnNlIqACCgtMb2dzUmVxdWVzdBIvCgNyZWYYASABKAsyIi5zbGlwd2F5LnJ1bnRpbWUudjEuQXBwbGljYXRpb25SZWYSLQoGb2JqZWN0GAIgASgLMh0uc2xpcHdheS5ydW50aW1lLnYxLk9iamVjdFJlZhIRCgljb250YWluZXIYAyABKAkSDgoGZm9sbG93GAQgASgIEhIKCnRhaWxfbGluZXMYBSABKAMSKAoFc2luY2UYBiABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SEAoIcHJldmlvdXMYByABKAgSDgoGZmlsdGVyGAggASgJEi4KB29iamVjdHMYCSADKAsyHS5zbGlwd2F5LnJ1bnRpbWUudjEuT2JqZWN0UmVmImQKDExvZ3NSZXNwb25zZRILCgNwb2QYASABKAkSEQoJY29udGFpbmVyGAIgASgJEiYKAmF0GAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIMCgRsaW5lGAQgASgJMsENChJBcHBsaWNhdGlvblNlcnZpY2USbwoQTGlzdEFwcGxpY2F0aW9ucxIrLnNsaXB3YXkucnVudGltZS52MS5MaXN0QXBwbGljYXRpb25zUmVxdWVzdBosLnNsaXB3YXkucnVudGltZS52MS5MaXN0QXBwbGljYXRpb25zUmVzcG9uc2UiABJpCg5HZXRBcHBsaWNhdGlvbhIpLnNsaXB3YXkucnVudGltZS52MS5HZXRBcHBsaWNhdGlvblJlcXVlc3QaKi5zbGlwd2F5LnJ1bnRpbWUudjEuR2V0QXBwbGljYXRpb25SZXNwb25zZSIAEnEKEFdhdGNoQXBwbGljYXRpb24SKy5zbGlwd2F5LnJ1bnRpbWUudjEuV2F0Y2hBcHBsaWNhdGlvblJlcXVlc3QaLC5zbGlwd2F5LnJ1bnRpbWUudjEuV2F0Y2hBcHBsaWNhdGlvblJlc3BvbnNlIgAwARJUCgdHZXRUcmVlEiIuc2xpcHdheS5ydW50aW1lLnYxLkdldFRyZWVSZXF1ZXN0GiMuc2xpcHdheS5ydW50aW1lLnYxLkdldFRyZWVSZXNwb25zZSIAElwKCVdhdGNoVHJlZRIkLnNsaXB3YXkucnVudGltZS52MS5XYXRjaFRyZWVSZXF1ZXN0GiUuc2xpcHdheS5ydW50aW1lLnYxLldhdGNoVHJlZVJlc3BvbnNlIgAwARJgCgtHZXRSZXNvdXJjZRImLnNsaXB3YXkucnVudGltZS52MS5HZXRSZXNvdXJjZVJlcXVlc3QaJy5zbGlwd2F5LnJ1bnRpbWUudjEuR2V0UmVzb3VyY2VSZXNwb25zZSIAEksKBERpZmYSHy5zbGlwd2F5LnJ1bnRpbWUudjEuRGlmZlJlcXVlc3QaIC5zbGlwd2F5LnJ1bnRpbWUudjEuRGlmZlJlc3BvbnNlIgASSwoEU3luYxIfLnNsaXB3YXkucnVudGltZS52MS5TeW5jUmVxdWVzdBogLnNsaXB3YXkucnVudGltZS52MS5TeW5jUmVzcG9uc2UiABJXCghSb2xsYmFjaxIjLnNsaXB3YXkucnVudGltZS52MS5Sb2xsYmFja1JlcXVlc3QaJC5zbGlwd2F5LnJ1bnRpbWUudjEuUm9sbGJhY2tSZXNwb25zZSIAEloKCVRlcm1pbmF0ZRIkLnNsaXB3YXkucnVudGltZS52MS5UZXJtaW5hdGVSZXF1ZXN0GiUuc2xpcHdheS5ydW50aW1lLnYxLlRlcm1pbmF0ZVJlc3BvbnNlIgASVAoHUmVmcmVzaBIiLnNsaXB3YXkucnVudGltZS52MS5SZWZyZXNoUmVxdWVzdBojLnNsaXB3YXkucnVudGltZS52MS5SZWZyZXNoUmVzcG9uc2UiABJdCgpHZXRIaXN0b3J5EiUuc2xpcHdheS5ydW50aW1lLnYxLkdldEhpc3RvcnlSZXF1ZXN0GiYuc2xpcHdheS5ydW50aW1lLnYxLkdldEhpc3RvcnlSZXNwb25zZSIAEl0KCkxpc3RFdmVudHMSJS5zbGlwd2F5LnJ1bnRpbWUudjEuTGlzdEV2ZW50c1JlcXVlc3QaJi5zbGlwd2F5LnJ1bnRpbWUudjEuTGlzdEV2ZW50c1Jlc3BvbnNlIgASYgoLV2F0Y2hFdmVudHMSJi5zbGlwd2F5LnJ1bnRpbWUudjEuV2F0Y2hFdmVudHNSZXF1ZXN0Gicuc2xpcHdheS5ydW50aW1lLnYxLldhdGNoRXZlbnRzUmVzcG9uc2UiADABEk0KBExvZ3MSHy5zbGlwd2F5LnJ1bnRpbWUudjEuTG9nc1JlcXVlc3QaIC5zbGlwd2F5LnJ1bnRpbWUudjEuTG9nc1Jlc3BvbnNlIgAwARJgCgtMaXN0QWN0aW9ucxImLnNsaXB3YXkucnVudGltZS52MS5MaXN0QWN0aW9uc1JlcXVlc3QaJy5zbGlwd2F5LnJ1bnRpbWUudjEuTGlzdEFjdGlvbnNSZXNwb25zZSIAEloKCVJ1bkFjdGlvbhIkLnNsaXB3YXkucnVudGltZS52MS5SdW5BY3Rpb25SZXF1ZXN0GiUuc2xpcHdheS5ydW50aW1lLnYxLlJ1bkFjdGlvblJlc3BvbnNlIgAScgoRRGVsZXRlQXBwbGljYXRpb24SLC5zbGlwd2F5LnJ1bnRpbWUudjEuRGVsZXRlQXBwbGljYXRpb25SZXF1ZXN0Gi0uc2xpcHdheS5ydW50aW1lLnYxLkRlbGV0ZUFwcGxpY2F0aW9uUmVzcG9uc2UiAEItWitzbGlwd2F5LmRldi9zbGlwd2F5L2ludGVybmFsL3dpcmUvcnVudGltZXYxYgZwcm90bzM", [file_google_protobuf_duration, file_google_protobuf_timestamp]);
+  fileDesc("CiRzbGlwd2F5L3J1bnRpbWUvdjEvYXBwbGljYXRpb24ucHJvdG8SEnNsaXB3YXkucnVudGltZS52MSIxCg5BcHBsaWNhdGlvblJlZhIRCgluYW1lc3BhY2UYASABKAkSDAoEbmFtZRgCIAEoCSJnCglPYmplY3RSZWYSDQoFZ3JvdXAYASABKAkSDwoHdmVyc2lvbhgCIAEoCRIMCgRraW5kGAMgASgJEhEKCW5hbWVzcGFjZRgEIAEoCRIMCgRuYW1lGAUgASgJEgsKA3VpZBgGIAEoCSI8ChdMaXN0QXBwbGljYXRpb25zUmVxdWVzdBIQCghzZWxlY3RvchgBIAEoCRIPCgdwcm9qZWN0GAIgASgJIlcKGExpc3RBcHBsaWNhdGlvbnNSZXNwb25zZRI7CgxhcHBsaWNhdGlvbnMYASADKAsyJS5zbGlwd2F5LnJ1bnRpbWUudjEuQXBwbGljYXRpb25EZXRhaWwiZgoRQXBwbGljYXRpb25EZXRhaWwSLwoDcmVmGAEgASgLMiIuc2xpcHdheS5ydW50aW1lLnYxLkFwcGxpY2F0aW9uUmVmEhAKCG1hbmlmZXN0GAIgASgMEg4KBnJpZ2h0cxgDIAMoCSJIChVHZXRBcHBsaWNhdGlvblJlcXVlc3QSLwoDcmVmGAEgASgLMiIuc2xpcHdheS5ydW50aW1lLnYxLkFwcGxpY2F0aW9uUmVmIlQKFkdldEFwcGxpY2F0aW9uUmVzcG9uc2USOgoLYXBwbGljYXRpb24YASABKAsyJS5zbGlwd2F5LnJ1bnRpbWUudjEuQXBwbGljYXRpb25EZXRhaWwiSgoXV2F0Y2hBcHBsaWNhdGlvblJlcXVlc3QSLwoDcmVmGAEgASgLMiIuc2xpcHdheS5ydW50aW1lLnYxLkFwcGxpY2F0aW9uUmVmImcKGFdhdGNoQXBwbGljYXRpb25SZXNwb25zZRI6CgthcHBsaWNhdGlvbhgBIAEoCzIlLnNsaXB3YXkucnVudGltZS52MS5BcHBsaWNhdGlvbkRldGFpbBIPCgdkZWxldGVkGAIgASgIIsoCCgROb2RlEioKA3JlZhgBIAEoCzIdLnNsaXB3YXkucnVudGltZS52MS5PYmplY3RSZWYSDwoHcGFyZW50cxgCIAMoCRIMCgRzeW5jGAMgASgJEg4KBmhlYWx0aBgEIAEoCRIWCg5oZWFsdGhfbWVzc2FnZRgFIAEoCRIuCgpjcmVhdGVkX2F0GAYgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIwCgRpbmZvGAcgAygLMiIuc2xpcHdheS5ydW50aW1lLnYxLk5vZGUuSW5mb0VudHJ5EgwKBGhvb2sYCCABKAgSGAoQcmVxdWlyZXNfcHJ1bmluZxgJIAEoCBIYChByZXNvdXJjZV92ZXJzaW9uGAogASgJGisKCUluZm9FbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBIkEKDkdldFRyZWVSZXF1ZXN0Ei8KA3JlZhgBIAEoCzIiLnNsaXB3YXkucnVudGltZS52MS5BcHBsaWNhdGlvblJlZiI6Cg9HZXRUcmVlUmVzcG9uc2USJwoFbm9kZXMYASADKAsyGC5zbGlwd2F5LnJ1bnRpbWUudjEuTm9kZSJDChBXYXRjaFRyZWVSZXF1ZXN0Ei8KA3JlZhgBIAEoCzIiLnNsaXB3YXkucnVudGltZS52MS5BcHBsaWNhdGlvblJlZiI3CgxSZXNvdXJjZVRyZWUSJwoFbm9kZXMYASADKAsyGC5zbGlwd2F5LnJ1bnRpbWUudjEuTm9kZSJUChFXYXRjaFRyZWVSZXNwb25zZRIuCgR0cmVlGAEgASgLMiAuc2xpcHdheS5ydW50aW1lLnYxLlJlc291cmNlVHJlZRIPCgdkZWxldGVkGAIgASgIInQKEkdldFJlc291cmNlUmVxdWVzdBIvCgNyZWYYASABKAsyIi5zbGlwd2F5LnJ1bnRpbWUudjEuQXBwbGljYXRpb25SZWYSLQoGb2JqZWN0GAIgASgLMh0uc2xpcHdheS5ydW50aW1lLnYxLk9iamVjdFJlZiJNChNHZXRSZXNvdXJjZVJlc3BvbnNlEgwKBGxpdmUYASABKAwSDwoHZGVzaXJlZBgCIAEoDBIXCg9kZXNpcmVkX3Byb2JsZW0YAyABKAkiUAoLRGlmZlJlcXVlc3QSLwoDcmVmGAEgASgLMiIuc2xpcHdheS5ydW50aW1lLnYxLkFwcGxpY2F0aW9uUmVmEhAKCHJldmlzaW9uGAIgASgJIncKCk9iamVjdERpZmYSKgoDcmVmGAEgASgLMh0uc2xpcHdheS5ydW50aW1lLnYxLk9iamVjdFJlZhIOCgZhY3Rpb24YAiABKAkSDAoEbGl2ZRgDIAEoDBIRCglwcmVkaWN0ZWQYBCABKAwSDAoEdGV4dBgFIAEoCSJjCgxEaWZmUmVzcG9uc2USLwoHb2JqZWN0cxgBIAMoCzIeLnNsaXB3YXkucnVudGltZS52MS5PYmplY3REaWZmEhAKCHJldmlzaW9uGAIgASgJEhAKCHdhcm5pbmdzGAMgAygJIooCCgtTeW5jUmVxdWVzdBIvCgNyZWYYASABKAsyIi5zbGlwd2F5LnJ1bnRpbWUudjEuQXBwbGljYXRpb25SZWYSEAoIcmV2aXNpb24YAiABKAkSDQoFcHJ1bmUYAyABKAgSDwoHZHJ5X3J1bhgEIAEoCBINCgVmb3JjZRgFIAEoCBIeChZhcHBseV9vdXRfb2Zfc3luY19vbmx5GAYgASgIEg8KB3JlcGxhY2UYByABKAgSMAoJcmVzb3VyY2VzGAggAygLMh0uc2xpcHdheS5ydW50aW1lLnYxLk9iamVjdFJlZhIUCgxzeW5jX29wdGlvbnMYCSADKAkSEAoIc3RyYXRlZ3kYCiABKAkiVAoMU3luY1Jlc3BvbnNlEjAKDHJlcXVlc3RlZF9hdBgBIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEgoKcmVxdWVzdF9pZBgCIAEoCSKFAQoPUm9sbGJhY2tSZXF1ZXN0Ei8KA3JlZhgBIAEoCzIiLnNsaXB3YXkucnVudGltZS52MS5BcHBsaWNhdGlvblJlZhISCgpoaXN0b3J5X2lkGAIgASgDEg0KBXBydW5lGAMgASgIEg8KB2RyeV9ydW4YBCABKAgSDQoFZXhhY3QYBSABKAgiTAoQUm9sbGJhY2tSZXNwb25zZRISCgpoaXN0b3J5X2lkGAEgASgDEhAKCHJldmlzaW9uGAIgASgJEhIKCnJlcXVlc3RfaWQYAyABKAkiagoNUmV2ZXJ0UmVxdWVzdBIvCgNyZWYYASABKAsyIi5zbGlwd2F5LnJ1bnRpbWUudjEuQXBwbGljYXRpb25SZWYSEgoKaGlzdG9yeV9pZBgCIAEoAxIUCgxwdWxsX3JlcXVlc3QYAyABKAgiTgoOUmV2ZXJ0UmVzcG9uc2USPAoMcmVwb3NpdG9yaWVzGAEgAygLMiYuc2xpcHdheS5ydW50aW1lLnYxLlJldmVydGVkUmVwb3NpdG9yeSJXChJSZXZlcnRlZFJlcG9zaXRvcnkSCwoDdXJsGAEgASgJEg4KBmJyYW5jaBgCIAEoCRIOCgZjb21taXQYAyABKAkSFAoMcHVsbF9yZXF1ZXN0GAQgASgJIkMKEFRlcm1pbmF0ZVJlcXVlc3QSLwoDcmVmGAEgASgLMiIuc2xpcHdheS5ydW50aW1lLnYxLkFwcGxpY2F0aW9uUmVmIhMKEVRlcm1pbmF0ZVJlc3BvbnNlIk8KDlJlZnJlc2hSZXF1ZXN0Ei8KA3JlZhgBIAEoCzIiLnNsaXB3YXkucnVudGltZS52MS5BcHBsaWNhdGlvblJlZhIMCgRoYXJkGAIgASgIIhEKD1JlZnJlc2hSZXNwb25zZSJcChhEZWxldGVBcHBsaWNhdGlvblJlcXVlc3QSLwoDcmVmGAEgASgLMiIuc2xpcHdheS5ydW50aW1lLnYxLkFwcGxpY2F0aW9uUmVmEg8KB2Nhc2NhZGUYAiABKAgiGwoZRGVsZXRlQXBwbGljYXRpb25SZXNwb25zZSJrCg5SZXNvdXJjZUFjdGlvbhIMCgRuYW1lGAEgASgJEhQKDGRpc3BsYXlfbmFtZRgCIAEoCRIQCghkaXNhYmxlZBgDIAEoCBISCgpwYXJhbWV0ZXJzGAQgAygJEg8KB2FsbG93ZWQYBSABKAgidAoSTGlzdEFjdGlvbnNSZXF1ZXN0Ei8KA3JlZhgBIAEoCzIiLnNsaXB3YXkucnVudGltZS52MS5BcHBsaWNhdGlvblJlZhItCgZvYmplY3QYAiABKAsyHS5zbGlwd2F5LnJ1bnRpbWUudjEuT2JqZWN0UmVmIkoKE0xpc3RBY3Rpb25zUmVzcG9uc2USMwoHYWN0aW9ucxgBIAMoCzIiLnNsaXB3YXkucnVudGltZS52MS5SZXNvdXJjZUFjdGlvbiL/AQoQUnVuQWN0aW9uUmVxdWVzdBIvCgNyZWYYASABKAsyIi5zbGlwd2F5LnJ1bnRpbWUudjEuQXBwbGljYXRpb25SZWYSLQoGb2JqZWN0GAIgASgLMh0uc2xpcHdheS5ydW50aW1lLnYxLk9iamVjdFJlZhIOCgZhY3Rpb24YAyABKAkSSAoKcGFyYW1ldGVycxgEIAMoCzI0LnNsaXB3YXkucnVudGltZS52MS5SdW5BY3Rpb25SZXF1ZXN0LlBhcmFtZXRlcnNFbnRyeRoxCg9QYXJhbWV0ZXJzRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4ASJDChFSdW5BY3Rpb25SZXNwb25zZRIuCgdvYmplY3RzGAEgAygLMh0uc2xpcHdheS5ydW50aW1lLnYxLk9iamVjdFJlZiJEChFHZXRIaXN0b3J5UmVxdWVzdBIvCgNyZWYYASABKAsyIi5zbGlwd2F5LnJ1bnRpbWUudjEuQXBwbGljYXRpb25SZWYi5AEKDEhpc3RvcnlFbnRyeRIKCgJpZBgBIAEoAxIQCghyZXZpc2lvbhgCIAEoCRIvCgtkZXBsb3llZF9hdBgDIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASFAoMaW5pdGlhdGVkX2J5GAQgASgJEhEKCWF1dG9tYXRlZBgFIAEoCBIVCg1jb21taXRfYXV0aG9yGAYgASgJEhYKDmNvbW1pdF9tZXNzYWdlGAcgASgJEi0KCWNvbW1pdF9hdBgIIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAiRwoSR2V0SGlzdG9yeVJlc3BvbnNlEjEKB2VudHJpZXMYASADKAsyIC5zbGlwd2F5LnJ1bnRpbWUudjEuSGlzdG9yeUVudHJ5InMKEUxpc3RFdmVudHNSZXF1ZXN0Ei8KA3JlZhgBIAEoCzIiLnNsaXB3YXkucnVudGltZS52MS5BcHBsaWNhdGlvblJlZhItCgZvYmplY3QYAiABKAsyHS5zbGlwd2F5LnJ1bnRpbWUudjEuT2JqZWN0UmVmIrwBCgtPYmplY3RFdmVudBItCgZvYmplY3QYASABKAsyHS5zbGlwd2F5LnJ1bnRpbWUudjEuT2JqZWN0UmVmEgwKBHR5cGUYAiABKAkSDgoGcmVhc29uGAMgASgJEg8KB21lc3NhZ2UYBCABKAkSDQoFY291bnQYBSABKAUSMAoMbGFzdF9zZWVuX2F0GAYgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIOCgZzb3VyY2UYByABKAkiRQoSTGlzdEV2ZW50c1Jlc3BvbnNlEi8KBmV2ZW50cxgBIAMoCzIfLnNsaXB3YXkucnVudGltZS52MS5PYmplY3RFdmVudCJ0ChJXYXRjaEV2ZW50c1JlcXVlc3QSLwoDcmVmGAEgASgLMiIuc2xpcHdheS5ydW50aW1lLnYxLkFwcGxpY2F0aW9uUmVmEi0KBm9iamVjdBgCIAEoCzIdLnNsaXB3YXkucnVudGltZS52MS5PYmplY3RSZWYiSwoTV2F0Y2hFdmVudHNSZXNwb25zZRI0CgRsaXN0GAEgASgLMiYuc2xpcHdheS5ydW50aW1lLnYxLkxpc3RFdmVudHNSZXNwb25zZSKgAgoLTG9nc1JlcXVlc3QSLwoDcmVmGAEgASgLMiIuc2xpcHdheS5ydW50aW1lLnYxLkFwcGxpY2F0aW9uUmVmEi0KBm9iamVjdBgCIAEoCzIdLnNsaXB3YXkucnVudGltZS52MS5PYmplY3RSZWYSEQoJY29udGFpbmVyGAMgASgJEg4KBmZvbGxvdxgEIAEoCBISCgp0YWlsX2xpbmVzGAUgASgDEigKBXNpbmNlGAYgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEhAKCHByZXZpb3VzGAcgASgIEg4KBmZpbHRlchgIIAEoCRIuCgdvYmplY3RzGAkgAygLMh0uc2xpcHdheS5ydW50aW1lLnYxLk9iamVjdFJlZiJkCgxMb2dzUmVzcG9uc2USCwoDcG9kGAEgASgJEhEKCWNvbnRhaW5lchgCIAEoCRImCgJhdBgDIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASDAoEbGluZRgEIAEoCTKUDgoSQXBwbGljYXRpb25TZXJ2aWNlEm8KEExpc3RBcHBsaWNhdGlvbnMSKy5zbGlwd2F5LnJ1bnRpbWUudjEuTGlzdEFwcGxpY2F0aW9uc1JlcXVlc3QaLC5zbGlwd2F5LnJ1bnRpbWUudjEuTGlzdEFwcGxpY2F0aW9uc1Jlc3BvbnNlIgASaQoOR2V0QXBwbGljYXRpb24SKS5zbGlwd2F5LnJ1bnRpbWUudjEuR2V0QXBwbGljYXRpb25SZXF1ZXN0Giouc2xpcHdheS5ydW50aW1lLnYxLkdldEFwcGxpY2F0aW9uUmVzcG9uc2UiABJxChBXYXRjaEFwcGxpY2F0aW9uEisuc2xpcHdheS5ydW50aW1lLnYxLldhdGNoQXBwbGljYXRpb25SZXF1ZXN0Giwuc2xpcHdheS5ydW50aW1lLnYxLldhdGNoQXBwbGljYXRpb25SZXNwb25zZSIAMAESVAoHR2V0VHJlZRIiLnNsaXB3YXkucnVudGltZS52MS5HZXRUcmVlUmVxdWVzdBojLnNsaXB3YXkucnVudGltZS52MS5HZXRUcmVlUmVzcG9uc2UiABJcCglXYXRjaFRyZWUSJC5zbGlwd2F5LnJ1bnRpbWUudjEuV2F0Y2hUcmVlUmVxdWVzdBolLnNsaXB3YXkucnVudGltZS52MS5XYXRjaFRyZWVSZXNwb25zZSIAMAESYAoLR2V0UmVzb3VyY2USJi5zbGlwd2F5LnJ1bnRpbWUudjEuR2V0UmVzb3VyY2VSZXF1ZXN0Gicuc2xpcHdheS5ydW50aW1lLnYxLkdldFJlc291cmNlUmVzcG9uc2UiABJLCgREaWZmEh8uc2xpcHdheS5ydW50aW1lLnYxLkRpZmZSZXF1ZXN0GiAuc2xpcHdheS5ydW50aW1lLnYxLkRpZmZSZXNwb25zZSIAEksKBFN5bmMSHy5zbGlwd2F5LnJ1bnRpbWUudjEuU3luY1JlcXVlc3QaIC5zbGlwd2F5LnJ1bnRpbWUudjEuU3luY1Jlc3BvbnNlIgASVwoIUm9sbGJhY2sSIy5zbGlwd2F5LnJ1bnRpbWUudjEuUm9sbGJhY2tSZXF1ZXN0GiQuc2xpcHdheS5ydW50aW1lLnYxLlJvbGxiYWNrUmVzcG9uc2UiABJRCgZSZXZlcnQSIS5zbGlwd2F5LnJ1bnRpbWUudjEuUmV2ZXJ0UmVxdWVzdBoiLnNsaXB3YXkucnVudGltZS52MS5SZXZlcnRSZXNwb25zZSIAEloKCVRlcm1pbmF0ZRIkLnNsaXB3YXkucnVudGltZS52MS5UZXJtaW5hdGVSZXF1ZXN0GiUuc2xpcHdheS5ydW50aW1lLnYxLlRlcm1pbmF0ZVJlc3BvbnNlIgASVAoHUmVmcmVzaBIiLnNsaXB3YXkucnVudGltZS52MS5SZWZyZXNoUmVxdWVzdBojLnNsaXB3YXkucnVudGltZS52MS5SZWZyZXNoUmVzcG9uc2UiABJdCgpHZXRIaXN0b3J5EiUuc2xpcHdheS5ydW50aW1lLnYxLkdldEhpc3RvcnlSZXF1ZXN0GiYuc2xpcHdheS5ydW50aW1lLnYxLkdldEhpc3RvcnlSZXNwb25zZSIAEl0KCkxpc3RFdmVudHMSJS5zbGlwd2F5LnJ1bnRpbWUudjEuTGlzdEV2ZW50c1JlcXVlc3QaJi5zbGlwd2F5LnJ1bnRpbWUudjEuTGlzdEV2ZW50c1Jlc3BvbnNlIgASYgoLV2F0Y2hFdmVudHMSJi5zbGlwd2F5LnJ1bnRpbWUudjEuV2F0Y2hFdmVudHNSZXF1ZXN0Gicuc2xpcHdheS5ydW50aW1lLnYxLldhdGNoRXZlbnRzUmVzcG9uc2UiADABEk0KBExvZ3MSHy5zbGlwd2F5LnJ1bnRpbWUudjEuTG9nc1JlcXVlc3QaIC5zbGlwd2F5LnJ1bnRpbWUudjEuTG9nc1Jlc3BvbnNlIgAwARJgCgtMaXN0QWN0aW9ucxImLnNsaXB3YXkucnVudGltZS52MS5MaXN0QWN0aW9uc1JlcXVlc3QaJy5zbGlwd2F5LnJ1bnRpbWUudjEuTGlzdEFjdGlvbnNSZXNwb25zZSIAEloKCVJ1bkFjdGlvbhIkLnNsaXB3YXkucnVudGltZS52MS5SdW5BY3Rpb25SZXF1ZXN0GiUuc2xpcHdheS5ydW50aW1lLnYxLlJ1bkFjdGlvblJlc3BvbnNlIgAScgoRRGVsZXRlQXBwbGljYXRpb24SLC5zbGlwd2F5LnJ1bnRpbWUudjEuRGVsZXRlQXBwbGljYXRpb25SZXF1ZXN0Gi0uc2xpcHdheS5ydW50aW1lLnYxLkRlbGV0ZUFwcGxpY2F0aW9uUmVzcG9uc2UiAEItWitzbGlwd2F5LmRldi9zbGlwd2F5L2ludGVybmFsL3dpcmUvcnVudGltZXYxYgZwcm90bzM", [file_google_protobuf_duration, file_google_protobuf_timestamp]);
 
 /**
  * @generated from message slipway.runtime.v1.ApplicationRef
@@ -704,6 +704,88 @@ export const RollbackResponseSchema: GenMessage<RollbackResponse> = /*@__PURE__*
   messageDesc(file_slipway_runtime_v1_application, 23);
 
 /**
+ * @generated from message slipway.runtime.v1.RevertRequest
+ */
+export type RevertRequest = Message<"slipway.runtime.v1.RevertRequest"> & {
+  /**
+   * @generated from field: slipway.runtime.v1.ApplicationRef ref = 1;
+   */
+  ref?: ApplicationRef | undefined;
+
+  /**
+   * Of the history; 0 is the first sync.
+   *
+   * @generated from field: int64 history_id = 2;
+   */
+  historyId: bigint;
+
+  /**
+   * Open pull requests in place of commits to the branches of the sources.
+   *
+   * @generated from field: bool pull_request = 3;
+   */
+  pullRequest: boolean;
+};
+
+/**
+ * Describes the message slipway.runtime.v1.RevertRequest.
+ * Use `create(RevertRequestSchema)` to create a new message.
+ */
+export const RevertRequestSchema: GenMessage<RevertRequest> = /*@__PURE__*/
+  messageDesc(file_slipway_runtime_v1_application, 24);
+
+/**
+ * @generated from message slipway.runtime.v1.RevertResponse
+ */
+export type RevertResponse = Message<"slipway.runtime.v1.RevertResponse"> & {
+  /**
+   * @generated from field: repeated slipway.runtime.v1.RevertedRepository repositories = 1;
+   */
+  repositories: RevertedRepository[];
+};
+
+/**
+ * Describes the message slipway.runtime.v1.RevertResponse.
+ * Use `create(RevertResponseSchema)` to create a new message.
+ */
+export const RevertResponseSchema: GenMessage<RevertResponse> = /*@__PURE__*/
+  messageDesc(file_slipway_runtime_v1_application, 25);
+
+/**
+ * @generated from message slipway.runtime.v1.RevertedRepository
+ */
+export type RevertedRepository = Message<"slipway.runtime.v1.RevertedRepository"> & {
+  /**
+   * @generated from field: string url = 1;
+   */
+  url: string;
+
+  /**
+   * @generated from field: string branch = 2;
+   */
+  branch: string;
+
+  /**
+   * @generated from field: string commit = 3;
+   */
+  commit: string;
+
+  /**
+   * Its address; empty for a commit to the branch of the source.
+   *
+   * @generated from field: string pull_request = 4;
+   */
+  pullRequest: string;
+};
+
+/**
+ * Describes the message slipway.runtime.v1.RevertedRepository.
+ * Use `create(RevertedRepositorySchema)` to create a new message.
+ */
+export const RevertedRepositorySchema: GenMessage<RevertedRepository> = /*@__PURE__*/
+  messageDesc(file_slipway_runtime_v1_application, 26);
+
+/**
  * @generated from message slipway.runtime.v1.TerminateRequest
  */
 export type TerminateRequest = Message<"slipway.runtime.v1.TerminateRequest"> & {
@@ -718,7 +800,7 @@ export type TerminateRequest = Message<"slipway.runtime.v1.TerminateRequest"> & 
  * Use `create(TerminateRequestSchema)` to create a new message.
  */
 export const TerminateRequestSchema: GenMessage<TerminateRequest> = /*@__PURE__*/
-  messageDesc(file_slipway_runtime_v1_application, 24);
+  messageDesc(file_slipway_runtime_v1_application, 27);
 
 /**
  * @generated from message slipway.runtime.v1.TerminateResponse
@@ -731,7 +813,7 @@ export type TerminateResponse = Message<"slipway.runtime.v1.TerminateResponse"> 
  * Use `create(TerminateResponseSchema)` to create a new message.
  */
 export const TerminateResponseSchema: GenMessage<TerminateResponse> = /*@__PURE__*/
-  messageDesc(file_slipway_runtime_v1_application, 25);
+  messageDesc(file_slipway_runtime_v1_application, 28);
 
 /**
  * @generated from message slipway.runtime.v1.RefreshRequest
@@ -753,7 +835,7 @@ export type RefreshRequest = Message<"slipway.runtime.v1.RefreshRequest"> & {
  * Use `create(RefreshRequestSchema)` to create a new message.
  */
 export const RefreshRequestSchema: GenMessage<RefreshRequest> = /*@__PURE__*/
-  messageDesc(file_slipway_runtime_v1_application, 26);
+  messageDesc(file_slipway_runtime_v1_application, 29);
 
 /**
  * @generated from message slipway.runtime.v1.RefreshResponse
@@ -766,7 +848,7 @@ export type RefreshResponse = Message<"slipway.runtime.v1.RefreshResponse"> & {
  * Use `create(RefreshResponseSchema)` to create a new message.
  */
 export const RefreshResponseSchema: GenMessage<RefreshResponse> = /*@__PURE__*/
-  messageDesc(file_slipway_runtime_v1_application, 27);
+  messageDesc(file_slipway_runtime_v1_application, 30);
 
 /**
  * @generated from message slipway.runtime.v1.DeleteApplicationRequest
@@ -788,7 +870,7 @@ export type DeleteApplicationRequest = Message<"slipway.runtime.v1.DeleteApplica
  * Use `create(DeleteApplicationRequestSchema)` to create a new message.
  */
 export const DeleteApplicationRequestSchema: GenMessage<DeleteApplicationRequest> = /*@__PURE__*/
-  messageDesc(file_slipway_runtime_v1_application, 28);
+  messageDesc(file_slipway_runtime_v1_application, 31);
 
 /**
  * @generated from message slipway.runtime.v1.DeleteApplicationResponse
@@ -801,7 +883,7 @@ export type DeleteApplicationResponse = Message<"slipway.runtime.v1.DeleteApplic
  * Use `create(DeleteApplicationResponseSchema)` to create a new message.
  */
 export const DeleteApplicationResponseSchema: GenMessage<DeleteApplicationResponse> = /*@__PURE__*/
-  messageDesc(file_slipway_runtime_v1_application, 29);
+  messageDesc(file_slipway_runtime_v1_application, 32);
 
 /**
  * @generated from message slipway.runtime.v1.ResourceAction
@@ -846,7 +928,7 @@ export type ResourceAction = Message<"slipway.runtime.v1.ResourceAction"> & {
  * Use `create(ResourceActionSchema)` to create a new message.
  */
 export const ResourceActionSchema: GenMessage<ResourceAction> = /*@__PURE__*/
-  messageDesc(file_slipway_runtime_v1_application, 30);
+  messageDesc(file_slipway_runtime_v1_application, 33);
 
 /**
  * @generated from message slipway.runtime.v1.ListActionsRequest
@@ -868,7 +950,7 @@ export type ListActionsRequest = Message<"slipway.runtime.v1.ListActionsRequest"
  * Use `create(ListActionsRequestSchema)` to create a new message.
  */
 export const ListActionsRequestSchema: GenMessage<ListActionsRequest> = /*@__PURE__*/
-  messageDesc(file_slipway_runtime_v1_application, 31);
+  messageDesc(file_slipway_runtime_v1_application, 34);
 
 /**
  * @generated from message slipway.runtime.v1.ListActionsResponse
@@ -885,7 +967,7 @@ export type ListActionsResponse = Message<"slipway.runtime.v1.ListActionsRespons
  * Use `create(ListActionsResponseSchema)` to create a new message.
  */
 export const ListActionsResponseSchema: GenMessage<ListActionsResponse> = /*@__PURE__*/
-  messageDesc(file_slipway_runtime_v1_application, 32);
+  messageDesc(file_slipway_runtime_v1_application, 35);
 
 /**
  * @generated from message slipway.runtime.v1.RunActionRequest
@@ -917,7 +999,7 @@ export type RunActionRequest = Message<"slipway.runtime.v1.RunActionRequest"> & 
  * Use `create(RunActionRequestSchema)` to create a new message.
  */
 export const RunActionRequestSchema: GenMessage<RunActionRequest> = /*@__PURE__*/
-  messageDesc(file_slipway_runtime_v1_application, 33);
+  messageDesc(file_slipway_runtime_v1_application, 36);
 
 /**
  * @generated from message slipway.runtime.v1.RunActionResponse
@@ -936,7 +1018,7 @@ export type RunActionResponse = Message<"slipway.runtime.v1.RunActionResponse"> 
  * Use `create(RunActionResponseSchema)` to create a new message.
  */
 export const RunActionResponseSchema: GenMessage<RunActionResponse> = /*@__PURE__*/
-  messageDesc(file_slipway_runtime_v1_application, 34);
+  messageDesc(file_slipway_runtime_v1_application, 37);
 
 /**
  * @generated from message slipway.runtime.v1.GetHistoryRequest
@@ -953,7 +1035,7 @@ export type GetHistoryRequest = Message<"slipway.runtime.v1.GetHistoryRequest"> 
  * Use `create(GetHistoryRequestSchema)` to create a new message.
  */
 export const GetHistoryRequestSchema: GenMessage<GetHistoryRequest> = /*@__PURE__*/
-  messageDesc(file_slipway_runtime_v1_application, 35);
+  messageDesc(file_slipway_runtime_v1_application, 38);
 
 /**
  * @generated from message slipway.runtime.v1.HistoryEntry
@@ -1005,7 +1087,7 @@ export type HistoryEntry = Message<"slipway.runtime.v1.HistoryEntry"> & {
  * Use `create(HistoryEntrySchema)` to create a new message.
  */
 export const HistoryEntrySchema: GenMessage<HistoryEntry> = /*@__PURE__*/
-  messageDesc(file_slipway_runtime_v1_application, 36);
+  messageDesc(file_slipway_runtime_v1_application, 39);
 
 /**
  * @generated from message slipway.runtime.v1.GetHistoryResponse
@@ -1022,7 +1104,7 @@ export type GetHistoryResponse = Message<"slipway.runtime.v1.GetHistoryResponse"
  * Use `create(GetHistoryResponseSchema)` to create a new message.
  */
 export const GetHistoryResponseSchema: GenMessage<GetHistoryResponse> = /*@__PURE__*/
-  messageDesc(file_slipway_runtime_v1_application, 37);
+  messageDesc(file_slipway_runtime_v1_application, 40);
 
 /**
  * @generated from message slipway.runtime.v1.ListEventsRequest
@@ -1046,7 +1128,7 @@ export type ListEventsRequest = Message<"slipway.runtime.v1.ListEventsRequest"> 
  * Use `create(ListEventsRequestSchema)` to create a new message.
  */
 export const ListEventsRequestSchema: GenMessage<ListEventsRequest> = /*@__PURE__*/
-  messageDesc(file_slipway_runtime_v1_application, 38);
+  messageDesc(file_slipway_runtime_v1_application, 41);
 
 /**
  * @generated from message slipway.runtime.v1.ObjectEvent
@@ -1093,7 +1175,7 @@ export type ObjectEvent = Message<"slipway.runtime.v1.ObjectEvent"> & {
  * Use `create(ObjectEventSchema)` to create a new message.
  */
 export const ObjectEventSchema: GenMessage<ObjectEvent> = /*@__PURE__*/
-  messageDesc(file_slipway_runtime_v1_application, 39);
+  messageDesc(file_slipway_runtime_v1_application, 42);
 
 /**
  * @generated from message slipway.runtime.v1.ListEventsResponse
@@ -1110,7 +1192,7 @@ export type ListEventsResponse = Message<"slipway.runtime.v1.ListEventsResponse"
  * Use `create(ListEventsResponseSchema)` to create a new message.
  */
 export const ListEventsResponseSchema: GenMessage<ListEventsResponse> = /*@__PURE__*/
-  messageDesc(file_slipway_runtime_v1_application, 40);
+  messageDesc(file_slipway_runtime_v1_application, 43);
 
 /**
  * @generated from message slipway.runtime.v1.WatchEventsRequest
@@ -1134,7 +1216,7 @@ export type WatchEventsRequest = Message<"slipway.runtime.v1.WatchEventsRequest"
  * Use `create(WatchEventsRequestSchema)` to create a new message.
  */
 export const WatchEventsRequestSchema: GenMessage<WatchEventsRequest> = /*@__PURE__*/
-  messageDesc(file_slipway_runtime_v1_application, 41);
+  messageDesc(file_slipway_runtime_v1_application, 44);
 
 /**
  * WatchEventsResponse without a list in it is a sign of life.
@@ -1153,7 +1235,7 @@ export type WatchEventsResponse = Message<"slipway.runtime.v1.WatchEventsRespons
  * Use `create(WatchEventsResponseSchema)` to create a new message.
  */
 export const WatchEventsResponseSchema: GenMessage<WatchEventsResponse> = /*@__PURE__*/
-  messageDesc(file_slipway_runtime_v1_application, 42);
+  messageDesc(file_slipway_runtime_v1_application, 45);
 
 /**
  * @generated from message slipway.runtime.v1.LogsRequest
@@ -1216,7 +1298,7 @@ export type LogsRequest = Message<"slipway.runtime.v1.LogsRequest"> & {
  * Use `create(LogsRequestSchema)` to create a new message.
  */
 export const LogsRequestSchema: GenMessage<LogsRequest> = /*@__PURE__*/
-  messageDesc(file_slipway_runtime_v1_application, 43);
+  messageDesc(file_slipway_runtime_v1_application, 46);
 
 /**
  * @generated from message slipway.runtime.v1.LogsResponse
@@ -1248,7 +1330,7 @@ export type LogsResponse = Message<"slipway.runtime.v1.LogsResponse"> & {
  * Use `create(LogsResponseSchema)` to create a new message.
  */
 export const LogsResponseSchema: GenMessage<LogsResponse> = /*@__PURE__*/
-  messageDesc(file_slipway_runtime_v1_application, 44);
+  messageDesc(file_slipway_runtime_v1_application, 47);
 
 /**
  * ApplicationService reads, watches and operates the applications of a runtime.
@@ -1340,6 +1422,17 @@ export const ApplicationService: GenService<{
     methodKind: "unary";
     input: typeof RollbackRequestSchema;
     output: typeof RollbackResponseSchema;
+  },
+  /**
+   * Revert writes the files of a past sync to Git, by commits or pull requests. It
+   * does not sync.
+   *
+   * @generated from rpc slipway.runtime.v1.ApplicationService.Revert
+   */
+  revert: {
+    methodKind: "unary";
+    input: typeof RevertRequestSchema;
+    output: typeof RevertResponseSchema;
   },
   /**
    * @generated from rpc slipway.runtime.v1.ApplicationService.Terminate
