@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"slipway.dev/slipway/internal/edge/h1"
 	"slipway.dev/slipway/internal/edge/normalize"
 	"slipway.dev/slipway/internal/edge/upstream"
 	"slipway.dev/slipway/internal/route"
@@ -89,7 +88,7 @@ func (a *attempt) pickSticky() (err error) {
 func (a *attempt) connect(fresh bool) error {
 	x := a.x
 	x.record.Backend, x.record.Endpoint = a.target.handle.ID(), ""
-	conn, err := a.lendConn(fresh)
+	conn, err := a.target.lease.Connect(context.Background(), x.remaining(a.connectTimeout()), fresh)
 	if err != nil {
 		return err
 	}
@@ -104,16 +103,6 @@ func (a *attempt) connect(fresh bool) error {
 		a.cancelHook = afterFunc(gone, func() { conn.NetConn().Close() })
 	}
 	return nil
-}
-
-// lendConn takes a pooled connection, or makes one. A request that a dead connection
-// would fail, because it cannot be sent again, gets one that was checked.
-func (a *attempt) lendConn(fresh bool) (*upstream.Conn, error) {
-	head, timeout := &a.x.conn.head, a.x.remaining(a.connectTimeout())
-	if !fresh && !(head.Framing == h1.NoBody && idempotent(head.MethodID)) {
-		return a.target.lease.ConnectChecked(context.Background(), timeout)
-	}
-	return a.target.lease.Connect(context.Background(), timeout, fresh)
 }
 
 // afterFunc is context.AfterFunc without the context that it makes: that of a stream

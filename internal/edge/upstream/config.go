@@ -19,8 +19,7 @@ type Config struct {
 	// CheckAfter is how long a connection may be unused before it is checked
 	// when it is taken: whether the backend closed it, or sent bytes without a
 	// request, which would be read as the response of the next client. The
-	// check is a system call. Default 1 ms, which is how long ago a proxy with an
-	// event loop may have polled its connections. ConnectChecked checks always.
+	// check is a system call. Default: every time.
 	CheckAfter time.Duration
 	// ConnectTimeout bounds making a connection, including DNS and the TLS
 	// handshake, where the route sets no timeout. Default 5 s.
@@ -85,7 +84,7 @@ func DefaultConfig() Config {
 	return Config{
 		IdleTimeout:        30 * time.Second,
 		MaxIdlePerEndpoint: 256,
-		CheckAfter:         time.Millisecond,
+		CheckAfter:         1, // nanosecond
 		ConnectTimeout:     5 * time.Second,
 		RetryAfter:         time.Second,
 		PingAfter:          30 * time.Second,

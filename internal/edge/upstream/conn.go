@@ -83,9 +83,8 @@ func (e *Endpoint) wrap(link link, d *dialer) *Conn {
 	c.reader.Init(link.conn, cfg.Pool, cfg.Timeouts)
 	c.writer.Init(link.conn, cfg.Pool, cfg.Timeouts)
 	if link.raw != nil && link.tap == nil {
-		// takeIdle has checked the socket, so there is nothing to read. Where it was
-		// used a moment ago, the request resets a connection that was closed since, and
-		// that ends the wait for the response.
+		// takeIdle checks the socket before each use, so there is nothing to
+		// read.
 		c.Reader.UseRawConn(link.raw)
 	}
 	return c

@@ -268,30 +268,14 @@ func (l *Lease) StickyValue() string {
 // all of it; 0 means the default. When no connection could be made, the error
 // is a ConnectError.
 func (l *Lease) Connect(ctx context.Context, timeout time.Duration, fresh bool) (*Conn, error) {
-	if !fresh && l.endpoint != nil {
-		if conn := l.endpoint.takeIdle(l.endpoint.handle.set.cfg.CheckAfter); conn != nil {
-			return conn, nil
-		}
-	}
-	return l.connectNew(ctx, timeout, fresh)
-}
-
-// ConnectChecked is Connect for a request that cannot be sent again: an idle
-// connection is checked, however short it was unused.
-func (l *Lease) ConnectChecked(ctx context.Context, timeout time.Duration) (*Conn, error) {
-	if l.endpoint != nil {
-		if conn := l.endpoint.takeIdle(0); conn != nil {
-			return conn, nil
-		}
-	}
-	return l.connectNew(ctx, timeout, false)
-}
-
-// connectNew is Connect without an idle connection.
-func (l *Lease) connectNew(ctx context.Context, timeout time.Duration, fresh bool) (*Conn, error) {
 	e := l.endpoint
 	if e == nil {
 		return nil, errLeaseEnded
+	}
+	if !fresh {
+		if conn := e.takeIdle(); conn != nil {
+			return conn, nil
+		}
 	}
 	if l.endpoints == nil {
 		l.endpoints = e.fastPathSet.Load()

@@ -2,7 +2,6 @@ package upstream
 
 import (
 	"sync"
-	"time"
 
 	"slipway.dev/slipway/internal/edge/upstream/h2client"
 )
@@ -26,8 +25,8 @@ type pool struct {
 }
 
 // takeIdle returns the most recently used connection that is still usable, or
-// nil. One that was unused for less than checkAfter is not checked.
-func (e *Endpoint) takeIdle(checkAfter time.Duration) *Conn {
+// nil.
+func (e *Endpoint) takeIdle() *Conn {
 	s := e.handle.set
 	for {
 		conn := e.pool.pop()
@@ -37,7 +36,7 @@ func (e *Endpoint) takeIdle(checkAfter time.Duration) *Conn {
 		switch unused := s.now() - conn.idleSince; {
 		case unused >= int64(s.cfg.IdleTimeout):
 			s.stats.expired.Add(1)
-		case unused < int64(checkAfter) || conn.usable():
+		case unused < int64(s.cfg.CheckAfter) || conn.usable():
 			conn.reused = true
 			e.reused.Add(1)
 			return conn

@@ -273,36 +273,6 @@ func TestDeadConnectionIsNotHandedOut(t *testing.T) {
 	}
 }
 
-// TestCheckAfter hands out a connection that was used a moment ago as it is, unless
-// the request needs one that was checked.
-func TestCheckAfter(t *testing.T) {
-	goOn := make(chan struct{})
-	address := script(t,
-		func(conn net.Conn) { until204(conn, ""); <-goOn; conn.Close() },
-		func(conn net.Conn) { until204(conn, "") },
-	)
-	w := newWorld(t, upstream.Config{CheckAfter: time.Hour})
-	w.serve(cart(address))
-	lease := pick(t, w.Handle(shop), upstream.PickOptions{})
-	defer lease.Done(upstream.OK)
-	conn := connect(t, &lease)
-	get(t, conn)
-	below := conn.NetConn()
-	conn.Release()
-	close(goOn)
-	awaitReadable(t, below)
-	if again := connect(t, &lease); again != conn {
-		t.Fatal("the connection was not used again")
-	}
-	conn.Release()
-	checked := must.Get(lease.ConnectChecked(t.Context(), 0))(t)
-	defer checked.Close()
-	if checked.Reused() || w.Stats().Stale != 1 {
-		t.Error("the dead connection was handed out")
-	}
-	get(t, checked)
-}
-
 // A look at a connection must not depend on the deadline of its last read.
 func TestLiveConnectionPassesTheLook(t *testing.T) {
 	p := newPod(t)
