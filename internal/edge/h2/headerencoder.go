@@ -21,19 +21,40 @@ const (
 // headerEncoder encodes the headers of responses with HPACK. The encoder takes
 // strings, and the responses of one connection tend to have the same headers,
 // so it caches the strings by their place in the response instead of allocating
-// them again. The session's mu guards it.
+// them again, and what they were encoded to. The session's mu guards it.
 type headerEncoder struct {
 	hpack *hpack.Encoder
 	buf   bytes.Buffer
-	// sent are the headers that were sent last, by their place; the last one is
-	// for content-length.
-	sent [16]headerField
+	// table counts the changes of the dynamic table.
+	table uint64
+	// sent are the headers that were sent last, by their place; the last two are
+	// for content-length and :status.
+	sent [17]headerField
 }
 
-// headerField is a header that was sent.
-type headerField struct{ name, value string }
+// The places in sent that are not those of fields.
+const (
+	sentFields = 15
+	sentLength = sentFields
+	sentStatus = sentFields + 1
+)
+
+// headerField is a header that was sent. Its code is the reference to an entry of
+// the tables; it is valid while the dynamic table stays the same.
+type headerField struct {
+	name, value string
+	code        [4]byte
+	size        uint8 // of code; 0 for none
+	table       uint64
+}
 
 func (e *headerEncoder) init() { e.hpack = hpack.NewEncoder(&e.buf) }
+
+// setTableSize sets the limit of the client for the dynamic table.
+func (e *headerEncoder) setTableSize(size uint32) {
+	e.hpack.SetMaxDynamicTableSize(size)
+	e.table++
+}
 
 // reset forgets the encoded headers after they were sent.
 func (e *headerEncoder) reset() {
@@ -47,7 +68,7 @@ func (e *headerEncoder) status(status int) {
 	if status != 200 {
 		text = strconv.Itoa(status)
 	}
-	e.encode(":status", text, false)
+	e.encodeCached(sentStatus, ":status", text)
 }
 
 // contentLength encodes the length of a body. Responses tend to have the same
@@ -55,16 +76,17 @@ func (e *headerEncoder) status(status int) {
 func (e *headerEncoder) contentLength(length int64) {
 	var space [20]byte
 	text := strconv.AppendInt(space[:0], length, 10)
-	cached := &e.sent[len(e.sent)-1]
-	if cached.value != string(text) {
-		cached.value = string(text)
+	value := e.sent[sentLength].value
+	if value != string(text) {
+		value = string(text)
 	}
-	e.encode("content-length", cached.value, false)
+	e.encodeCached(sentLength, "content-length", value)
 }
 
 // field encodes field i of a head or of trailers.
 func (e *headerEncoder) field(fields *h1.Fields, i int) {
-	id, cached := fields.ID(i), &e.sent[i%(len(e.sent)-1)]
+	id, place := fields.ID(i), i%sentFields
+	cached := &e.sent[place]
 	name := id.String()
 	if name == "" {
 		if name = cached.name; !strings.EqualFold(name, normalize.View(fields.Name(i))) {
@@ -75,16 +97,47 @@ func (e *headerEncoder) field(fields *h1.Fields, i int) {
 	if value != normalize.View(fields.Value(i)) {
 		value = string(fields.Value(i))
 	}
-	secret := id == normalize.FieldSetCookie
-	if !secret && len(value) <= maxCachedValue {
-		*cached = headerField{name, value}
+	if secret := id == normalize.FieldSetCookie; secret || len(value) > maxCachedValue {
+		e.encode(name, value, secret)
+		return
 	}
-	e.encode(name, value, secret)
+	e.encodeCached(place, name, value)
+}
+
+// The first bits of an encoded header (RFC 7541 section 6): a reference to a table
+// entry, and what changes the dynamic table, a new entry or another size.
+const (
+	codeReference   = 0x80
+	codeTableChange = 0x60
+)
+
+// encodeCached encodes a header that is likely to come again at its place. The
+// second time it is a reference, which is found without a search of the tables.
+func (e *headerEncoder) encodeCached(place int, name, value string) {
+	cached := &e.sent[place]
+	if cached.name != name || cached.value != value {
+		*cached = headerField{name: name, value: value}
+	}
+	if cached.size > 0 && cached.table == e.table {
+		e.buf.Write(cached.code[:cached.size])
+		return
+	}
+	code := e.encode(name, value, false)
+	cached.size, cached.table = 0, e.table
+	if code[0]&codeReference != 0 && len(code) <= len(cached.code) {
+		cached.size = uint8(copy(cached.code[:], code))
+	}
 }
 
 // encode cannot fail: it writes to memory. Secrets are not entered in the
 // dynamic table, so that their length cannot be probed (RFC 7541 section
-// 7.1.3).
-func (e *headerEncoder) encode(name, value string, secret bool) {
+// 7.1.3). The result is valid until the next header.
+func (e *headerEncoder) encode(name, value string, secret bool) []byte {
+	at := e.buf.Len()
 	_ = e.hpack.WriteField(hpack.HeaderField{Name: name, Value: value, Sensitive: secret})
+	code := e.buf.Bytes()[at:]
+	if code[0]&codeReference == 0 && code[0]&codeTableChange != 0 {
+		e.table++
+	}
+	return code
 }

@@ -275,7 +275,7 @@ func (c *session) onSettings(f *http2.SettingsFrame) error {
 		case http2.SettingInitialWindowSize:
 			return c.resizeWindows(s.Val)
 		case http2.SettingHeaderTableSize:
-			c.headers.hpack.SetMaxDynamicTableSize(s.Val)
+			c.headers.setTableSize(s.Val)
 		}
 		return nil
 	})

@@ -152,7 +152,7 @@ func (w *frameWriter) setDeadline() error {
 // along. It is called with mu held, and releases it while it writes.
 func (c *session) flush() error {
 	w := &c.writer
-	if w.writing || w.err != nil {
+	if w.writing || w.err != nil || len(w.out) == 0 {
 		return w.err
 	}
 	w.writing = true

@@ -111,7 +111,10 @@ func (c *conn) attach(p *Proxy, connection net.Conn, from Accepted) {
 	c.reader, c.writer = &c.ownReader, &c.ownWriter
 	c.writer.Init(connection, p.cfg.Pool, *c.timeouts)
 	if c.stream {
-		c.reader.Init(connection, p.cfg.Pool, *c.timeouts)
+		// The head of a stream is there before it is served, and needs no deadline.
+		times := *c.timeouts
+		times.Head = 0
+		c.reader.Init(connection, p.cfg.Pool, times)
 	} else {
 		c.waiter = readWaiterOf(connection)
 		// Drain interrupts it from another goroutine, so it is never reused.
