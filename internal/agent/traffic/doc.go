@@ -11,6 +11,7 @@
 //	explain       one request
 //	reports       all reports once, for analysis
 //	releases      sums of what the revisions of Releases served
+//	revisions     what they serve now
 //	secret        the secret that edges and the agent share
 //
 // It promises that edges are polled only while there are streams, that any

@@ -34,6 +34,9 @@ type edgeView struct {
 	totals  totals
 	steps   totals
 	seconds float64
+	// revisions are the counts of the revisions of Releases that run, and
+	// revisionSteps those of the last interval.
+	revisions, revisionSteps map[revisionKey]trafficreport.RevisionTraffic
 }
 
 // totals are counts of all requests, and of those without a route.
@@ -74,6 +77,7 @@ func failedPoll(at edgeAddress, before *edgeView, err error) *edgeView {
 		view.version, view.started = before.version, before.started
 		view.tableVersion, view.table = before.tableVersion, before.table
 		view.counts, view.totals, view.at = before.counts, before.totals, before.at
+		view.revisions = before.revisions
 	}
 	return view
 }
@@ -84,6 +88,9 @@ func decodeReport(text []byte) (*trafficreport.Report, error) {
 	if err := json.Unmarshal(text, report); err != nil {
 		return nil, err
 	}
+	if len(report.Releases) > trafficreport.MaxReleases {
+		return nil, fmt.Errorf("it lists %d releases, more than %d", len(report.Releases), trafficreport.MaxReleases)
+	}
 	if table := report.Table; table != nil && len(table.Routes) > trafficreport.MaxRoutes {
 		return nil, fmt.Errorf("it lists %d routes, more than %d", len(table.Routes), trafficreport.MaxRoutes)
 	}
@@ -93,6 +100,12 @@ func decodeReport(text []byte) (*trafficreport.Report, error) {
 	bounded(&report.Unrouted)
 	for i := range report.Counts {
 		bounded(&report.Counts[i].Count)
+	}
+	for i := range report.Releases {
+		for j := range report.Releases[i].Revisions {
+			revision := &report.Releases[i].Revisions[j]
+			revision.Latency = revision.Latency[:min(len(revision.Latency), trafficreport.Buckets)]
+		}
 	}
 	return report, nil
 }
@@ -116,6 +129,7 @@ func newEdgeView(at edgeAddress, report *trafficreport.Report, before *edgeView)
 		view.counts[counted.ID] = counted.Count
 		view.totals.all.Add(&counted.Count)
 	}
+	view.revisions = revisionsOf(report.Releases)
 	view.measure(before)
 	return view
 }
@@ -146,6 +160,11 @@ func (v *edgeView) measure(before *edgeView) {
 		if count.Requests() != last.Requests() {
 			v.step[id] = count.Since(&last)
 		}
+	}
+	v.revisionSteps = make(map[revisionKey]trafficreport.RevisionTraffic, len(v.revisions))
+	for key, revision := range v.revisions {
+		last := earlier.revisions[key]
+		v.revisionSteps[key] = revision.Since(&last)
 	}
 	v.steps.all = v.totals.all.Since(&earlier.totals.all)
 	v.steps.unrouted = v.totals.unrouted.Since(&earlier.totals.unrouted)

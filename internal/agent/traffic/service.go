@@ -316,6 +316,7 @@ func (s *Service) WatchTraffic(ctx context.Context, request *connect.Request[run
 		}
 		response.Traffic = numbers(edges, current.routes)
 		response.Total, response.Unrouted = sums(edges)
+		response.Revisions = revisionTraffic(edges)
 		if err := stream.Send(response); err != nil {
 			return err
 		}

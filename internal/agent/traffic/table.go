@@ -119,6 +119,7 @@ func (j *joiner) route(route *trafficreport.Route, backends map[trafficreport.Ba
 		}
 		if state := backends[target.ID]; state != nil {
 			backend.ReadyEndpoints, backend.Endpoints, backend.Broken = int32(state.Ready), int32(state.Total), state.Broken
+			backend.Release = state.Release
 		}
 		message.Backends = append(message.Backends, backend)
 	}

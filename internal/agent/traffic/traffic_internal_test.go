@@ -103,6 +103,47 @@ func TestJoin(t *testing.T) {
 	}
 }
 
+// TestRevisions: what the revisions of a Release serve is added up over the edges, with rates of the
+// last step. A Release of another namespace is another one.
+func TestRevisions(t *testing.T) {
+	with := func(at time.Duration, canary uint64, namespaces ...string) *trafficreport.Report {
+		made := report(at, nil, cart)
+		made.Table.Backends = []trafficreport.Backend{{ID: made.Table.Routes[0].Backends[0].ID, Release: "web"}}
+		for _, namespace := range namespaces {
+			made.Releases = append(made.Releases, trafficreport.ReleaseTraffic{Namespace: namespace, Name: "web", Revisions: []trafficreport.RevisionTraffic{
+				{Name: "stable", Hash: "a", Weight: 90, Requests: 9 * canary, Latency: []uint32{10: uint32(9 * canary)}},
+				{Name: "canary", Hash: "b", Weight: 10, Requests: canary, Errors: canary / 10, Latency: []uint32{20: uint32(canary)}},
+			}})
+		}
+		return made
+	}
+	var edges []*edgeView
+	for _, name := range []string{"one", "two"} {
+		before := newEdgeView(edgeAddress{name: name}, with(10*time.Second, 100, "shop"), nil)
+		edges = append(edges, newEdgeView(edgeAddress{name: name}, with(12*time.Second, 140, "shop", "other"), before))
+	}
+	found := revisionTraffic(edges)
+	if len(found) != 4 || found[0].GetNamespace() != "other" || found[2].GetRevision() != "stable" {
+		t.Fatalf("the revisions are %v", found)
+	}
+	canary, numbers := found[3], found[3].GetNumbers()
+	if canary.GetNamespace() != "shop" || canary.GetRevision() != "canary" || canary.GetRelease() != "web" || canary.GetWeight() != 10 ||
+		numbers.GetRequests() != 280 || numbers.GetErrors() != 28 || numbers.GetRequestsPerSecond() != 40 || numbers.GetErrorsPerSecond() != 4 {
+		t.Errorf("the canary is %v", canary)
+	}
+	if stable := found[2].GetNumbers(); stable.GetP50() >= numbers.GetP50() || stable.GetP50() == 0 {
+		t.Errorf("the times are %v and %v", stable, numbers)
+	}
+	silent := failedPoll(edgeAddress{name: "one"}, edges[0], errors.New("no response"))
+	if found := revisionTraffic([]*edgeView{silent}); len(found) != 4 || found[3].GetNumbers().GetRequestsPerSecond() != 0 || found[3].GetNumbers().GetRequests() != 140 {
+		t.Errorf("of an edge that is silent: %v", found)
+	}
+	made := (&joiner{commit: func(*appFacts) *source.Commit { return nil }}).join(edges)
+	if release := made.table.GetRoutes()[0].GetBackends()[0].GetRelease(); release != "web" {
+		t.Errorf("the backend has the Release %q", release)
+	}
+}
+
 func TestCovers(t *testing.T) {
 	for _, c := range []struct {
 		name, host string
@@ -122,6 +163,7 @@ func FuzzReport(f *testing.F) {
 	text := must.Get(json.Marshal(report(time.Second, map[trafficreport.RouteID]uint64{cart: 3}, cart, all)))(f)
 	f.Add(text, text)
 	f.Add([]byte(`{"table":null}`), []byte(`{"counts":[{"id":{"name":"x"},"spread":[1,2,3]}],"table":{"routes":[{"backends":[{}]}]}}`))
+	f.Add([]byte(`{"table":{},"releases":[{"name":"web","revisions":[{"name":"canary","requests":1,"latency":[1,2]}]}]}`), []byte(`{"table":{},"releases":[{}]}`))
 	f.Fuzz(func(t *testing.T, a, b []byte) {
 		var before *edgeView
 		for _, text := range [][]byte{a, b} {
@@ -139,6 +181,11 @@ func FuzzReport(f *testing.F) {
 			}
 			sums(edges)
 			states(edges)
+			for _, each := range revisionTraffic(edges) {
+				if n := each.GetNumbers(); n.GetP99() < n.GetP50() || n.GetRequestsPerSecond() < 0 {
+					t.Errorf("the numbers of a revision are %v", n)
+				}
+			}
 		}
 	})
 }

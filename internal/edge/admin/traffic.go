@@ -30,12 +30,26 @@ type ReleaseCounter interface {
 
 // getReleases returns what the revisions of Releases served.
 func (h *Handler) getReleases(source Source, _ *query) (any, error) {
-	report := &trafficreport.ReleaseReport{Started: h.began, At: time.Now(), Releases: []trafficreport.ReleaseTraffic{}}
-	if counter, counts := source.(ReleaseCounter); counts {
-		found := counter.Releases()
-		report.Releases = append(report.Releases, found[:min(len(found), trafficreport.MaxReleases)]...)
-	}
+	report := &trafficreport.ReleaseReport{Started: h.began, At: time.Now(), Releases: releasesOf(source)}
 	return report, nil
+}
+
+// releasesOf returns what the revisions of Releases served, within the bound of a report.
+func releasesOf(source Source) []trafficreport.ReleaseTraffic {
+	found := []trafficreport.ReleaseTraffic{}
+	if counter, counts := source.(ReleaseCounter); counts {
+		found = append(found, counter.Releases()...)
+	}
+	return found[:min(len(found), trafficreport.MaxReleases)]
+}
+
+// running returns the Releases that run, with their current revisions.
+func running(releases []trafficreport.ReleaseTraffic) []trafficreport.ReleaseTraffic {
+	releases = slices.DeleteFunc(releases, func(release trafficreport.ReleaseTraffic) bool { return release.Ended })
+	for i := range releases {
+		releases[i].Revisions = slices.DeleteFunc(releases[i].Revisions, func(revision trafficreport.RevisionTraffic) bool { return revision.Ended })
+	}
+	return releases
 }
 
 // SetRefusals replaces the current refusals of the provider of routes.
@@ -61,6 +75,7 @@ func (h *Handler) getTraffic(source Source, q *query) (any, error) {
 	if counter, counts := source.(Counter); counts {
 		routed, report.Unrouted = counter.Counts()
 	}
+	report.Releases = running(releasesOf(source))
 	table := h.trafficTable(source, routed)
 	// The version is a hash of the content, so that an agent that restarts, or talks to
 	// another replica, still has the right table.
@@ -242,7 +257,7 @@ func trafficBackends(states []upstream.BackendState, routes []trafficreport.Rout
 			continue
 		}
 		// Draining endpoints serve existing sessions only, so they are not ready.
-		backend := trafficreport.Backend{ID: id, Total: len(state.Endpoints), Broken: state.Broken}
+		backend := trafficreport.Backend{ID: id, Total: len(state.Endpoints), Broken: state.Broken, Release: state.Release}
 		for j := range state.Endpoints {
 			endpoint := &state.Endpoints[j]
 			if endpoint.Health == upstream.HealthReady && endpoint.State != route.EndpointDraining {

@@ -26,6 +26,13 @@ func (c *counting) Counts() ([]trafficreport.RouteCount, trafficreport.Count) {
 	return c.routed, trafficreport.Count{Statuses: [6]uint64{4: 7}}
 }
 
+func (c *counting) Releases() []trafficreport.ReleaseTraffic {
+	return []trafficreport.ReleaseTraffic{
+		{Namespace: "shop", Name: "ended", Ended: true, Revisions: []trafficreport.RevisionTraffic{{Name: "stable", Ended: true}}},
+		{Namespace: "shop", Name: "web", Revisions: []trafficreport.RevisionTraffic{{Name: "stable", Requests: 9}, {Name: "canary", Hash: "before", Ended: true}, {Name: "canary", Requests: 1}}},
+	}
+}
+
 func TestTraffic(t *testing.T) {
 	s := serve(t)
 	cart := trafficreport.RouteID{Kind: "Ingress", Namespace: "shop", Name: "cart"}
@@ -40,6 +47,9 @@ func TestTraffic(t *testing.T) {
 	report := decode[trafficreport.Report](t, s, "traffic")
 	if !report.Ready || len(report.Counts) != 1 || report.Counts[0].ID != cart || report.Rest.Requests() != 2 || report.Unrouted.Requests() != 7 {
 		t.Errorf("the counts are %+v", report)
+	}
+	if found := report.Releases; len(found) != 1 || found[0].Name != "web" || len(found[0].Revisions) != 2 || found[0].Revisions[1].Requests != 1 {
+		t.Errorf("the releases that run are %+v", found)
 	}
 	table := report.Table
 	if len(table.Routes) != 4 || len(table.Refusals) != 1 || len(table.Certificates) != 1 || len(table.EntryPoints) != 2 {

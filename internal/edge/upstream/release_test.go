@@ -104,6 +104,9 @@ func TestSelectedRevision(t *testing.T) {
 	if counts := revisions(t, w.Handle(shop), 50, canary); counts["canary"] != 50 {
 		t.Errorf("%v", counts)
 	}
+	if found := w.Snapshot(); len(found) != 1 || found[0].Release != "web" {
+		t.Errorf("the snapshot is %+v", found)
+	}
 	w.serve(released("ss", 100, 0))
 	if counts := revisions(t, w.Handle(shop), 50, canary); counts["stable"] != 50 {
 		t.Errorf("without a canary: %v", counts)

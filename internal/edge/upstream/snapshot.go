@@ -64,7 +64,9 @@ func (s *Set) Stats() Stats {
 type BackendState struct {
 	ID route.BackendID `json:"id"`
 	// Broken is why no request is sent to it; empty when it is not broken.
-	Broken    string          `json:"broken,omitempty"`
+	Broken string `json:"broken,omitempty"`
+	// Release is the name of the Release that divides its requests.
+	Release   string          `json:"release,omitempty"`
 	Endpoints []EndpointState `json:"endpoints"`
 }
 
@@ -123,6 +125,9 @@ func (s *Set) Snapshot() []BackendState {
 		states[i] = BackendState{ID: h.id, Endpoints: make([]EndpointState, len(r.entries))}
 		if broken, is := r.refusal.(*BrokenError); is {
 			states[i].Broken = broken.Reason
+		}
+		if r.shares != nil {
+			states[i].Release = r.shares.release.Name
 		}
 		for j := range r.entries {
 			states[i].Endpoints[j] = r.entries[j].describe(now)

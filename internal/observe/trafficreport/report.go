@@ -40,6 +40,8 @@ type Report struct {
 	Counts   []RouteCount `json:"counts"`
 	Rest     Count        `json:"rest"`
 	Unrouted Count        `json:"unrouted"`
+	// Releases are those that run, with the counts of their revisions.
+	Releases []ReleaseTraffic `json:"releases,omitempty"`
 }
 
 // Table is the routing table of an edge.
@@ -118,6 +120,9 @@ type Backend struct {
 	Ready  int       `json:"ready"`
 	Total  int       `json:"total"`
 	Broken string    `json:"broken,omitempty"`
+	// Release is the name of the Release that divides its requests, which is in its
+	// namespace.
+	Release string `json:"release,omitempty"`
 }
 
 // Certificate is a served certificate, without its key.

@@ -33,6 +33,12 @@ func stepped(r release) release {
 	return r
 }
 
+// defaultPolicy has the default steps of a release, and two Pods.
+func defaultPolicy(r release) release {
+	r.shares, r.step, r.pods, r.waits = steps, 10, 2, true
+	return r
+}
+
 // simulate runs releases and returns the seconds of those that failed, in order.
 func simulate(t *testing.T, r release, n int, reason string) (failed []int) {
 	t.Helper()
@@ -78,6 +84,7 @@ func TestBadRevisions(t *testing.T) {
 		{"5 % errors after a minute", release{noise: quiet, rate: 200, shares: []float64{0.1}, step: 105, pods: 9, worse: 0.05, onset: 60, errors: 0.001}, ReasonErrorRate, 90, 98},
 		{"2 % more errors", stepped(release{noise: noisy, rate: 500, worse: 0.02, errors: 0.001}), ReasonErrorRate + ReasonLatency, 180, 98},
 		{"2 % more errors, stable 2 %", stepped(release{noise: noisy, rate: 500, worse: 0.02, errors: 0.02}), ReasonErrorRate + ReasonLatency, 180, 98},
+		{"2 % more errors, default policy", defaultPolicy(release{noise: noisy, rate: 500, worse: 0.02, errors: 0.001}), ReasonErrorRate + ReasonLatency, 600, 98},
 		{"twice as slow", stepped(release{noise: noisy, rate: 500, slower: 2}), ReasonLatency, 180, 98},
 		{"15 % errors with 2 requests per second", release{noise: quiet, rate: 2, shares: []float64{0.5}, step: 300, pods: 2, worse: 0.15}, ReasonErrorRate, 300, 95},
 	} {
@@ -104,6 +111,7 @@ func TestGoodRevisions(t *testing.T) {
 		{"quiet", stepped(release{noise: quiet, rate: 200, errors: 0.001}), 0, 100},
 		{"high error rate", stepped(release{noise: quiet, rate: 200, errors: 0.1}), 0, 40},
 		{"noisy", stepped(release{noise: noisy, rate: 200, errors: 0.001}), 0, 200},
+		{"noisy, default policy", defaultPolicy(release{noise: noisy, rate: 200, errors: 0.001}), 2, 200},
 		{"noisy, a tenth", canary(release{noise: noisy, errors: 0.001}), 0, 40},
 		{"noisy, two Pods", release{noise: noisy, rate: 50, shares: steps, step: 60, pods: 2, errors: 0.01}, 0, 40},
 		{"noisy, many requests", stepped(release{noise: noisy, rate: 1000, errors: 0.001}), 0, 8},

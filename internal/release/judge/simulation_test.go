@@ -43,6 +43,7 @@ type release struct {
 	rate        int       // requests per second
 	shares      []float64 // of the canary, one for each step
 	step        int       // seconds of each
+	waits       bool      // a step lasts until the canary passes, as those of a policy do
 	pods        int       // of the stable revision; the canary has its share of them
 	errors      float64   // error rate of the stable revision
 	worse       float64   // the canary's beyond it
@@ -82,6 +83,9 @@ func (r *release) speeds(rng *rand.Rand, pods []state, shared speed) (speeds []s
 	return speeds
 }
 
+// longestStep bounds a step of a canary that neither passes nor fails, in seconds.
+const longestStep = 600
+
 // run returns the decision and the second of it. Pass is that of the last look.
 func (r *release) run(guards Guards, seed uint64) (Decision, int) {
 	rng := rand.New(rand.NewPCG(seed, 22))
@@ -95,7 +99,7 @@ func (r *release) run(guards Guards, seed uint64) (Decision, int) {
 	for _, share := range r.shares {
 		canaryPods := max(1, int(math.Ceil(share*float64(r.pods))))
 		canaries := make([]state, canaryPods)
-		for range r.step {
+		for i := 0; i < r.step || r.waits && v.Outcome != Pass && i < longestStep; i++ {
 			second++
 			shared := all[0].step(r.shared, rng)
 			of := int(math.Round(share * float64(r.rate)))

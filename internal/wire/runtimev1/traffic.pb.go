@@ -85,7 +85,9 @@ type WatchTrafficResponse struct {
 	// Requests that no route took.
 	Unrouted *TrafficNumbers `protobuf:"bytes,7,opt,name=unrouted,proto3" json:"unrouted,omitempty"`
 	// Why there is no data, as a message; empty if there is.
-	Problem       string `protobuf:"bytes,8,opt,name=problem,proto3" json:"problem,omitempty"`
+	Problem string `protobuf:"bytes,8,opt,name=problem,proto3" json:"problem,omitempty"`
+	// Of the Releases that run.
+	Revisions     []*RevisionTraffic `protobuf:"bytes,9,rep,name=revisions,proto3" json:"revisions,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -174,6 +176,13 @@ func (x *WatchTrafficResponse) GetProblem() string {
 		return x.Problem
 	}
 	return ""
+}
+
+func (x *WatchTrafficResponse) GetRevisions() []*RevisionTraffic {
+	if x != nil {
+		return x.Revisions
+	}
+	return nil
 }
 
 // EdgeState is one replica of an edge.
@@ -715,7 +724,9 @@ type TrafficBackend struct {
 	ReadyEndpoints int32                  `protobuf:"varint,5,opt,name=ready_endpoints,json=readyEndpoints,proto3" json:"ready_endpoints,omitempty"`
 	Endpoints      int32                  `protobuf:"varint,6,opt,name=endpoints,proto3" json:"endpoints,omitempty"`
 	// Why it gets nothing.
-	Broken        string `protobuf:"bytes,7,opt,name=broken,proto3" json:"broken,omitempty"`
+	Broken string `protobuf:"bytes,7,opt,name=broken,proto3" json:"broken,omitempty"`
+	// Name of the Release in its namespace that divides its requests; empty: none.
+	Release       string `protobuf:"bytes,8,opt,name=release,proto3" json:"release,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -795,6 +806,13 @@ func (x *TrafficBackend) GetEndpoints() int32 {
 func (x *TrafficBackend) GetBroken() string {
 	if x != nil {
 		return x.Broken
+	}
+	return ""
+}
+
+func (x *TrafficBackend) GetRelease() string {
+	if x != nil {
+		return x.Release
 	}
 	return ""
 }
@@ -1159,6 +1177,88 @@ func (x *RouteTraffic) GetNumbers() *TrafficNumbers {
 	return nil
 }
 
+// RevisionTraffic is what one of the two revisions of a Release serves, over all
+// of its routes.
+type RevisionTraffic struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Namespace string                 `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	Release   string                 `protobuf:"bytes,2,opt,name=release,proto3" json:"release,omitempty"`
+	// stable or canary.
+	Revision string `protobuf:"bytes,3,opt,name=revision,proto3" json:"revision,omitempty"`
+	// Its share, of all weights of the Release.
+	Weight uint32 `protobuf:"varint,4,opt,name=weight,proto3" json:"weight,omitempty"`
+	// Errors are those that the releases count, and times those to the head of a
+	// response. The numbers are since the release began.
+	Numbers       *TrafficNumbers `protobuf:"bytes,5,opt,name=numbers,proto3" json:"numbers,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RevisionTraffic) Reset() {
+	*x = RevisionTraffic{}
+	mi := &file_slipway_runtime_v1_traffic_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RevisionTraffic) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RevisionTraffic) ProtoMessage() {}
+
+func (x *RevisionTraffic) ProtoReflect() protoreflect.Message {
+	mi := &file_slipway_runtime_v1_traffic_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RevisionTraffic.ProtoReflect.Descriptor instead.
+func (*RevisionTraffic) Descriptor() ([]byte, []int) {
+	return file_slipway_runtime_v1_traffic_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *RevisionTraffic) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *RevisionTraffic) GetRelease() string {
+	if x != nil {
+		return x.Release
+	}
+	return ""
+}
+
+func (x *RevisionTraffic) GetRevision() string {
+	if x != nil {
+		return x.Revision
+	}
+	return ""
+}
+
+func (x *RevisionTraffic) GetWeight() uint32 {
+	if x != nil {
+		return x.Weight
+	}
+	return 0
+}
+
+func (x *RevisionTraffic) GetNumbers() *TrafficNumbers {
+	if x != nil {
+		return x.Numbers
+	}
+	return nil
+}
+
 type TrafficNumbers struct {
 	state             protoimpl.MessageState `protogen:"open.v1"`
 	RequestsPerSecond float64                `protobuf:"fixed64,1,opt,name=requests_per_second,json=requestsPerSecond,proto3" json:"requests_per_second,omitempty"`
@@ -1177,7 +1277,7 @@ type TrafficNumbers struct {
 
 func (x *TrafficNumbers) Reset() {
 	*x = TrafficNumbers{}
-	mi := &file_slipway_runtime_v1_traffic_proto_msgTypes[12]
+	mi := &file_slipway_runtime_v1_traffic_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1189,7 +1289,7 @@ func (x *TrafficNumbers) String() string {
 func (*TrafficNumbers) ProtoMessage() {}
 
 func (x *TrafficNumbers) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_runtime_v1_traffic_proto_msgTypes[12]
+	mi := &file_slipway_runtime_v1_traffic_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1202,7 +1302,7 @@ func (x *TrafficNumbers) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TrafficNumbers.ProtoReflect.Descriptor instead.
 func (*TrafficNumbers) Descriptor() ([]byte, []int) {
-	return file_slipway_runtime_v1_traffic_proto_rawDescGZIP(), []int{12}
+	return file_slipway_runtime_v1_traffic_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *TrafficNumbers) GetRequestsPerSecond() float64 {
@@ -1270,7 +1370,7 @@ type ExplainRequest struct {
 
 func (x *ExplainRequest) Reset() {
 	*x = ExplainRequest{}
-	mi := &file_slipway_runtime_v1_traffic_proto_msgTypes[13]
+	mi := &file_slipway_runtime_v1_traffic_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1282,7 +1382,7 @@ func (x *ExplainRequest) String() string {
 func (*ExplainRequest) ProtoMessage() {}
 
 func (x *ExplainRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_runtime_v1_traffic_proto_msgTypes[13]
+	mi := &file_slipway_runtime_v1_traffic_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1295,7 +1395,7 @@ func (x *ExplainRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainRequest.ProtoReflect.Descriptor instead.
 func (*ExplainRequest) Descriptor() ([]byte, []int) {
-	return file_slipway_runtime_v1_traffic_proto_rawDescGZIP(), []int{13}
+	return file_slipway_runtime_v1_traffic_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ExplainRequest) GetUrl() string {
@@ -1365,7 +1465,7 @@ type ExplainResponse struct {
 
 func (x *ExplainResponse) Reset() {
 	*x = ExplainResponse{}
-	mi := &file_slipway_runtime_v1_traffic_proto_msgTypes[14]
+	mi := &file_slipway_runtime_v1_traffic_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1377,7 +1477,7 @@ func (x *ExplainResponse) String() string {
 func (*ExplainResponse) ProtoMessage() {}
 
 func (x *ExplainResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_runtime_v1_traffic_proto_msgTypes[14]
+	mi := &file_slipway_runtime_v1_traffic_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1390,7 +1490,7 @@ func (x *ExplainResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainResponse.ProtoReflect.Descriptor instead.
 func (*ExplainResponse) Descriptor() ([]byte, []int) {
-	return file_slipway_runtime_v1_traffic_proto_rawDescGZIP(), []int{14}
+	return file_slipway_runtime_v1_traffic_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ExplainResponse) GetEdge() string {
@@ -1553,7 +1653,7 @@ type ExplainStep struct {
 
 func (x *ExplainStep) Reset() {
 	*x = ExplainStep{}
-	mi := &file_slipway_runtime_v1_traffic_proto_msgTypes[15]
+	mi := &file_slipway_runtime_v1_traffic_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1565,7 +1665,7 @@ func (x *ExplainStep) String() string {
 func (*ExplainStep) ProtoMessage() {}
 
 func (x *ExplainStep) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_runtime_v1_traffic_proto_msgTypes[15]
+	mi := &file_slipway_runtime_v1_traffic_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1578,7 +1678,7 @@ func (x *ExplainStep) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainStep.ProtoReflect.Descriptor instead.
 func (*ExplainStep) Descriptor() ([]byte, []int) {
-	return file_slipway_runtime_v1_traffic_proto_rawDescGZIP(), []int{15}
+	return file_slipway_runtime_v1_traffic_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ExplainStep) GetRoute() *RouteRef {
@@ -1619,7 +1719,7 @@ type ExplainBackend struct {
 
 func (x *ExplainBackend) Reset() {
 	*x = ExplainBackend{}
-	mi := &file_slipway_runtime_v1_traffic_proto_msgTypes[16]
+	mi := &file_slipway_runtime_v1_traffic_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1631,7 +1731,7 @@ func (x *ExplainBackend) String() string {
 func (*ExplainBackend) ProtoMessage() {}
 
 func (x *ExplainBackend) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_runtime_v1_traffic_proto_msgTypes[16]
+	mi := &file_slipway_runtime_v1_traffic_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1644,7 +1744,7 @@ func (x *ExplainBackend) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainBackend.ProtoReflect.Descriptor instead.
 func (*ExplainBackend) Descriptor() ([]byte, []int) {
-	return file_slipway_runtime_v1_traffic_proto_rawDescGZIP(), []int{16}
+	return file_slipway_runtime_v1_traffic_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ExplainBackend) GetBackend() *TrafficBackend {
@@ -1673,7 +1773,7 @@ type ExplainEndpoint struct {
 
 func (x *ExplainEndpoint) Reset() {
 	*x = ExplainEndpoint{}
-	mi := &file_slipway_runtime_v1_traffic_proto_msgTypes[17]
+	mi := &file_slipway_runtime_v1_traffic_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1685,7 +1785,7 @@ func (x *ExplainEndpoint) String() string {
 func (*ExplainEndpoint) ProtoMessage() {}
 
 func (x *ExplainEndpoint) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_runtime_v1_traffic_proto_msgTypes[17]
+	mi := &file_slipway_runtime_v1_traffic_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1698,7 +1798,7 @@ func (x *ExplainEndpoint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainEndpoint.ProtoReflect.Descriptor instead.
 func (*ExplainEndpoint) Descriptor() ([]byte, []int) {
-	return file_slipway_runtime_v1_traffic_proto_rawDescGZIP(), []int{17}
+	return file_slipway_runtime_v1_traffic_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ExplainEndpoint) GetAddress() string {
@@ -1735,7 +1835,7 @@ const file_slipway_runtime_v1_traffic_proto_rawDesc = "" +
 	"\n" +
 	" slipway/runtime/v1/traffic.proto\x12\x12slipway.runtime.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a$slipway/runtime/v1/application.proto\")\n" +
 	"\x13WatchTrafficRequest\x12\x12\n" +
-	"\x04edge\x18\x01 \x01(\tR\x04edge\"\xae\x03\n" +
+	"\x04edge\x18\x01 \x01(\tR\x04edge\"\xf1\x03\n" +
 	"\x14WatchTrafficResponse\x12*\n" +
 	"\x02at\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12-\n" +
 	"\x04step\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x04step\x123\n" +
@@ -1744,7 +1844,8 @@ const file_slipway_runtime_v1_traffic_proto_rawDesc = "" +
 	"\atraffic\x18\x05 \x03(\v2 .slipway.runtime.v1.RouteTrafficR\atraffic\x128\n" +
 	"\x05total\x18\x06 \x01(\v2\".slipway.runtime.v1.TrafficNumbersR\x05total\x12>\n" +
 	"\bunrouted\x18\a \x01(\v2\".slipway.runtime.v1.TrafficNumbersR\bunrouted\x12\x18\n" +
-	"\aproblem\x18\b \x01(\tR\aproblem\"\xee\x01\n" +
+	"\aproblem\x18\b \x01(\tR\aproblem\x12A\n" +
+	"\trevisions\x18\t \x03(\v2#.slipway.runtime.v1.RevisionTrafficR\trevisions\"\xee\x01\n" +
 	"\tEdgeState\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\aaddress\x18\x02 \x01(\tR\aaddress\x12\x18\n" +
@@ -1799,7 +1900,7 @@ const file_slipway_runtime_v1_traffic_proto_rawDesc = "" +
 	"\vapplication\x18\x0f \x01(\x05R\vapplication\x12\x1d\n" +
 	"\n" +
 	"missing_on\x18\x10 \x03(\tR\tmissingOn\x124\n" +
-	"\x16application_by_service\x18\x11 \x01(\bR\x14applicationByService\"\xd3\x01\n" +
+	"\x16application_by_service\x18\x11 \x01(\bR\x14applicationByService\"\xed\x01\n" +
 	"\x0eTrafficBackend\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x18\n" +
 	"\aservice\x18\x02 \x01(\tR\aservice\x12\x12\n" +
@@ -1807,7 +1908,8 @@ const file_slipway_runtime_v1_traffic_proto_rawDesc = "" +
 	"\x06weight\x18\x04 \x01(\rR\x06weight\x12'\n" +
 	"\x0fready_endpoints\x18\x05 \x01(\x05R\x0ereadyEndpoints\x12\x1c\n" +
 	"\tendpoints\x18\x06 \x01(\x05R\tendpoints\x12\x16\n" +
-	"\x06broken\x18\a \x01(\tR\x06broken\"\x89\x03\n" +
+	"\x06broken\x18\a \x01(\tR\x06broken\x12\x18\n" +
+	"\arelease\x18\b \x01(\tR\arelease\"\x89\x03\n" +
 	"\x12TrafficApplication\x124\n" +
 	"\x03ref\x18\x01 \x01(\v2\".slipway.runtime.v1.ApplicationRefR\x03ref\x12\x12\n" +
 	"\x04sync\x18\x02 \x01(\tR\x04sync\x12\x16\n" +
@@ -1840,7 +1942,13 @@ const file_slipway_runtime_v1_traffic_proto_rawDesc = "" +
 	"\vapplication\x18\a \x01(\x05R\vapplication\"b\n" +
 	"\fRouteTraffic\x12\x14\n" +
 	"\x05route\x18\x01 \x01(\x05R\x05route\x12<\n" +
-	"\anumbers\x18\x02 \x01(\v2\".slipway.runtime.v1.TrafficNumbersR\anumbers\"\xfd\x01\n" +
+	"\anumbers\x18\x02 \x01(\v2\".slipway.runtime.v1.TrafficNumbersR\anumbers\"\xbb\x01\n" +
+	"\x0fRevisionTraffic\x12\x1c\n" +
+	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x18\n" +
+	"\arelease\x18\x02 \x01(\tR\arelease\x12\x1a\n" +
+	"\brevision\x18\x03 \x01(\tR\brevision\x12\x16\n" +
+	"\x06weight\x18\x04 \x01(\rR\x06weight\x12<\n" +
+	"\anumbers\x18\x05 \x01(\v2\".slipway.runtime.v1.TrafficNumbersR\anumbers\"\xfd\x01\n" +
 	"\x0eTrafficNumbers\x12.\n" +
 	"\x13requests_per_second\x18\x01 \x01(\x01R\x11requestsPerSecond\x12*\n" +
 	"\x11errors_per_second\x18\x02 \x01(\x01R\x0ferrorsPerSecond\x127\n" +
@@ -1907,7 +2015,7 @@ func file_slipway_runtime_v1_traffic_proto_rawDescGZIP() []byte {
 	return file_slipway_runtime_v1_traffic_proto_rawDescData
 }
 
-var file_slipway_runtime_v1_traffic_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
+var file_slipway_runtime_v1_traffic_proto_msgTypes = make([]protoimpl.MessageInfo, 19)
 var file_slipway_runtime_v1_traffic_proto_goTypes = []any{
 	(*WatchTrafficRequest)(nil),   // 0: slipway.runtime.v1.WatchTrafficRequest
 	(*WatchTrafficResponse)(nil),  // 1: slipway.runtime.v1.WatchTrafficResponse
@@ -1921,55 +2029,58 @@ var file_slipway_runtime_v1_traffic_proto_goTypes = []any{
 	(*TrafficCertificate)(nil),    // 9: slipway.runtime.v1.TrafficCertificate
 	(*TrafficRefusal)(nil),        // 10: slipway.runtime.v1.TrafficRefusal
 	(*RouteTraffic)(nil),          // 11: slipway.runtime.v1.RouteTraffic
-	(*TrafficNumbers)(nil),        // 12: slipway.runtime.v1.TrafficNumbers
-	(*ExplainRequest)(nil),        // 13: slipway.runtime.v1.ExplainRequest
-	(*ExplainResponse)(nil),       // 14: slipway.runtime.v1.ExplainResponse
-	(*ExplainStep)(nil),           // 15: slipway.runtime.v1.ExplainStep
-	(*ExplainBackend)(nil),        // 16: slipway.runtime.v1.ExplainBackend
-	(*ExplainEndpoint)(nil),       // 17: slipway.runtime.v1.ExplainEndpoint
-	(*timestamppb.Timestamp)(nil), // 18: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 19: google.protobuf.Duration
-	(*ApplicationRef)(nil),        // 20: slipway.runtime.v1.ApplicationRef
+	(*RevisionTraffic)(nil),       // 12: slipway.runtime.v1.RevisionTraffic
+	(*TrafficNumbers)(nil),        // 13: slipway.runtime.v1.TrafficNumbers
+	(*ExplainRequest)(nil),        // 14: slipway.runtime.v1.ExplainRequest
+	(*ExplainResponse)(nil),       // 15: slipway.runtime.v1.ExplainResponse
+	(*ExplainStep)(nil),           // 16: slipway.runtime.v1.ExplainStep
+	(*ExplainBackend)(nil),        // 17: slipway.runtime.v1.ExplainBackend
+	(*ExplainEndpoint)(nil),       // 18: slipway.runtime.v1.ExplainEndpoint
+	(*timestamppb.Timestamp)(nil), // 19: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 20: google.protobuf.Duration
+	(*ApplicationRef)(nil),        // 21: slipway.runtime.v1.ApplicationRef
 }
 var file_slipway_runtime_v1_traffic_proto_depIdxs = []int32{
-	18, // 0: slipway.runtime.v1.WatchTrafficResponse.at:type_name -> google.protobuf.Timestamp
-	19, // 1: slipway.runtime.v1.WatchTrafficResponse.step:type_name -> google.protobuf.Duration
+	19, // 0: slipway.runtime.v1.WatchTrafficResponse.at:type_name -> google.protobuf.Timestamp
+	20, // 1: slipway.runtime.v1.WatchTrafficResponse.step:type_name -> google.protobuf.Duration
 	2,  // 2: slipway.runtime.v1.WatchTrafficResponse.edges:type_name -> slipway.runtime.v1.EdgeState
 	3,  // 3: slipway.runtime.v1.WatchTrafficResponse.table:type_name -> slipway.runtime.v1.TrafficTable
 	11, // 4: slipway.runtime.v1.WatchTrafficResponse.traffic:type_name -> slipway.runtime.v1.RouteTraffic
-	12, // 5: slipway.runtime.v1.WatchTrafficResponse.total:type_name -> slipway.runtime.v1.TrafficNumbers
-	12, // 6: slipway.runtime.v1.WatchTrafficResponse.unrouted:type_name -> slipway.runtime.v1.TrafficNumbers
-	18, // 7: slipway.runtime.v1.EdgeState.started_at:type_name -> google.protobuf.Timestamp
-	6,  // 8: slipway.runtime.v1.TrafficTable.routes:type_name -> slipway.runtime.v1.TrafficRoute
-	9,  // 9: slipway.runtime.v1.TrafficTable.certificates:type_name -> slipway.runtime.v1.TrafficCertificate
-	10, // 10: slipway.runtime.v1.TrafficTable.refusals:type_name -> slipway.runtime.v1.TrafficRefusal
-	8,  // 11: slipway.runtime.v1.TrafficTable.applications:type_name -> slipway.runtime.v1.TrafficApplication
-	4,  // 12: slipway.runtime.v1.TrafficTable.entry_points:type_name -> slipway.runtime.v1.TrafficEntryPoint
-	5,  // 13: slipway.runtime.v1.TrafficRoute.ref:type_name -> slipway.runtime.v1.RouteRef
-	7,  // 14: slipway.runtime.v1.TrafficRoute.backends:type_name -> slipway.runtime.v1.TrafficBackend
-	20, // 15: slipway.runtime.v1.TrafficApplication.ref:type_name -> slipway.runtime.v1.ApplicationRef
-	18, // 16: slipway.runtime.v1.TrafficApplication.commit_at:type_name -> google.protobuf.Timestamp
-	18, // 17: slipway.runtime.v1.TrafficApplication.deployed_at:type_name -> google.protobuf.Timestamp
-	18, // 18: slipway.runtime.v1.TrafficCertificate.not_before:type_name -> google.protobuf.Timestamp
-	18, // 19: slipway.runtime.v1.TrafficCertificate.not_after:type_name -> google.protobuf.Timestamp
-	12, // 20: slipway.runtime.v1.RouteTraffic.numbers:type_name -> slipway.runtime.v1.TrafficNumbers
-	5,  // 21: slipway.runtime.v1.ExplainResponse.route:type_name -> slipway.runtime.v1.RouteRef
-	15, // 22: slipway.runtime.v1.ExplainResponse.steps:type_name -> slipway.runtime.v1.ExplainStep
-	16, // 23: slipway.runtime.v1.ExplainResponse.backends:type_name -> slipway.runtime.v1.ExplainBackend
-	8,  // 24: slipway.runtime.v1.ExplainResponse.application:type_name -> slipway.runtime.v1.TrafficApplication
-	10, // 25: slipway.runtime.v1.ExplainResponse.refusals:type_name -> slipway.runtime.v1.TrafficRefusal
-	5,  // 26: slipway.runtime.v1.ExplainStep.route:type_name -> slipway.runtime.v1.RouteRef
-	7,  // 27: slipway.runtime.v1.ExplainBackend.backend:type_name -> slipway.runtime.v1.TrafficBackend
-	17, // 28: slipway.runtime.v1.ExplainBackend.endpoints:type_name -> slipway.runtime.v1.ExplainEndpoint
-	0,  // 29: slipway.runtime.v1.TrafficService.WatchTraffic:input_type -> slipway.runtime.v1.WatchTrafficRequest
-	13, // 30: slipway.runtime.v1.TrafficService.Explain:input_type -> slipway.runtime.v1.ExplainRequest
-	1,  // 31: slipway.runtime.v1.TrafficService.WatchTraffic:output_type -> slipway.runtime.v1.WatchTrafficResponse
-	14, // 32: slipway.runtime.v1.TrafficService.Explain:output_type -> slipway.runtime.v1.ExplainResponse
-	31, // [31:33] is the sub-list for method output_type
-	29, // [29:31] is the sub-list for method input_type
-	29, // [29:29] is the sub-list for extension type_name
-	29, // [29:29] is the sub-list for extension extendee
-	0,  // [0:29] is the sub-list for field type_name
+	13, // 5: slipway.runtime.v1.WatchTrafficResponse.total:type_name -> slipway.runtime.v1.TrafficNumbers
+	13, // 6: slipway.runtime.v1.WatchTrafficResponse.unrouted:type_name -> slipway.runtime.v1.TrafficNumbers
+	12, // 7: slipway.runtime.v1.WatchTrafficResponse.revisions:type_name -> slipway.runtime.v1.RevisionTraffic
+	19, // 8: slipway.runtime.v1.EdgeState.started_at:type_name -> google.protobuf.Timestamp
+	6,  // 9: slipway.runtime.v1.TrafficTable.routes:type_name -> slipway.runtime.v1.TrafficRoute
+	9,  // 10: slipway.runtime.v1.TrafficTable.certificates:type_name -> slipway.runtime.v1.TrafficCertificate
+	10, // 11: slipway.runtime.v1.TrafficTable.refusals:type_name -> slipway.runtime.v1.TrafficRefusal
+	8,  // 12: slipway.runtime.v1.TrafficTable.applications:type_name -> slipway.runtime.v1.TrafficApplication
+	4,  // 13: slipway.runtime.v1.TrafficTable.entry_points:type_name -> slipway.runtime.v1.TrafficEntryPoint
+	5,  // 14: slipway.runtime.v1.TrafficRoute.ref:type_name -> slipway.runtime.v1.RouteRef
+	7,  // 15: slipway.runtime.v1.TrafficRoute.backends:type_name -> slipway.runtime.v1.TrafficBackend
+	21, // 16: slipway.runtime.v1.TrafficApplication.ref:type_name -> slipway.runtime.v1.ApplicationRef
+	19, // 17: slipway.runtime.v1.TrafficApplication.commit_at:type_name -> google.protobuf.Timestamp
+	19, // 18: slipway.runtime.v1.TrafficApplication.deployed_at:type_name -> google.protobuf.Timestamp
+	19, // 19: slipway.runtime.v1.TrafficCertificate.not_before:type_name -> google.protobuf.Timestamp
+	19, // 20: slipway.runtime.v1.TrafficCertificate.not_after:type_name -> google.protobuf.Timestamp
+	13, // 21: slipway.runtime.v1.RouteTraffic.numbers:type_name -> slipway.runtime.v1.TrafficNumbers
+	13, // 22: slipway.runtime.v1.RevisionTraffic.numbers:type_name -> slipway.runtime.v1.TrafficNumbers
+	5,  // 23: slipway.runtime.v1.ExplainResponse.route:type_name -> slipway.runtime.v1.RouteRef
+	16, // 24: slipway.runtime.v1.ExplainResponse.steps:type_name -> slipway.runtime.v1.ExplainStep
+	17, // 25: slipway.runtime.v1.ExplainResponse.backends:type_name -> slipway.runtime.v1.ExplainBackend
+	8,  // 26: slipway.runtime.v1.ExplainResponse.application:type_name -> slipway.runtime.v1.TrafficApplication
+	10, // 27: slipway.runtime.v1.ExplainResponse.refusals:type_name -> slipway.runtime.v1.TrafficRefusal
+	5,  // 28: slipway.runtime.v1.ExplainStep.route:type_name -> slipway.runtime.v1.RouteRef
+	7,  // 29: slipway.runtime.v1.ExplainBackend.backend:type_name -> slipway.runtime.v1.TrafficBackend
+	18, // 30: slipway.runtime.v1.ExplainBackend.endpoints:type_name -> slipway.runtime.v1.ExplainEndpoint
+	0,  // 31: slipway.runtime.v1.TrafficService.WatchTraffic:input_type -> slipway.runtime.v1.WatchTrafficRequest
+	14, // 32: slipway.runtime.v1.TrafficService.Explain:input_type -> slipway.runtime.v1.ExplainRequest
+	1,  // 33: slipway.runtime.v1.TrafficService.WatchTraffic:output_type -> slipway.runtime.v1.WatchTrafficResponse
+	15, // 34: slipway.runtime.v1.TrafficService.Explain:output_type -> slipway.runtime.v1.ExplainResponse
+	33, // [33:35] is the sub-list for method output_type
+	31, // [31:33] is the sub-list for method input_type
+	31, // [31:31] is the sub-list for extension type_name
+	31, // [31:31] is the sub-list for extension extendee
+	0,  // [0:31] is the sub-list for field type_name
 }
 
 func init() { file_slipway_runtime_v1_traffic_proto_init() }
@@ -1984,7 +2095,7 @@ func file_slipway_runtime_v1_traffic_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_slipway_runtime_v1_traffic_proto_rawDesc), len(file_slipway_runtime_v1_traffic_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   18,
+			NumMessages:   19,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -1,12 +1,24 @@
 // From the commit to the requests: what is behind one route.
 
 import type { ReactNode } from "react";
+import type { RevisionTraffic } from "../../api/gen/slipway/runtime/v1/traffic_pb";
 import { Dialog } from "../../ui/dialog";
 import { Note } from "../../ui/page";
 import { Sparkline } from "../../ui/sparkline";
 import { Health, Sync } from "../../ui/status";
+import { type Column, Table } from "../../ui/table";
 import { Time } from "../../ui/time";
-import { errorPart, hostWord, partWord, pathWord, type RouteRow, rateWord, timeWord } from "./model";
+import {
+  errorPart,
+  hostWord,
+  partWord,
+  pathWord,
+  type RouteRow,
+  rateWord,
+  revisionsOf,
+  shareWord,
+  timeWord,
+} from "./model";
 import { ApplicationLink, BackendLine, CommitFacts, objectWord, placeWord } from "./parts";
 
 /** Link of a chain. */
@@ -27,10 +39,12 @@ export function ByService() {
 export interface ChainProps {
   runtime: string;
   row: RouteRow | undefined;
+  /** Revisions of all releases that run. */
+  revisions: RevisionTraffic[];
   onClose: () => void;
 }
 
-export function Chain({ runtime, row, onClose }: ChainProps) {
+export function Chain({ runtime, row, revisions, onClose }: ChainProps) {
   return (
     <Dialog
       title={row ? `${hostWord(row.route)} ${pathWord(row.route)}` : "Route"}
@@ -39,7 +53,37 @@ export function Chain({ runtime, row, onClose }: ChainProps) {
       wide
     >
       {row && <ChainSteps runtime={runtime} row={row} />}
+      {row && <Revisions revisions={revisionsOf(row.route, revisions)} />}
     </Dialog>
+  );
+}
+
+const columns = (all: RevisionTraffic[]): Column<RevisionTraffic>[] => [
+  { id: "release", header: "Release", wideOnly: true, cell: (row) => `${row.namespace}/${row.release}` },
+  { id: "revision", header: "Revision", cell: (row) => row.revision },
+  { id: "share", header: "Share", cell: (row) => shareWord(row, all) },
+  { id: "rate", header: "Requests/s", cell: (row) => rateWord(row.numbers?.requestsPerSecond ?? 0) },
+  { id: "errors", header: "Errors", cell: (row) => partWord(errorPart(row.numbers)) },
+  { id: "p50", header: "p50", wideOnly: true, cell: (row) => timeWord(row.numbers?.p50 ?? 0) },
+  { id: "p99", header: "p99", cell: (row) => timeWord(row.numbers?.p99 ?? 0) },
+  {
+    id: "requests",
+    header: "Total requests",
+    wideOnly: true,
+    cell: (row) => Number(row.numbers?.requests ?? 0n).toLocaleString("en"),
+  },
+];
+
+/** Revisions compares what the revisions of a release serve; nothing without one. */
+function Revisions({ revisions }: { revisions: RevisionTraffic[] }) {
+  if (revisions.length === 0) return null;
+  return (
+    <Table
+      label="Revisions"
+      columns={columns(revisions)}
+      rows={revisions}
+      rowKey={(row) => `${row.namespace} ${row.release} ${row.revision}`}
+    />
   );
 }
 

@@ -1,7 +1,23 @@
 import { create } from "@bufbuild/protobuf";
 import { describe, expect, it } from "vitest";
-import { WatchTrafficResponseSchema } from "../../api/gen/slipway/runtime/v1/traffic_pb";
-import { advance, daysLeft, matching, partWord, pathWord, rateWord, sorted, steps, timeWord } from "./model";
+import {
+  RevisionTrafficSchema,
+  TrafficRouteSchema,
+  WatchTrafficResponseSchema,
+} from "../../api/gen/slipway/runtime/v1/traffic_pb";
+import {
+  advance,
+  daysLeft,
+  matching,
+  partWord,
+  pathWord,
+  rateWord,
+  revisionsOf,
+  shareWord,
+  sorted,
+  steps,
+  timeWord,
+} from "./model";
 
 const route = (name: string, path: string, application = 0) => ({
   ref: { kind: "Ingress", namespace: "shop", name, rule: 0, path: 0, variant: "" },
@@ -82,5 +98,25 @@ describe("words", () => {
     expect([0, 0.0002, 0.05, 0.5].map(partWord)).toEqual(["0 %", "< 0.1 %", "5.0 %", "50 %"]);
     expect(daysLeft(new Date(86_400_000 * 3), 0)).toBe(3);
     expect(daysLeft(new Date(-1), 0)).toBe(-1);
+  });
+});
+
+describe("revisionsOf", () => {
+  const revision = (namespace: string, release: string, name: string, weight: number) =>
+    create(RevisionTrafficSchema, { namespace, release, revision: name, weight });
+  const all = [
+    revision("shop", "web", "stable", 3),
+    revision("shop", "web", "canary", 1),
+    revision("other", "web", "stable", 1),
+  ];
+
+  it("finds the releases of the backends of a route", () => {
+    const released = create(TrafficRouteSchema, { backends: [{ namespace: "shop", service: "web", release: "web" }] });
+    expect(revisionsOf(released, all).map((each) => each.revision)).toEqual(["stable", "canary"]);
+    expect(revisionsOf(create(TrafficRouteSchema, route("cart", "/")), all)).toEqual([]);
+  });
+
+  it("writes shares of the weights of a release", () => {
+    expect(all.map((each) => shareWord(each, all))).toEqual(["75 %", "25 %", "100 %"]);
   });
 });

@@ -3,6 +3,7 @@
 import { durationMs, timestampDate } from "@bufbuild/protobuf/wkt";
 import type {
   EdgeState,
+  RevisionTraffic,
   RouteRef,
   TrafficApplication,
   TrafficNumbers,
@@ -40,6 +41,8 @@ export interface TrafficState {
   total: TrafficNumbers | undefined;
   totalCourse: Course;
   unrouted: TrafficNumbers | undefined;
+  /** Revisions of the releases that run. */
+  revisions: RevisionTraffic[];
   problem: string;
 }
 
@@ -83,6 +86,7 @@ export function advance(before: TrafficState | undefined, message: WatchTrafficR
     total: message.total,
     totalCourse: before ? grow(before.totalCourse, message.total) : nothing,
     unrouted: message.unrouted,
+    revisions: message.revisions,
     problem: message.problem,
   };
   const numbers = new Map(message.traffic.map((each) => [each.route, each.numbers]));
@@ -115,6 +119,21 @@ export function advance(before: TrafficState | undefined, message: WatchTrafficR
 /** applicationAt finds an application by its place, which begins with 1. */
 export function applicationAt(table: TrafficTable | undefined, place: number): TrafficApplication | undefined {
   return place > 0 ? table?.applications[place - 1] : undefined;
+}
+
+/** revisionsOf returns the revisions of the releases that divide the requests of a route. */
+export function revisionsOf(route: TrafficRoute, revisions: readonly RevisionTraffic[]): RevisionTraffic[] {
+  return revisions.filter((each) =>
+    route.backends.some((backend) => backend.release === each.release && backend.namespace === each.namespace),
+  );
+}
+
+/** shareWord is the share of a revision, as a percentage of all weights of its release. */
+export function shareWord(revision: RevisionTraffic, revisions: readonly RevisionTraffic[]): string {
+  const total = revisions
+    .filter((each) => each.namespace === revision.namespace && each.release === revision.release)
+    .reduce((sum, each) => sum + each.weight, 0);
+  return total === 0 ? "–" : partWord(revision.weight / total);
 }
 
 /** hostWord is the host of a route for people. */

@@ -175,7 +175,7 @@ function RuntimeTraffic({ name, online, picker, search, change }: RuntimeTraffic
               },
             ]}
           />
-          <Chain runtime={name} row={shown} onClose={() => change({ route: undefined })} />
+          <Chain runtime={name} row={shown} revisions={state.revisions} onClose={() => change({ route: undefined })} />
         </>
       ) : error ? (
         <Failure error={error} />
