@@ -135,7 +135,7 @@ func (w *world) writeStatus(ctx context.Context, app int, message, model string)
 		return err
 	}
 	_, err = w.Dynamic.Resource(applications()).Namespace(controlNamespace).
-		Patch(ctx, nameOf(app), types.MergePatchType, body, metav1.PatchOptions{FieldManager: name})
+		Patch(ctx, nameOf(app), types.MergePatchType, body, metav1.PatchOptions{FieldManager: name}, "status")
 	return err
 }
 
