@@ -102,6 +102,10 @@ const (
 	// liveDebounce is how long events of an Application's objects are collected
 	// into one run. A rollout sends dozens within a moment.
 	liveDebounce = 50 * time.Millisecond
+	// busyDebounce is the same while many Applications wait for a worker. The run would
+	// wait that long in the queue; collected, the events of an Application that was just
+	// synced become one run and one write, and do not delay the next sync.
+	busyDebounce = time.Second
 	// unwatchDelay is how long a kind stays watched that no Application has
 	// objects of. An Application that is deleted and made again does not pay
 	// for another list.
@@ -162,7 +166,7 @@ func New(options Options) (*Controller, error) {
 	c := &Controller{Options: options, store: newStore(), repositories: newRepositories(), pluginCalls: newPluginCalls(), paths: jq.New()}
 	c.queue, c.polls = newQueue(options.Workers, c.projectsOf), newQueue(pollers, c.projectsOf)
 	c.pluginQueue = newQueue(pluginCallers, c.projectsOf)
-	c.events = newEventRecorder(options.Cluster, options.Events, options.Metrics, options.Log)
+	c.events = newEventRecorder(options.Cluster, options.Events, options.Metrics, options.Log, c.queue.isBusy)
 	c.feeds = c.newFeeds()
 	// The one of the current leadership term is counted.
 	options.Metrics.controller.Store(c)
@@ -240,9 +244,15 @@ func (c *Controller) Ready() error {
 // Changed enqueues the Application whose object changed, by its label. It is
 // the callback of live.Options.
 func (c *Controller) Changed(label string, _ tracking.Key) {
-	if id, known := c.store.byLabel(label); known {
-		c.queue.within(item{app: id}, reasonLive, time.Now().Add(liveDebounce))
+	id, known := c.store.byLabel(label)
+	if !known {
+		return
 	}
+	wait := liveDebounce
+	if c.queue.isBusy() {
+		wait = busyDebounce
+	}
+	c.queue.within(item{app: id}, reasonLive, time.Now().Add(wait))
 }
 
 // Pushed polls the repositories that a push names. It is the callback of

@@ -17,10 +17,13 @@ import (
 const (
 	// eventQueueSize bounds the Events that wait to be written. What does not
 	// fit is counted and dropped: it is in the log and in the status, too.
-	eventQueueSize  = 1000
+	eventQueueSize  = 2000
 	eventsPerSecond = 20
 	eventsBurst     = 50
-	eventTimeout    = 10 * time.Second
+	// busyEventsPerSecond is the rate while many Applications wait for a worker: syncs
+	// need the API server more, and the status has what the Events report.
+	busyEventsPerSecond = 2
+	eventTimeout        = 10 * time.Second
 )
 
 // eventRecorder writes Events in a goroutine of its own, with a rate limit: a
@@ -31,11 +34,15 @@ type eventRecorder struct {
 	metrics  *Metrics
 	log      *slog.Logger
 	notices  chan kube.Notice
+	// isBusy reports whether Events yield to syncs.
+	isBusy func() bool
 }
 
 // newEventRecorder makes a recorder; it writes nothing before run.
-func newEventRecorder(cluster *kube.Cluster, reporter kube.Reporter, metrics *Metrics, log *slog.Logger) *eventRecorder {
-	return &eventRecorder{cluster: cluster, reporter: reporter, metrics: metrics, log: log, notices: make(chan kube.Notice, eventQueueSize)}
+func newEventRecorder(cluster *kube.Cluster, reporter kube.Reporter, metrics *Metrics, log *slog.Logger, isBusy func() bool) *eventRecorder {
+	return &eventRecorder{
+		cluster: cluster, reporter: reporter, metrics: metrics, log: log, isBusy: isBusy, notices: make(chan kube.Notice, eventQueueSize),
+	}
 }
 
 // record queues an Event, or drops it when the queue is full. It never blocks.
@@ -54,12 +61,18 @@ func (a *eventRecorder) record(notice kube.Notice) {
 func (a *eventRecorder) run(ctx context.Context) {
 	rate := flowcontrol.NewTokenBucketRateLimiter(eventsPerSecond, eventsBurst)
 	defer rate.Stop()
+	busy := flowcontrol.NewTokenBucketRateLimiter(busyEventsPerSecond, 1)
+	defer busy.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case notice := <-a.notices:
-			if rate.Wait(ctx) != nil {
+			limit := rate
+			if a.isBusy() {
+				limit = busy
+			}
+			if limit.Wait(ctx) != nil {
 				return
 			}
 			request, cancel := context.WithTimeout(ctx, eventTimeout)

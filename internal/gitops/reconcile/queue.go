@@ -77,6 +77,9 @@ func newQueue(most int, projects func(item) []string) *queue {
 	}
 }
 
+// isBusy reports whether more items wait than the workers get to in about a second.
+func (q *queue) isBusy() bool { return q.length() > 4*q.most }
+
 // add enqueues an item now. One that is parked keeps its place.
 func (q *queue) add(one item, why reason) {
 	q.mu.Lock()
