@@ -21,6 +21,8 @@ func Kinds() []Kind {
 		kind("BackendTransport", "Transport options for the Services that reference it: certificates, timeouts and protocol.", reflect.TypeFor[BackendTransportSpec]()),
 		releaseKind(),
 		releasePolicyKind(),
+		kind(KindEnvironment, "Clusters and namespaces that promotions lead to, with their gates.", reflect.TypeFor[EnvironmentSpec]()),
+		promotionKind(),
 	}
 }
 
@@ -28,15 +30,33 @@ func Kinds() []Kind {
 // shares need not be who reports the progress.
 func releaseKind() Kind {
 	k := kind(KindRelease, "Shares of two revisions of a workload. The agent writes it during a release.", reflect.TypeFor[ReleaseSpec]())
-	k.Status, k.StatusSubresource = reflect.TypeFor[ReleaseStatus](), true
-	k.Schema.Types = map[reflect.Type]declare.ForeignType{
-		reflect.TypeFor[metav1.Time](): {Schema: map[string]any{"type": "string", "format": "date-time"}},
-	}
+	k.Status, k.StatusSubresource, k.Schema.Types = reflect.TypeFor[ReleaseStatus](), true, statusTypes()
 	k.Columns = append([]declare.Column{
 		{Name: "Phase", Type: "string", JSONPath: ".status.phase"},
 		{Name: "Canary", Type: "integer", JSONPath: ".spec.revisions[1].weight"},
 		{Name: "Step", Type: "integer", JSONPath: ".status.step"},
 		{Name: "Steps", Type: "integer", JSONPath: ".status.steps"},
+		{Name: "Message", Type: "string", JSONPath: ".status.message"},
+	}, k.Columns...)
+	return k
+}
+
+// statusTypes are the types of Kubernetes in a status.
+func statusTypes() map[reflect.Type]declare.ForeignType {
+	return map[reflect.Type]declare.ForeignType{
+		reflect.TypeFor[metav1.Time](): {Schema: map[string]any{"type": "string", "format": "date-time"}},
+	}
+}
+
+// promotionKind declares Promotion. Its status is a subresource: people write the spec
+// and the agent the status.
+func promotionKind() Kind {
+	k := kind(KindPromotion, "One run of a version of a Product through the environments of a PromotionFlow.", reflect.TypeFor[PromotionSpec]())
+	k.Status, k.StatusSubresource, k.Schema.Types = reflect.TypeFor[PromotionStatus](), true, statusTypes()
+	k.Columns = append([]declare.Column{
+		{Name: "Product", Type: "string", JSONPath: ".spec.product"},
+		{Name: "Version", Type: "string", JSONPath: ".status.version"},
+		{Name: "Phase", Type: "string", JSONPath: ".status.phase"},
 		{Name: "Message", Type: "string", JSONPath: ".status.message"},
 	}, k.Columns...)
 	return k

@@ -1,5 +1,6 @@
 // Package v1alpha1 declares our own kinds of Kubernetes objects, group
-// slipway.dev: Middleware, TLSOption, BackendTransport, Release and ReleasePolicy.
+// slipway.dev: Middleware, TLSOption, BackendTransport, Release, ReleasePolicy,
+// Environment and Promotion.
 //
 // The structs are the one declaration of the fields. Their tags have the
 // meaning, the values and the default of each field, and everything else is

@@ -142,6 +142,7 @@ func (a *agent) leadOnce(ctx context.Context) error {
 	parts.Go(func() error { return current.counts.Run(running) })
 	parts.Go(func() error { return a.awaitReady(running, current) })
 	parts.Go(func() error { return a.newNotifications().Run(running) })
+	parts.Go(func() error { return a.newPromotions().Run(running) })
 	if a.options.Features.Rollouts {
 		parts.Go(func() error { return a.newRollouts().Run(running) })
 		parts.Go(func() error { return a.runAnalysis(running) })

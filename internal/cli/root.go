@@ -34,6 +34,7 @@ import (
 	"slipway.dev/slipway/internal/cli/installcmd"
 	"slipway.dev/slipway/internal/cli/migratecmd"
 	"slipway.dev/slipway/internal/cli/platformcmd"
+	"slipway.dev/slipway/internal/cli/promotecmd"
 	"slipway.dev/slipway/internal/cli/rendercmd"
 	"slipway.dev/slipway/internal/cli/rolloutcmd"
 	"slipway.dev/slipway/internal/cli/runtimecmd"
@@ -84,6 +85,7 @@ GitOps runtime and an ingress controller in one program.`,
 		runtimecmd.Command(),
 		appcmd.Command(),
 		rolloutcmd.Command(),
+		promotecmd.Command(),
 		gitcmd.Source(),
 		gitcmd.Integration(),
 		clustercmd.Command(),

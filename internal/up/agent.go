@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"slipway.dev/slipway/api/argo/v1alpha1"
+	"slipway.dev/slipway/api/codefresh/v1beta1"
 	"slipway.dev/slipway/internal/kube"
 	"slipway.dev/slipway/internal/secret"
 )
@@ -137,16 +138,20 @@ func (s *scene) startRole(name, options, kubeconfig string) (*child, error) {
 	})
 }
 
-// installKinds installs Argo's CustomResourceDefinitions, and waits until they
-// are established.
+// installKinds installs the CustomResourceDefinitions of Argo CD and of promotions, and
+// waits until they are established.
 func installKinds(ctx context.Context, cluster *kube.Cluster) error {
 	definitions, err := v1alpha1.CRDs()
 	if err != nil {
 		return err
 	}
+	promotions, err := v1beta1.CRDs()
+	if err != nil {
+		return err
+	}
 	// The namespace is applied with the kinds, because the Secret of the
 	// webhooks goes into it next.
-	manifests := "apiVersion: v1\nkind: Namespace\nmetadata: {name: " + controlNamespace + "}\n" + string(definitions)
+	manifests := "apiVersion: v1\nkind: Namespace\nmetadata: {name: " + controlNamespace + "}\n" + string(definitions) + string(promotions)
 	_, err = cluster.Define(ctx, kube.Target{Manager: upOwner}, manifests)
 	return err
 }

@@ -38,6 +38,11 @@
 - apiGroups: [slipway.dev]
   resources: [releases/status]
   verbs: [update]
+# The progress of promotions. Their commits are made with the credentials of
+# repositories.
+- apiGroups: [slipway.dev]
+  resources: [promotions/status]
+  verbs: [update]
 # Events of Applications.
 - apiGroups: [events.k8s.io]
   resources: [events]

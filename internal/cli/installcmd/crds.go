@@ -58,7 +58,7 @@ func (f *crdsFlags) add(command *cobra.Command, writes bool) {
 	kubeflags.Add(command.Flags(), &f.choice)
 	flags.StringVar(&f.release.Name, "release", release.DefaultName, "name of the Helm release of the runtime")
 	flags.StringVarP(&f.release.Namespace, "namespace", "n", release.DefaultNamespace, "namespace of the Helm release")
-	flags.StringSliceVar(&f.only, "only", nil, "families of definitions: argocd, slipway, gateway, rollouts, workflows, events (default argocd,slipway: those of the chart)")
+	flags.StringSliceVar(&f.only, "only", nil, "families of definitions: argocd, slipway, promotions, gateway, rollouts, workflows, events (default argocd,slipway,promotions: those of the chart)")
 	if writes {
 		flags.BoolVar(&f.dryRun, "dry-run", false, "show all writes without making them")
 		flags.BoolVar(&f.accept, "yes", false, "do not ask for confirmation")

@@ -5,6 +5,8 @@
 //	files        the files that a change sees
 //	pack         the objects of one commit, sent with the commit that the branch
 //	             must still be at
+//	history      finds a commit of before again
+//	pool         keeps repositories open
 //
 // It promises that a change is on the branch completely or not at all, and that
 // no change of another writer is lost: a push names the commit it is based on

@@ -1,12 +1,10 @@
 package gitwrite
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"io"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 
@@ -109,26 +107,13 @@ func (r *Repository) fetch(ctx context.Context) (snapshot, error) {
 		s.set = last.set
 		return s, nil
 	}
-	// The files stay open, and are gone with the last one who reads them.
-	if r.options.Folder != "" {
-		if err := os.MkdirAll(r.options.Folder, 0o700); err != nil {
-			return s, fmt.Errorf("make a folder for %s: %w", r.options.Name, err)
-		}
-	}
-	folder, err := os.MkdirTemp(r.options.Folder, "write-")
+	set, remove, err := r.newSet()
 	if err != nil {
-		return s, fmt.Errorf("make a folder for %s: %w", r.options.Name, err)
+		return s, err
 	}
-	defer func() { _ = os.RemoveAll(folder) }()
-	set, err := objects.Create(folder, maxMemoryBytes)
-	if err != nil {
-		return s, fmt.Errorf("make a folder for %s: %w", r.options.Name, err)
-	}
-	limits := objects.Limits{
-		Bytes: cmp.Or(r.options.MaxPackBytes, maxPackBytes), ObjectBytes: maxObjectBytes, TotalBytes: maxTotalBytes, MemoryBytes: maxMemoryBytes, Objects: maxObjects,
-	}
+	defer remove()
 	err = client.Fetch(ctx, advertised, remote.Want{IDs: []objects.ID{s.base}, Depth: 1}, func(pack io.Reader) error {
-		set, err = set.Receive(ctx, pack, limits)
+		set, err = set.Receive(ctx, pack, r.limits())
 		return err
 	})
 	if err != nil {

@@ -16,6 +16,7 @@ import (
 	"slipway.dev/slipway/api/argo/v1alpha1"
 	"slipway.dev/slipway/internal/backoff"
 	"slipway.dev/slipway/internal/gitops/feed"
+	"slipway.dev/slipway/internal/gitops/gitwrite"
 	"slipway.dev/slipway/internal/gitops/source"
 	"slipway.dev/slipway/internal/kube"
 	"slipway.dev/slipway/internal/observe"
@@ -56,7 +57,7 @@ type Controller struct {
 	options Options
 	finder  *finder
 	config  *configReader
-	writers *writers
+	writers gitwrite.Pool
 
 	mu       sync.Mutex
 	apps     map[types.NamespacedName]*v1alpha1.Application
@@ -96,7 +97,7 @@ func New(options Options) *Controller {
 		options.Pushed = func(string) {}
 	}
 	return &Controller{
-		options: options, finder: newFinder(options), config: &configReader{options: options}, writers: newWriters(options),
+		options: options, finder: newFinder(options), config: &configReader{options: options},
 		apps: map[types.NamespacedName]*v1alpha1.Application{}, updaters: map[types.NamespacedName]*updater{}, jobs: map[jobKey]*record{},
 		wake: make(chan struct{}, 1),
 	}

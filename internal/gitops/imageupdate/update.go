@@ -12,8 +12,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"slipway.dev/slipway/api/argo/v1alpha1"
 	"slipway.dev/slipway/api/refusal"
@@ -82,7 +80,7 @@ func (r *run) update(ctx context.Context, fresh bool) result {
 		return result{}
 	}
 	var err error
-	if r.project, err = r.compileProject(ctx); err != nil {
+	if r.project, err = project.Read(ctx, r.options.Cluster.Dynamic, r.options.ControlNamespace, r.app); err != nil {
 		return result{err: err}
 	}
 	if r.at, err = r.destination(settings.WriteBack); err != nil {
@@ -290,31 +288,4 @@ func sourceFor(app *v1alpha1.Application, target TargetKind) (*v1alpha1.Applicat
 		}
 	}
 	return nil, "", fmt.Errorf("none of its %d sources fits the target: name one with write-back-target", len(sources))
-}
-
-// compileProject reads the project of an Application, which has to allow it. Every run reads
-// it, so that a right that is withdrawn takes effect at once.
-func (r *run) compileProject(ctx context.Context) (*project.Project, error) {
-	name := r.app.Spec.ProjectName()
-	object, err := r.options.Cluster.Dynamic.Resource(v1alpha1.ProjectResource()).Namespace(r.options.ControlNamespace).Get(ctx, name, metav1.GetOptions{})
-	compiled := project.Default()
-	switch {
-	case apierrors.IsNotFound(err) && name == v1alpha1.DefaultProject:
-	case err != nil:
-		return nil, fmt.Errorf("read the AppProject %s: %w", name, err)
-	default:
-		given, refused, err := v1alpha1.DecodeProject(object.Object)
-		if err != nil {
-			return nil, fmt.Errorf("read the AppProject %s: %w", name, err)
-		}
-		var more []refusal.Refusal
-		compiled, more = project.Compile(given)
-		if refused = append(refused, more...); len(refused) > 0 {
-			return nil, &refusedError{refused}
-		}
-	}
-	if r.app.Namespace != r.options.ControlNamespace && !compiled.AllowsNamespace(r.app.Namespace) {
-		return nil, refusal.New("spec.project", refusal.NotAllowed, "project %s does not allow Applications in the namespace %s", name, r.app.Namespace)
-	}
-	return compiled, nil
 }

@@ -18,45 +18,18 @@ import (
 // maxRepositoryBytes bounds the newest commit of a repository that is written to.
 const maxRepositoryBytes = 1 << 30
 
-// maxOpen bounds the repositories that are kept open: each has its newest commit on the
-// disk.
-const maxOpen = 32
-
-// writers keeps repositories open, so that a commit that did not change is not fetched
-// again. One branch has one writer: commits to it take turns.
-type writers struct {
-	options Options
-
-	mu    sync.Mutex
-	known map[writerKey]*openWriter
-}
-
-// writerKey is a branch of a repository with the credential that opens it.
-type writerKey struct {
-	repository, branch, base, project string
-	secret                            string
-}
-
-// openWriter is a writer and when it was used.
-type openWriter struct {
-	repository *gitwrite.Repository
-	access     remote.Access
-	used       time.Time
-}
-
-// newWriters makes it empty.
-func newWriters(options Options) *writers {
-	return &writers{options: options, known: map[writerKey]*openWriter{}}
-}
-
 // open returns the writer of a branch, which begins at that of the source.
 func (r *run) open(ctx context.Context, branch string) (*gitwrite.Repository, error) {
 	access, secret, err := r.access(ctx)
 	if err != nil {
 		return nil, err
 	}
-	key := writerKey{r.at.of.Address().Canonical().String(), branch, r.at.branch, r.at.of.Project(), secret}
-	return r.writers.get(key, access, gitwrite.Options{RepoURL: r.at.repoURL, Branch: branch, Base: r.at.branch})
+	return r.writers.Get(gitwrite.PoolKey{
+		Repository: r.at.of.Address().Canonical().String(), Branch: branch, Base: r.at.branch, Project: r.at.of.Project(), Secret: secret,
+	}, gitwrite.Options{
+		RepoURL: r.at.repoURL, Branch: branch, Base: r.at.branch, Access: access, MaxPackBytes: maxRepositoryBytes,
+		Folder: r.options.Folder, Committer: gitwrite.Author{Name: defaultAuthor, Email: defaultEmail},
+	})
 }
 
 // access returns the credential of the repository: that of the project, or of the
@@ -76,47 +49,6 @@ func (r *run) access(ctx context.Context) (remote.Access, string, error) {
 	access.Credential = own
 	access, err = r.options.Sources.WithAppToken(ctx, access)
 	return access, r.app.Namespace + "/" + name + "@" + version, err
-}
-
-// get returns the writer of a key.
-func (w *writers) get(key writerKey, access remote.Access, options gitwrite.Options) (*gitwrite.Repository, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	one := w.known[key]
-	if one == nil || !sameAccess(one.access, access) {
-		options.Access, options.MaxPackBytes, options.Folder = access, maxRepositoryBytes, w.options.Folder
-		options.Committer = gitwrite.Author{Name: defaultAuthor, Email: defaultEmail}
-		opened, err := gitwrite.Open(options)
-		if err != nil {
-			return nil, err
-		}
-		one = &openWriter{repository: opened, access: access}
-		w.known[key] = one
-	}
-	one.used = time.Now()
-	w.evict()
-	return one.repository, nil
-}
-
-// evict forgets the writers that were not used for longest.
-func (w *writers) evict() {
-	for len(w.known) > maxOpen {
-		var oldest writerKey
-		for key, one := range w.known {
-			if found := w.known[oldest]; found == nil || one.used.Before(found.used) {
-				oldest = key
-			}
-		}
-		delete(w.known, oldest)
-	}
-}
-
-// sameAccess reports whether a credential is the one that a writer was opened with.
-func sameAccess(x, y remote.Access) bool {
-	a, b := x.Credential, y.Credential
-	return a.Username == b.Username && a.Password.Reveal() == b.Password.Reveal() && a.BearerToken.Reveal() == b.BearerToken.Reveal() &&
-		a.SSHPrivateKey.Reveal() == b.SSHPrivateKey.Reveal() && a.ClientKey.Reveal() == b.ClientKey.Reveal() && a.Proxy.Reveal() == b.Proxy.Reveal() &&
-		string(x.Authorities) == string(y.Authorities) && string(x.KnownHosts) == string(y.KnownHosts)
 }
 
 // gitSecret reads the credential of a repository from a Secret that a user named.

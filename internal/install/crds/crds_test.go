@@ -280,7 +280,7 @@ func TestUpgrade(t *testing.T) {
 	w.helm("applications.argoproj.io", w.options.Release, false)
 	var changed []string
 	must.Do(t, crds.Upgrade(t.Context(), w.options, func(name string) { changed = append(changed, name) }))
-	if got, want := strings.Join(changed, " "), "applications.argoproj.io backendtransports.slipway.dev middlewares.slipway.dev releasepolicies.slipway.dev releases.slipway.dev tlsoptions.slipway.dev"; got != want {
+	if got, want := strings.Join(changed, " "), "applications.argoproj.io backendtransports.slipway.dev environments.slipway.dev middlewares.slipway.dev products.codefresh.io promotionflows.codefresh.io promotionpolicies.codefresh.io promotions.slipway.dev promotiontemplates.codefresh.io releasepolicies.slipway.dev releases.slipway.dev tlsoptions.slipway.dev"; got != want {
 		t.Errorf("upgraded %s, want %s", got, want)
 	}
 	upgraded, err := definitions.Get(t.Context(), "applications.argoproj.io", metav1.GetOptions{})

@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	argo "slipway.dev/slipway/api/argo/v1alpha1"
+	codefresh "slipway.dev/slipway/api/codefresh/v1beta1"
 	"slipway.dev/slipway/api/declare"
 	"slipway.dev/slipway/api/gatewayapi"
 	rollouts "slipway.dev/slipway/api/rollouts/v1alpha1"
@@ -18,12 +19,13 @@ import (
 // Family is a project whose definitions go together.
 type Family string
 
-// The families. The chart brings ArgoCD and Slipway, and the program GatewayAPI and
+// The families. The chart brings ArgoCD, Slipway and Promotions, and the program GatewayAPI and
 // Rollouts, for runtimes that serve them; the others can be adopted as well, so that one release is
 // named for all of them (R22, R26).
 const (
 	ArgoCD     Family = "argocd"
 	Slipway    Family = "slipway"
+	Promotions Family = "promotions"
 	GatewayAPI Family = "gateway"
 	Rollouts   Family = "rollouts"
 	Workflows  Family = "workflows"
@@ -31,7 +33,9 @@ const (
 )
 
 // Families returns all families.
-func Families() []Family { return []Family{ArgoCD, Slipway, GatewayAPI, Rollouts, Workflows, Events} }
+func Families() []Family {
+	return []Family{ArgoCD, Slipway, Promotions, GatewayAPI, Rollouts, Workflows, Events}
+}
 
 // ParseFamilies parses names of families, also several with commas. Without
 // names it returns nil, which selects those of the chart.
@@ -96,7 +100,7 @@ func (f Family) names() []string {
 		return []string{"clusterworkflowtemplates", "cronworkflows", "workflowartifactgctasks", "workfloweventbindings", "workflows", "workflowtaskresults", "workflowtasksets", "workflowtemplates"}
 	case Events:
 		return []string{"eventbus", "eventsources", "sensors"}
-	case ArgoCD, Slipway, GatewayAPI:
+	case ArgoCD, Slipway, Promotions, GatewayAPI:
 	}
 	return nil
 }
@@ -131,6 +135,8 @@ func (f Family) brought() ([]definition, error) {
 		kinds = argo.Kinds()
 	case Slipway:
 		kinds = own.Kinds()
+	case Promotions:
+		kinds = codefresh.Kinds()
 	case Rollouts:
 		kinds = rollouts.Kinds()
 	case Workflows, Events, GatewayAPI:

@@ -35,7 +35,7 @@ type Options struct {
 // chart.
 func (o Options) families() []Family {
 	if len(o.Only) == 0 {
-		return []Family{ArgoCD, Slipway}
+		return []Family{ArgoCD, Slipway, Promotions}
 	}
 	return o.Only
 }

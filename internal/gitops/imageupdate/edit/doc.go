@@ -1,5 +1,5 @@
-// Package edit changes images in the YAML files of a repository and keeps the rest
-// of each file as it is: comments, order, quotes and indentation.
+// Package edit changes images and other values in the YAML files of a repository and
+// keeps the rest of each file as it is: comments, order, quotes and indentation.
 //
 // Values are replaced in the text. The result is parsed again and compared with what
 // was meant: where the text cannot be changed in place, such as in a flow mapping, the

@@ -183,3 +183,74 @@ func FuzzSetImage(f *testing.F) {
 		}
 	})
 }
+
+// TestCopy: values move from one file to another, which keeps its form.
+func TestCopy(t *testing.T) {
+	for _, tt := range []struct{ name, source, target, path, want string }{
+		{"plain", "image: {tag: v2}\n", "# prod\nimage:\n    name: x\n    tag: v1 # keep\n", "$.image.tag", "# prod\nimage:\n    name: x\n    tag: v2 # keep\n"},
+		{"without the dollar", "appVersion: 2.0.0\n", "appVersion: 1.0.0\n", "appVersion", "appVersion: 2.0.0\n"},
+		{"without the dot", "appVersion: 2.0.0\n", "appVersion: 1.0.0\n", "$appVersion", "appVersion: 2.0.0\n"},
+		{"quotes of the target", "tag: v2\n", "tag: \"v1\"\n", "$.tag", "tag: \"v2\"\n"},
+		{"a number stays one", "replicas: 3\n", "replicas: \"1\" # x\n", "$.replicas", "replicas: 3 # x\n"},
+		{"a text that looks like a number", "tag: \"1.10\"\n", "tag: 1.2.3\n", "$.tag", "tag: \"1.10\"\n"},
+		{"any depth", "a:\n  image: {tag: v2}\nb:\n- image: {tag: v3}\n", "a:\n  image:\n    tag: v1 # one\nb:\n- image:\n    tag: v1 # two\n", "$..image.tag", "a:\n  image:\n    tag: v2 # one\nb:\n- image:\n    tag: v3 # two\n"},
+		{"a mapping of the same keys", "image: {repository: r, tag: v2}\n", "image:\n  tag: v1 # keep\n  repository: r\n", "$..image", "image:\n  tag: v2 # keep\n  repository: r\n"},
+		{"another list", "dependencies:\n- {name: a, version: 2.0.0}\n- {name: b, version: 1.0.0}\n", "name: x # x\ndependencies:\n- {name: a, version: 1.0.0}\n", "$.dependencies",
+			"name: x # x\ndependencies:\n  - {name: a, version: 2.0.0}\n  - {name: b, version: 1.0.0}\n"},
+		{"all entries", "d: {a: 1, b: 2}\n", "d:\n  a: 0\n  b: 0\n", "$.d.*", "d:\n  a: 1\n  b: 2\n"},
+		{"index", "images:\n- newTag: v2\n", "images:\n- name: x\n  newTag: v1\n", "$.images[0].newTag", "images:\n- name: x\n  newTag: v2\n"},
+		{"key in brackets", "data: {app.version: v2}\n", "data:\n  app.version: v1\n", "$.data['app.version']", "data:\n  app.version: v2\n"},
+		{"missing in the target", "image: {tag: v2}\n", "image:\n  name: x\n", "$.image.tag", "image:\n  name: x\n  tag: v2\n"},
+		{"missing in the source", "other: 1\n", "image: {tag: v1}\n", "$.image.tag", "image: {tag: v1}\n"},
+		{"null", "tag: null\n", "tag: v1\n", "$.tag", "tag: null\n"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			path := must.Get(edit.ParseSelector(tt.path))(t)
+			got, _, err := edit.Copy([]byte(tt.target), []byte(tt.source), []edit.Selector{path})
+			if err != nil || string(got) != tt.want {
+				t.Fatalf("%v:\n%s\nwant\n%s", err, got, tt.want)
+			}
+			again, _, err := edit.Copy(got, []byte(tt.source), []edit.Selector{path})
+			if err != nil || string(again) != tt.want {
+				t.Errorf("a second time gives %v\n%s", err, again)
+			}
+		})
+	}
+}
+
+func TestCopyRefuses(t *testing.T) {
+	path := must.Get(edit.ParseSelector("$.a.b[0]"))(t)
+	for name, tt := range map[string]struct{ source, target string }{
+		"alias": {"x: &x 1\na: {b: [*x]}\n", "a: {b: [2]}\n"}, "entry": {"a: {b: [1]}\n", "a: {b: []}\n"}, "shape": {"a: {b: [1]}\n", "a: text\n"},
+		"documents": {"a: {b: [1]}\n", "a: 1\n---\nb: 1\n"}, "source": {"- 1\n", "a: 1\n"},
+	} {
+		if got, _, err := edit.Copy([]byte(tt.target), []byte(tt.source), []edit.Selector{path}); err == nil {
+			t.Errorf("%s gives %s", name, got)
+		}
+	}
+	for _, text := range []string{"", "$", "$.", "$..", "$.a[?(@.b)]", "$.a[1:2]", "$.a[0,1]", "$.a[", "$['a", "$.a b", "$...a", "a\nb", strings.Repeat(".a", 65)} {
+		if got, err := edit.ParseSelector(text); err == nil {
+			t.Errorf("%q is %v", text, got)
+		}
+	}
+}
+
+func FuzzCopy(f *testing.F) {
+	f.Add("image: {tag: v2}\n", "image:\n  tag: v1 # x\n", "$..image")
+	f.Add("a: [1, {b: c}]\n", "a:\n- 1\n- b: x\n", "$.a[1].b")
+	f.Add("a: 'x: y'\n", "a: |-\n  z\n", "$['a']")
+	f.Fuzz(func(t *testing.T, source, target, path string) {
+		selector, err := edit.ParseSelector(path)
+		if err != nil {
+			return
+		}
+		changed, _, err := edit.Copy([]byte(target), []byte(source), []edit.Selector{selector})
+		if err != nil {
+			return
+		}
+		again, _, err := edit.Copy(changed, []byte(source), []edit.Selector{selector})
+		if err != nil || string(again) != string(changed) {
+			t.Errorf("a second time gives %v\n%s\nand not\n%s", err, again, changed)
+		}
+	})
+}

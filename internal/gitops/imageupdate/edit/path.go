@@ -173,10 +173,7 @@ func setValue(text []byte, steps []step, value Value) ([]byte, error) {
 
 // nested are the lines of a value below new keys.
 func nested(steps []step, value string) []string {
-	lines := make([]string, len(steps))
-	for i, one := range steps {
-		lines[i] = strings.Repeat("  ", i) + quoted(one.key, 0) + ":"
-	}
+	lines := nestedKeys(steps)
 	lines[len(lines)-1] += " " + quoted(value, 0)
 	return lines
 }

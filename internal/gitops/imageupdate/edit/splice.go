@@ -10,19 +10,24 @@ import (
 
 // replaceScalar writes a value in the place of another, in its style.
 func replaceScalar(text []byte, node *yaml.Node, value string) ([]byte, bool) {
+	return replaceText(text, node, quoted(value, node.Style))
+}
+
+// replaceText writes the text of a value in the place of another.
+func replaceText(text []byte, node *yaml.Node, written string) ([]byte, bool) {
 	if node.Kind == yaml.ScalarNode && node.Value == "" && node.Tag == nullTag && node.Style == 0 {
 		// A key without a value: the node is right behind its colon.
 		at := offset(text, node.Line, node.Column)
 		if at < 1 || text[at-1] != ':' {
 			return nil, false
 		}
-		return splice(text, at, at, " "+quoted(value, 0)), true
+		return splice(text, at, at, " "+written), true
 	}
 	from, to, ok := extent(text, node)
 	if !ok {
 		return nil, false
 	}
-	return splice(text, from, to, quoted(value, node.Style)), true
+	return splice(text, from, to, written), true
 }
 
 // splice replaces a part of the text.

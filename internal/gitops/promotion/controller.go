@@ -1,0 +1,407 @@
+package promotion
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"slipway.dev/slipway/api/argo/v1alpha1"
+	"slipway.dev/slipway/api/codefresh/v1beta1"
+	"slipway.dev/slipway/api/refusal"
+	slipway "slipway.dev/slipway/api/v1alpha1"
+	"slipway.dev/slipway/internal/backoff"
+	"slipway.dev/slipway/internal/gitops/feed"
+	"slipway.dev/slipway/internal/gitops/gitwrite"
+	"slipway.dev/slipway/internal/gitops/source"
+	"slipway.dev/slipway/internal/kube"
+)
+
+// Options configures a Controller.
+type Options struct {
+	Cluster *kube.Cluster
+	Sources *source.Sources
+	// ControlNamespace has the AppProjects and everything about promotions. Namespaces
+	// have the Applications; * is all.
+	ControlNamespace string
+	Namespaces       []string
+	// Interval is how often gates that depend on time are checked: 5 seconds.
+	Interval time.Duration
+	// Folder has what is fetched of repositories; empty is the system's temporary one.
+	Folder string
+	// Traffic reads the reports of the edges; nil if there are none.
+	Traffic EdgeReports
+	// Pushed is called with the address of a repository after a commit; it may be nil.
+	Pushed   func(repoURL string)
+	Reporter kube.Reporter
+	Log      *slog.Logger
+}
+
+// Times and numbers of a Controller.
+const (
+	defaultInterval = 5 * time.Second
+	runTimeout      = 5 * time.Minute
+	workers         = 4
+	// definitionInterval is how often the cluster is checked for the definitions.
+	definitionInterval = 10 * time.Second
+	firstBackoff       = 2 * time.Second
+	maxBackoff         = 5 * time.Minute
+)
+
+// Controller carries out Promotions. One may run in a cluster at a time: the leader's.
+type Controller struct {
+	options Options
+	pool    gitwrite.Pool
+	traffic trafficWindows
+	// beginning serializes the beginnings, because promotions of a Product wait for
+	// each other.
+	beginning sync.Mutex
+
+	mu      sync.Mutex
+	catalog catalog
+	jobs    map[string]*record
+	wake    chan struct{}
+}
+
+// record is a Promotion that has not ended.
+type record struct {
+	name    string
+	product string
+	created time.Time
+	// begun: it has a status with steps.
+	begun bool
+	due   time.Time
+	// running: a worker has it. A change meanwhile makes it due again.
+	running  bool
+	failures int
+	// reported is the last problem, which is an Event once.
+	reported string
+}
+
+// New makes a Controller.
+func New(options Options) *Controller {
+	options.Interval = cmp.Or(options.Interval, defaultInterval)
+	options.Log = cmp.Or(options.Log, slog.New(slog.DiscardHandler))
+	if options.Pushed == nil {
+		options.Pushed = func(string) {}
+	}
+	return &Controller{options: options, catalog: newCatalog(), jobs: map[string]*record{}, wake: make(chan struct{}, 1)}
+}
+
+// promotionResource is the resource of Promotions.
+func promotionResource() schema.GroupVersionResource {
+	return schema.GroupVersionResource{Group: slipway.Group, Version: slipway.Version, Resource: slipway.ResourcePromotion}
+}
+
+// Run carries out Promotions until the context is done. Without the definitions of
+// Promotions it waits for them.
+func (c *Controller) Run(ctx context.Context) error {
+	if err := c.awaitDefinitions(ctx); err != nil {
+		return err
+	}
+	var running sync.WaitGroup
+	defer running.Wait()
+	listed := c.follow(ctx, &running)
+	// Before everything was read, something that exists would seem to be missing.
+	for _, one := range listed {
+		select {
+		case <-one:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	slots := make(chan struct{}, workers)
+	for {
+		next, wait := c.next(time.Now())
+		if next != nil {
+			select {
+			case slots <- struct{}{}:
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+			running.Go(func() {
+				defer func() { <-slots }()
+				c.process(ctx, next)
+			})
+			continue
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-c.wake:
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return ctx.Err()
+		}
+		timer.Stop()
+	}
+}
+
+// awaitDefinitions waits until the cluster serves what promotions are made of.
+func (c *Controller) awaitDefinitions(ctx context.Context) error {
+	for {
+		own, err := c.options.Cluster.Serves(ctx, slipway.Group+"/"+slipway.Version, slipway.ResourcePromotion)
+		if err == nil && own {
+			theirs, err := c.options.Cluster.Serves(ctx, v1beta1.APIVersion, v1beta1.ProductResource().Resource)
+			if err == nil && theirs {
+				return nil
+			}
+		}
+		if err := backoff.Sleep(ctx, definitionInterval); err != nil {
+			return err
+		}
+	}
+}
+
+// follow watches everything that promotions are made of, and returns when each was
+// listed.
+func (c *Controller) follow(ctx context.Context, running *sync.WaitGroup) (listed []<-chan struct{}) {
+	watch := func(resource schema.GroupVersionResource, namespace string, put func(*unstructured.Unstructured), gone func(types.NamespacedName)) {
+		one := feed.New(feed.Options{
+			Resource: resource, Namespace: namespace, Put: put, Log: c.options.Log,
+			Gone: func(name types.NamespacedName, _ types.UID) { gone(name) },
+		})
+		listed = append(listed, one.Listed())
+		running.Go(func() { one.Follow(ctx, c.options.Cluster) })
+	}
+	namespaces := slices.Compact(slices.Sorted(slices.Values(c.options.Namespaces)))
+	if slices.Contains(namespaces, "*") {
+		namespaces = []string{""}
+	}
+	for _, namespace := range namespaces {
+		watch(v1alpha1.ApplicationResource(), namespace, c.putApplication, c.goneApplication)
+	}
+	control := c.options.ControlNamespace
+	watch(v1beta1.ProductResource(), control, putParsed(c, &c.catalog.products, v1beta1.DecodeProduct), goneFrom(c, &c.catalog.products))
+	watch(v1beta1.FlowResource(), control, putParsed(c, &c.catalog.flows, v1beta1.DecodeFlow), goneFrom(c, &c.catalog.flows))
+	watch(v1beta1.PolicyResource(), control, putParsed(c, &c.catalog.policies, v1beta1.DecodePolicy), goneFrom(c, &c.catalog.policies))
+	watch(v1beta1.TemplateResource(), control, putParsed(c, &c.catalog.templates, v1beta1.DecodeTemplate), goneFrom(c, &c.catalog.templates))
+	watch(schema.GroupVersionResource{Group: slipway.Group, Version: slipway.Version, Resource: slipway.ResourceEnvironment}, control, c.putEnvironment, goneFrom(c, &c.catalog.environments))
+	watch(promotionResource(), control, c.putPromotion, c.gonePromotion)
+	return listed
+}
+
+// putParsed takes an object of one of Codefresh's kinds from a watch.
+func putParsed[T any](c *Controller, into *map[string]parsed[T], decode func(map[string]any) (T, []refusal.Refusal, error)) func(*unstructured.Unstructured) {
+	return func(object *unstructured.Unstructured) {
+		made, refused, err := decode(object.Object)
+		if err != nil {
+			return
+		}
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		(*into)[object.GetName()] = parsed[T]{made, refused}
+		c.allDue()
+	}
+}
+
+// goneFrom forgets an object.
+func goneFrom[T any](c *Controller, from *map[string]T) func(types.NamespacedName) {
+	return func(name types.NamespacedName) {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		delete(*from, name.Name)
+		c.allDue()
+	}
+}
+
+// putEnvironment takes an Environment from the watch.
+func (c *Controller) putEnvironment(object *unstructured.Unstructured) {
+	made := &slipway.Environment{}
+	if convert(object, made) != nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.catalog.environments[made.Name] = made
+	c.allDue()
+}
+
+// convert reads an object of one of our kinds, which the API server has checked.
+func convert(object *unstructured.Unstructured, into any) error {
+	text, err := object.MarshalJSON()
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(text, into)
+}
+
+// putApplication takes an Application of a Product from the watch.
+func (c *Controller) putApplication(object *unstructured.Unstructured) {
+	name := types.NamespacedName{Namespace: object.GetNamespace(), Name: object.GetName()}
+	if productOf(object) == "" || object.GetDeletionTimestamp() != nil {
+		c.goneApplication(name)
+		return
+	}
+	app, _, err := v1alpha1.Decode(object.Object)
+	if err != nil {
+		return
+	}
+	// The history is large, and not used.
+	app.Status.History, app.Status.OperationState = nil, nil
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.catalog.apps[name] = app
+	c.productDue(productOf(app))
+}
+
+// goneApplication forgets an Application.
+func (c *Controller) goneApplication(name types.NamespacedName) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if known := c.catalog.apps[name]; known != nil {
+		delete(c.catalog.apps, name)
+		c.productDue(productOf(known))
+	}
+}
+
+// putPromotion takes a Promotion from the watch.
+func (c *Controller) putPromotion(object *unstructured.Unstructured) {
+	made := &slipway.Promotion{}
+	if convert(object, made) != nil {
+		return
+	}
+	if made.DeletionTimestamp != nil || isFinished(made) {
+		c.gonePromotion(types.NamespacedName{Name: made.Name})
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	known := c.jobs[made.Name]
+	if known == nil {
+		known = &record{name: made.Name}
+		c.jobs[made.Name] = known
+	}
+	known.product, known.created, known.due = made.Spec.Product, made.CreationTimestamp.Time, time.Now()
+	known.begun = known.begun || len(made.Status.Steps) > 0
+	c.wakeUp()
+}
+
+// gonePromotion forgets a Promotion. Others of its Product may begin.
+func (c *Controller) gonePromotion(name types.NamespacedName) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	known := c.jobs[name.Name]
+	if known == nil {
+		return
+	}
+	delete(c.jobs, name.Name)
+	c.traffic.forget(name.Name)
+	c.productDue(known.product)
+}
+
+// isFinished reports whether a Promotion has ended.
+func isFinished(of *slipway.Promotion) bool {
+	switch of.Status.Phase {
+	case slipway.PromotionSucceeded, slipway.PromotionFailed, slipway.PromotionAborted:
+		return true
+	}
+	return false
+}
+
+// allDue makes all Promotions due, and productDue those of a Product. The lock must be
+// held.
+func (c *Controller) allDue() {
+	for _, one := range c.jobs {
+		one.due = time.Now()
+	}
+	c.wakeUp()
+}
+
+func (c *Controller) productDue(product string) {
+	for _, one := range c.jobs {
+		if one.product == product {
+			one.due = time.Now()
+		}
+	}
+	c.wakeUp()
+}
+
+// wakeUp makes Run look at what is due.
+func (c *Controller) wakeUp() {
+	select {
+	case c.wake <- struct{}{}:
+	default:
+	}
+}
+
+// next takes the Promotion that is due longest, or returns how long none is.
+func (c *Controller) next(now time.Time) (*record, time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	wait := time.Hour
+	var found *record
+	for _, one := range c.jobs {
+		if one.running {
+			continue
+		}
+		if left := one.due.Sub(now); left > 0 {
+			wait = min(wait, left)
+		} else if found == nil || one.due.Before(found.due) || one.due.Equal(found.due) && one.created.Before(found.created) {
+			found = one
+		}
+	}
+	if found != nil {
+		found.running, found.due = true, now.Add(time.Hour)
+	}
+	return found, wait
+}
+
+// process advances a Promotion as far as it goes, and schedules the next run.
+func (c *Controller) process(ctx context.Context, of *record) {
+	bounded, cancel := context.WithTimeout(ctx, runTimeout)
+	defer cancel()
+	again, err := c.advance(bounded, of)
+	if ctx.Err() != nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	of.running = false
+	now := time.Now()
+	switch {
+	case err != nil:
+		of.failures++
+		of.due = earlier(of.due, now.Add(backoff.Jitter(min(firstBackoff<<min(of.failures-1, 10), maxBackoff), 0.1)))
+	default:
+		of.failures = 0
+		if again > 0 {
+			of.due = earlier(of.due, now.Add(again))
+		}
+	}
+	c.wakeUp()
+}
+
+// earlier is the first of two times.
+func earlier(x, y time.Time) time.Time {
+	if x.Before(y) {
+		return x
+	}
+	return y
+}
+
+// view is the catalog at one moment.
+func (c *Controller) view() catalog {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.catalog.clone()
+}
+
+// readPromotion reads a Promotion from the API server: a copy of before could have
+// another state.
+func (c *Controller) readPromotion(ctx context.Context, name string) (*slipway.Promotion, error) {
+	object, err := c.options.Cluster.Dynamic.Resource(promotionResource()).Namespace(c.options.ControlNamespace).Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return nil, err
+	}
+	made := &slipway.Promotion{}
+	return made, convert(object, made)
+}

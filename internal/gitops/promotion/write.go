@@ -1,0 +1,290 @@
+package promotion
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"slipway.dev/slipway/api/argo/v1alpha1"
+	"slipway.dev/slipway/api/codefresh/v1beta1"
+	"slipway.dev/slipway/api/refusal"
+	slipway "slipway.dev/slipway/api/v1alpha1"
+	"slipway.dev/slipway/internal/gitops/gitwrite"
+	"slipway.dev/slipway/internal/gitops/imageupdate/edit"
+	"slipway.dev/slipway/internal/gitops/project"
+)
+
+// maxRepositoryBytes bounds the newest commit of a repository that is written to.
+const maxRepositoryBytes = 1 << 30
+
+// place is where the files of an Application are.
+type place struct {
+	app     *v1alpha1.Application
+	project *project.Project
+	source  v1alpha1.ApplicationSource
+	// branch is empty for the default one, and folder is below the root.
+	branch, folder string
+}
+
+// locate finds the files of an Application, whose project has to allow it.
+func (r *run) locate(ctx context.Context, app *v1alpha1.Application) (place, error) {
+	refuse := func(format string, args ...any) (place, error) {
+		return place{}, &refusal.Refusal{
+			Object: refusal.Object{Group: v1alpha1.Group, Kind: v1alpha1.KindApplication, Namespace: app.Namespace, Name: app.Name},
+			Field:  "spec.source", Reason: refusal.Unsupported, Message: fmt.Sprintf(format, args...),
+		}
+	}
+	sources := app.Spec.AllSources()
+	if len(sources) != 1 {
+		return refuse("it has %d sources, and promotions need one", len(sources))
+	}
+	if sources[0].Chart != "" {
+		return refuse("it is a chart of a repository, which has no files to promote: use a chart in Git that depends on it")
+	}
+	compiled, err := project.Read(ctx, r.options.Cluster.Dynamic, r.options.ControlNamespace, app)
+	if err != nil {
+		return place{}, err
+	}
+	made := place{app: app, project: compiled, source: sources[0], branch: sources[0].TargetRevision, folder: strings.TrimPrefix(path.Clean("/"+sources[0].Path), "/")}
+	if made.branch == "HEAD" {
+		made.branch = ""
+	}
+	return made, nil
+}
+
+// target is an Application that is promoted to, with what it gets.
+type target struct {
+	place
+	template template
+}
+
+// target reads an Application by its name in the status.
+func (r *run) target(ctx context.Context, product *v1beta1.Product, key string) (target, error) {
+	app, err := r.catalog.application(key)
+	if err != nil {
+		return target{}, err
+	}
+	at, err := r.locate(ctx, app)
+	if err != nil {
+		return target{}, err
+	}
+	contents, err := r.catalog.contents(product, app)
+	if err != nil {
+		return target{}, err
+	}
+	compiled, err := compileTemplate(contents)
+	return target{at, compiled}, err
+}
+
+// targets are the Applications of a step.
+func (r *run) targets(ctx context.Context, step *slipway.PromotionStep) ([]target, error) {
+	product, err := lookUp(r.catalog.products, v1beta1.KindProduct, r.promotion.Spec.Product)
+	if err != nil {
+		return nil, err
+	}
+	var all []target
+	for _, key := range step.Applications {
+		one, err := r.target(ctx, product, key)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, one)
+	}
+	return all, nil
+}
+
+// sourceReader reads files of the source at the revision of the Promotion.
+func (r *run) sourceReader(ctx context.Context) (reader, error) {
+	from := r.promotion.Status.Source
+	app := r.catalog.apps[types.NamespacedName{Namespace: from.Namespace, Name: from.Application}]
+	if app == nil {
+		return nil, fmt.Errorf("there is no Application %s/%s", from.Namespace, from.Application)
+	}
+	at, err := r.locate(ctx, app)
+	if err != nil {
+		return nil, err
+	}
+	return r.readerAt(ctx, &at, from.Revision)
+}
+
+// readerAt reads files of an Application at a revision.
+func (r *run) readerAt(ctx context.Context, at *place, revision string) (reader, error) {
+	given := at.source
+	given.TargetRevision = revision
+	admitted, err := at.project.Admit(given)
+	if err != nil {
+		return nil, err
+	}
+	resolved, err := r.options.Sources.Resolve(ctx, admitted, -1)
+	if err != nil {
+		return nil, err
+	}
+	return func(file string) ([]byte, bool, error) {
+		text, err := resolved.Store.Read(path.Join(resolved.Path, file), edit.MaxBytes)
+		if isMissing(err) {
+			return nil, false, nil
+		}
+		return text, err == nil, err
+	}, nil
+}
+
+// group is the Applications of a step whose files are on one branch: they get one
+// commit.
+type group struct {
+	repoURL, branch string
+	targets         []target
+}
+
+// groups divides Applications by repository and branch, in a fixed order.
+func groups(targets []target) ([]group, error) {
+	var all []group
+	for _, one := range targets {
+		admitted, err := one.project.Admit(one.source)
+		if err != nil {
+			return nil, err
+		}
+		if !admitted.Address().IsGit() {
+			return nil, refusal.New("spec.source", refusal.Unsupported, "%s is no Git repository", admitted.Address())
+		}
+		canonical := admitted.Address().Canonical().String()
+		at := slices.IndexFunc(all, func(g group) bool { return g.repoURL == canonical && g.branch == one.branch })
+		if at < 0 {
+			all = append(all, group{repoURL: canonical, branch: one.branch})
+			at = len(all) - 1
+		}
+		all[at].targets = append(all[at].targets, one)
+	}
+	return all, nil
+}
+
+// open returns the writer of a branch, with the credential of the first Application.
+func (r *run) open(ctx context.Context, of *group) (*gitwrite.Repository, error) {
+	admitted, err := of.targets[0].project.Admit(of.targets[0].source)
+	if err != nil {
+		return nil, err
+	}
+	access, err := r.options.Sources.Access(ctx, admitted)
+	if err != nil {
+		return nil, err
+	}
+	// The branch is its own base, so that one that does not exist is not created: the
+	// revision of an Application can be a tag.
+	return r.pool.Get(gitwrite.PoolKey{Repository: of.repoURL, Branch: of.branch, Base: of.branch, Project: admitted.Project()}, gitwrite.Options{
+		RepoURL: of.targets[0].source.RepoURL, Branch: of.branch, Base: of.branch, Access: access, MaxPackBytes: maxRepositoryBytes, Folder: r.options.Folder,
+		Committer: gitwrite.Author{Name: "Slipway", Email: "noreply@slipway.dev"},
+	})
+}
+
+// prepare records where a step is going to be written, and what is there before.
+func (r *run) prepare(ctx context.Context, step *slipway.PromotionStep) error {
+	targets, err := r.targets(ctx, step)
+	if err != nil {
+		return err
+	}
+	divided, err := groups(targets)
+	if err != nil {
+		return err
+	}
+	step.Writes = nil
+	for i := range divided {
+		repository, err := r.open(ctx, &divided[i])
+		if err != nil {
+			return err
+		}
+		base, err := repository.View(ctx, func(gitwrite.Files) error { return nil })
+		if err != nil {
+			return err
+		}
+		step.Writes = append(step.Writes, slipway.PromotionWrite{Repository: divided[i].repoURL, Branch: divided[i].branch, Base: base})
+	}
+	return nil
+}
+
+// trailer is the line of a commit by which it is found again.
+func (r *run) trailer(step *slipway.PromotionStep) string {
+	return "Promotion: " + r.promotion.Namespace + "/" + r.promotion.Name + "/" + step.Environment
+}
+
+// write makes the commit of a branch, unless it was made before.
+func (r *run) write(ctx context.Context, step *slipway.PromotionStep, to *slipway.PromotionWrite) error {
+	targets, err := r.targets(ctx, step)
+	if err != nil {
+		return err
+	}
+	divided, err := groups(targets)
+	if err != nil {
+		return err
+	}
+	at := slices.IndexFunc(divided, func(g group) bool { return g.repoURL == to.Repository && g.branch == to.Branch })
+	if at < 0 {
+		return refusal.New("spec.source", refusal.Conflict, "no Application of the environment %s is at %s any more", step.Environment, to.Repository)
+	}
+	repository, err := r.open(ctx, &divided[at])
+	if err != nil {
+		return err
+	}
+	// Another process may have made it, and ended before it was recorded.
+	found, err := repository.FindCommit(ctx, r.trailer(step), to.Base)
+	if err != nil {
+		return err
+	}
+	if found != "" {
+		to.Commit, to.Done = found, true
+		return nil
+	}
+	from, err := r.sourceReader(ctx)
+	if err != nil {
+		return err
+	}
+	var files []string
+	id, err := repository.Commit(ctx, gitwrite.Writer{Author: gitwrite.Author{Name: r.promotion.Spec.By}}, func(content gitwrite.Files) (string, error) {
+		files = nil
+		for _, one := range divided[at].targets {
+			changed, err := one.copyInto(content, from)
+			if err != nil {
+				return "", err
+			}
+			files = append(files, changed...)
+		}
+		return r.message(step, files), nil
+	})
+	if err != nil {
+		return err
+	}
+	to.Done = true
+	if len(files) > 0 {
+		to.Commit = id
+		r.options.Pushed(divided[at].targets[0].source.RepoURL)
+	}
+	return nil
+}
+
+// copyInto sets the values of the source in the files of a commit.
+func (t *target) copyInto(content gitwrite.Files, from reader) ([]string, error) {
+	to := func(file string) ([]byte, bool, error) { return content.Read(path.Join(t.folder, file)) }
+	changed, err := t.template.copy(from, to, func(file string, text []byte) error { return content.Write(path.Join(t.folder, file), text) })
+	for i := range changed {
+		changed[i] = path.Join(t.folder, changed[i])
+	}
+	return changed, err
+}
+
+// message is the message of a commit.
+func (r *run) message(step *slipway.PromotionStep, files []string) string {
+	status := &r.promotion.Status
+	text := fmt.Sprintf("promote %s %s to %s\n\n", r.promotion.Spec.Product, status.Version, step.Environment)
+	for _, file := range files {
+		text += file + "\n"
+	}
+	return text + fmt.Sprintf("\nPromoted-From: %s@%s\nPromoted-By: %s\n%s", status.Source.Application, status.Source.Revision,
+		cmp.Or(oneLine(r.promotion.Spec.By), "slipway"), r.trailer(step))
+}
+
+// oneLine removes line breaks of a name, which could look like another line of the
+// message.
+func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
