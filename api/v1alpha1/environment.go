@@ -21,7 +21,9 @@ type Environment struct {
 
 // EnvironmentSpec has the clusters and namespaces of an environment.
 type EnvironmentSpec struct {
-	Type         string                   `json:"type,omitempty" default:"NON_PROD" enum:"PROD,NON_PROD" description:"PROD for production, which PromotionPolicies can select."`
+	Type string `json:"type,omitempty" default:"NON_PROD" enum:"PROD,NON_PROD" description:"PROD for production, which PromotionPolicies can select."`
+	// Applications need no label for it: where they deploy to decides, so that an
+	// Application cannot claim to be in another environment than it is.
 	Destinations []EnvironmentDestination `json:"destinations" required:"true" minItems:"1" maxItems:"64" description:"The clusters and namespaces that the Applications of the environment deploy to."`
 	Gates        *EnvironmentGates        `json:"gates,omitempty" description:"What a promotion waits for."`
 }
@@ -36,10 +38,12 @@ type EnvironmentDestination struct {
 // EnvironmentGates are conditions of promotions. Approval and windows come before
 // anything is written, the others after it.
 type EnvironmentGates struct {
-	Approval   bool              `json:"approval,omitempty" description:"Waits for the approval of a person who may approve the Environment."`
-	Windows    []PromotionWindow `json:"windows,omitempty" maxItems:"32" description:"When promotions are written: while one of kind allow is open, if there are any, and none of kind deny."`
-	HealthyFor Duration          `json:"healthyFor,omitempty" description:"How long the Applications have to be Synced and Healthy before the next environment."`
-	Traffic    *TrafficGate      `json:"traffic,omitempty" description:"What the edges have to count before the next environment."`
+	// Who may approve has the verb approve on this Environment.
+	Approval bool              `json:"approval,omitempty" description:"Waits for the approval of a person who may approve the Environment."`
+	Windows  []PromotionWindow `json:"windows,omitempty" maxItems:"32" description:"When promotions are written: while one of kind allow is open, if there are any, and none of kind deny."`
+	// The time begins again if an Application is not Healthy in between.
+	HealthyFor Duration     `json:"healthyFor,omitempty" description:"How long the Applications have to be Synced and Healthy before the next environment."`
+	Traffic    *TrafficGate `json:"traffic,omitempty" description:"What the edges have to count before the next environment."`
 }
 
 // PromotionWindow is a time that comes again, as the sync windows of an AppProject.

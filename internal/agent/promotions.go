@@ -9,7 +9,9 @@ import (
 	"slipway.dev/slipway/internal/kube"
 )
 
-// newPromotions returns the controller of Promotions.
+// newPromotions returns the controller of Promotions. There is no option for it: without
+// a Promotion it does nothing, and who may create one is a matter of the cluster's
+// roles.
 func (a *agent) newPromotions() *promotion.Controller {
 	folder := ""
 	if a.options.CacheDir != "" {

@@ -45,6 +45,7 @@ func DecodePolicy(object map[string]any) (*PromotionPolicy, []refusal.Refusal, e
 func DecodeFlow(object map[string]any) (*PromotionFlow, []refusal.Refusal, error) {
 	made := &PromotionFlow{}
 	decoder, err := decode(object, KindPromotionFlow, &made.TypeMeta, &made.ObjectMeta, &made.Spec)
+	// The order of steps that are partly refused would give misleading messages.
 	if err == nil && len(decoder.Refused) == 0 {
 		checkOrder(&decoder, &made.Spec)
 	}
@@ -96,6 +97,7 @@ func decode(object map[string]any, kind string, header *metav1.TypeMeta, metadat
 		return decoder, fmt.Errorf("it is %s of %s, and not %s of %s", declare.Quoted(given), declare.Quoted(version), kind, APIVersion)
 	}
 	*header = metav1.TypeMeta{APIVersion: version, Kind: given}
+	// Only the names are read: nothing else of the metadata has a meaning here.
 	fields, _ := object["metadata"].(map[string]any)
 	metadata.Name, _ = fields["name"].(string)
 	metadata.Namespace, _ = fields["namespace"].(string)
@@ -104,6 +106,7 @@ func decode(object map[string]any, kind string, header *metav1.TypeMeta, metadat
 	} else {
 		decoder.Decode(object["spec"], spec, "spec")
 	}
+	// A status is allowed and not read: Codefresh's definition of policies has one.
 	decoder.Unknown(object, []string{"apiVersion", "kind", "metadata", "spec", "status"}, "")
 	return decoder, nil
 }

@@ -9,6 +9,14 @@
 // of every field that is unknown, not supported or of the wrong type. Refused are hooks,
 // preAction and postAction, which are workflows of Argo Workflows, and selectors by tag.
 //
+// The fields are those of Codefresh's definitions (charts/gitops-runtime of
+// codefresh-io/gitops-runtime-helm) and of its documentation. Where the two differ, the
+// definition counts: the documentation has an older form with spec.properties, and names
+// of fields such as targetEnvironment.name that no definition has.
+//
+// Products of v1beta2 are served by Codefresh's definition in both versions; we read
+// v1beta1, which every cluster has.
+//
 // It contains no behaviour: internal/gitops/promotion implements the fields.
 //
 // See decision 0075 in docs/decisions.

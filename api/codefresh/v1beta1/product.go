@@ -18,26 +18,34 @@ type Product struct {
 // ProductSpec is what is promoted, and by which flows. Of a reference and an inline
 // template the reference counts.
 type ProductSpec struct {
+	// Without a reference and a template of its own, the templates that select the
+	// Applications by their labels count.
 	PromotionTemplateRef string            `json:"promotionTemplateRef,omitempty" description:"Name of the PromotionTemplate of the product."`
 	PromotionTemplate    *TemplateContents `json:"promotionTemplate,omitempty" description:"What is promoted, in place of a PromotionTemplate."`
-	PromotionFlows       []ProductFlow     `json:"promotionFlows,omitempty" maxItems:"64" description:"The flows of the product. The first one whose selectors match is used."`
-	Concurrency          *Unsupported      `json:"concurrency,omitempty" refused:"promotions of a product wait for each other, the oldest first: remove the field" description:"Not supported."`
+	// Flows without selectors are for every commit.
+	PromotionFlows []ProductFlow `json:"promotionFlows,omitempty" maxItems:"64" description:"The flows of the product. The first one whose selectors match is used."`
+	// Concurrency is a field of v1beta2, which the definition keeps in v1beta1 too.
+	Concurrency *Unsupported `json:"concurrency,omitempty" refused:"promotions of a product wait for each other, the oldest first: remove the field" description:"Not supported."`
 }
 
 // TemplateContents are the files and fields that are promoted.
 type TemplateContents struct {
-	VersionSource *VersionSource           `json:"versionSource,omitempty" description:"Where the version is, which people see."`
-	Promotion     map[string]PromotionFile `json:"promotion,omitempty" description:"The files that are promoted, by their path below that of the Application."`
+	// The version decides nothing: it is shown in messages, lists and the console.
+	VersionSource *VersionSource `json:"versionSource,omitempty" description:"Where the version is, which people see."`
+	// Codefresh promotes all files if it is empty, which we refuse when a Promotion begins.
+	Promotion map[string]PromotionFile `json:"promotion,omitempty" description:"The files that are promoted, by their path below that of the Application."`
 }
 
 // VersionSource is a field of a file.
 type VersionSource struct {
-	File     string `json:"file" required:"true" maxLength:"1024" description:"Path of the file, below that of the Application."`
+	File string `json:"file" required:"true" maxLength:"1024" description:"Path of the file, below that of the Application."`
+	// An example of the documentation has $appVersion, without the dot.
 	JSONPath string `json:"jsonPath" required:"true" maxLength:"1024" description:"The field, such as $.appVersion."`
 }
 
 // PromotionFile names the fields of a file.
 type PromotionFile struct {
+	// The paths are parsed when a Promotion begins, and refused by their place in the list.
 	JSONPaths []string `json:"jsonPaths" required:"true" minItems:"1" maxItems:"64" description:"The fields, such as $.image.tag or $..image."`
 }
 
@@ -57,9 +65,10 @@ const (
 
 // GitTriggerSelector selects commits.
 type GitTriggerSelector struct {
-	Key      string   `json:"key" required:"true" enum:"commitMessage,gitRevision" description:"What is compared: commitMessage or gitRevision."`
-	Operator string   `json:"operator" required:"true" enum:"In,NotIn" description:"In or NotIn."`
-	Values   []string `json:"values" required:"true" minItems:"1" maxItems:"64" description:"The values; * stands for any text."`
+	Key      string `json:"key" required:"true" enum:"commitMessage,gitRevision" description:"What is compared: commitMessage or gitRevision."`
+	Operator string `json:"operator" required:"true" enum:"In,NotIn" description:"In or NotIn."`
+	// One of the values is enough for In, and none may match for NotIn.
+	Values []string `json:"values" required:"true" minItems:"1" maxItems:"64" description:"The values; * stands for any text."`
 }
 
 // PromotionTemplate names what is promoted for the Applications that it selects.
@@ -73,6 +82,7 @@ type PromotionTemplate struct {
 // PromotionTemplateSpec is a template with its selector. Of several templates, the one
 // with the higher priority counts for a file that both have.
 type PromotionTemplateSpec struct {
+	// An empty selector selects every Application, as in Kubernetes.
 	ApplicationSourceSelector LabelSelector            `json:"applicationSourceSelector" required:"true" description:"The Applications of target environments that the template is for, by their labels."`
 	Priority                  int64                    `json:"priority" required:"true" description:"Which of several templates counts: that with the highest priority."`
 	VersionSource             *VersionSource           `json:"versionSource,omitempty" description:"Where the version is, which people see."`
@@ -94,6 +104,8 @@ type LabelRequirement struct {
 
 // Selector converts it to the type of Kubernetes.
 func (s *LabelSelector) Selector() *metav1.LabelSelector {
+	// The type of Kubernetes is not declared here, because its tags have no bounds and
+	// no descriptions.
 	made := &metav1.LabelSelector{MatchLabels: s.MatchLabels}
 	for _, one := range s.MatchExpressions {
 		made.MatchExpressions = append(made.MatchExpressions, metav1.LabelSelectorRequirement{

@@ -63,6 +63,7 @@ Synced and Healthy, with the revision that it has then.`,
 func (c *client) start(ctx context.Context, product, flow, name string) (string, error) {
 	bounded, cancel := context.WithTimeout(ctx, kubeflags.RequestTimeout)
 	defer cancel()
+	// A misspelt product would be a Promotion that waits for ever.
 	_, err := c.Dynamic.Resource(v1beta1.ProductResource()).Namespace(c.namespace).Get(bounded, product, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return "", fmt.Errorf("there is no Product %s in the namespace %s: kubectl get products -A shows them (%w)", product, c.namespace, err)
@@ -74,6 +75,7 @@ func (c *client) start(ctx context.Context, product, flow, name string) (string,
 	if err != nil {
 		return "", err
 	}
+	// The time makes the name readable and sortable; two within a second conflict.
 	if name == "" {
 		name = product + "-" + time.Now().UTC().Format("20060102-150405")
 	}
@@ -126,6 +128,7 @@ permission to patch Promotions, and the verb approve on the Environment.`,
 
 // approve records an approval and returns by whom.
 func (c *client) approve(ctx context.Context, name, environment string) (string, error) {
+	// The check comes first for a clear message.
 	if err := c.mayApprove(ctx, environment); err != nil {
 		return "", err
 	}
@@ -203,6 +206,7 @@ func (c *client) change(ctx context.Context, name string, with func(entry) (map[
 		if err != nil {
 			return err
 		}
+		// With the resourceVersion two approvals at once cannot overwrite each other.
 		patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"resourceVersion": found.ResourceVersion}, "spec": spec})
 		if err != nil {
 			return err

@@ -3,6 +3,14 @@
 //
 // A command creates a Promotion or changes its spec, and does not wait for the agent,
 // which carries it out.
+//
+//	promote      flags, connection, errors for people
+//	show         list and get
+//	act          start, approve and abort
+//
+// The name of the user in a Promotion is the one by which the API server knows the
+// credentials of the kubeconfig, and never one that was typed. To approve, the user
+// needs the verb approve on the Environment, beside the right to patch Promotions.
 package promotecmd
 
 import (
@@ -78,7 +86,8 @@ func (c *client) promotions() dynamic.ResourceInterface {
 	return c.objects(v1alpha1.ResourcePromotion, c.namespace)
 }
 
-// entry is a Promotion and the object that it was read from.
+// entry is a Promotion and the object that it was read from. The object is what -o yaml
+// prints: it has fields that this version of the program does not know.
 type entry struct {
 	*v1alpha1.Promotion
 	object *unstructured.Unstructured

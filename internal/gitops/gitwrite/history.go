@@ -20,7 +20,9 @@ import (
 const maxCommitBytes = 1 << 20
 
 // searchDepths are how many commits are fetched, one after the other, until enough of
-// the history is there.
+// the history is there. Mostly a handful of commits came behind, and a fetch of the
+// whole history of a large repository would take minutes. Without support for partial
+// fetches each commit brings the files that it changed.
 var searchDepths = [...]int{16, 128, 2048}
 
 // FindCommit searches the branch for a commit whose message has a line, among those that
@@ -40,7 +42,7 @@ func (r *Repository) FindCommit(ctx context.Context, line, until string) (string
 		return "", err
 	}
 	for _, depth := range searchDepths {
-		found, isComplete, err := r.searchCommits(ctx, advertised, s.tip, depth, line, until)
+		found, isComplete, err := r.searchCommits(ctx, advertised, commitSearch{tip: s.tip, depth: depth, line: line, until: until})
 		if err != nil || found != "" || isComplete {
 			return found, err
 		}
@@ -48,19 +50,29 @@ func (r *Repository) FindCommit(ctx context.Context, line, until string) (string
 	return "", fmt.Errorf("%s %s has more than %d new commits on %s: the one of before cannot be searched for", r.options.Name, r.address, searchDepths[len(searchDepths)-1], s.ref)
 }
 
-// searchCommits fetches the newest commits of a branch and searches them. isComplete is
-// false if older ones would have to be searched as well.
-func (r *Repository) searchCommits(ctx context.Context, advertised *remote.Advertisement, tip objects.ID, depth int, line, until string) (found string, isComplete bool, err error) {
-	set, err := r.fetchCommits(ctx, advertised, tip, depth)
+// commitSearch is one attempt to find a commit.
+type commitSearch struct {
+	tip   objects.ID
+	depth int
+	// line is a whole line of the message, and until the commit that ends the search.
+	line, until string
+}
+
+// searchCommits fetches the newest commits of a branch and searches them, in the order
+// of their distance from the tip. isComplete is false if a commit was reached that is
+// beyond the depth: older ones would have to be searched as well.
+func (r *Repository) searchCommits(ctx context.Context, advertised *remote.Advertisement, of commitSearch) (found string, isComplete bool, err error) {
+	set, err := r.fetchCommits(ctx, advertised, of.tip, of.depth)
 	if err != nil {
 		return "", false, err
 	}
 	isComplete = true
-	visited, queue := map[objects.ID]bool{}, []objects.ID{tip}
+	// All parents of a merge are followed: our commit may have come in by one of them.
+	visited, queue := map[objects.ID]bool{}, []objects.ID{of.tip}
 	for len(queue) > 0 {
 		id := queue[0]
 		queue = queue[1:]
-		if visited[id] || id.String() == until {
+		if visited[id] || id.String() == of.until {
 			continue
 		}
 		visited[id] = true
@@ -73,7 +85,7 @@ func (r *Repository) searchCommits(ctx context.Context, advertised *remote.Adver
 			return "", false, r.explain(cmp.Or(err, errors.New("a commit of it cannot be read")))
 		}
 		parents, message := parseCommit(string(content))
-		if slices.Contains(strings.Split(message, "\n"), line) {
+		if slices.Contains(strings.Split(message, "\n"), of.line) {
 			return id.String(), true, nil
 		}
 		queue = append(queue, parents...)
@@ -81,7 +93,9 @@ func (r *Repository) searchCommits(ctx context.Context, advertised *remote.Adver
 	return "", isComplete, nil
 }
 
-// fetchCommits fetches the newest commits of a branch.
+// fetchCommits fetches the newest commits of a branch into a set of their own. The set
+// of the newest commit, which changes are based on, is not extended: it stays small, and
+// a search is rare.
 func (r *Repository) fetchCommits(ctx context.Context, advertised *remote.Advertisement, tip objects.ID, depth int) (*objects.Set, error) {
 	client, err := r.client()
 	if err != nil {
@@ -130,7 +144,9 @@ func (r *Repository) limits() objects.Limits {
 	}
 }
 
-// parseCommit returns the parents and the message of a commit.
+// parseCommit returns the parents and the message of a commit. Lines of the header that
+// continue another, such as those of a signature, begin with a space and are skipped. A
+// malformed id is that of no object, which ends the search there.
 func parseCommit(text string) (parents []objects.ID, message string) {
 	head, message, _ := strings.Cut(text, "\n\n")
 	for line := range strings.SplitSeq(head, "\n") {

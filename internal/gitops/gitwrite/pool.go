@@ -38,6 +38,7 @@ func (p *Pool) Get(key PoolKey, options Options) (*Repository, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	one := p.known[key]
+	// A credential that was rotated opens the repository again.
 	if one == nil || !sameAccess(one.access, options.Access) {
 		opened, err := Open(options)
 		if err != nil {

@@ -20,11 +20,13 @@ import (
 // has it.
 const defaultLimit = 24
 
-// notReadyError is why a Promotion does not begin yet.
+// notReadyError is why a Promotion does not begin yet. It is no mistake of a person, so
+// that there is no Event: the message of the Promotion has the reason.
 type notReadyError struct{ error }
 
 // begin decides what a Promotion does and records it. Nothing is written to Git before
-// all of it was checked.
+// all of it was checked: a promotion that stops in production because of a misspelt path
+// leaves two environments with different versions.
 func (r *run) begin(ctx context.Context) error {
 	r.beginning.Lock()
 	defer r.beginning.Unlock()
@@ -41,6 +43,7 @@ func (r *run) begin(ctx context.Context) error {
 		r.announce(ctx, false, "PromotionStarted", fmt.Sprintf("%s of %s at %.12s begins, with the flow %s", status.Version, status.Source.Application, status.Source.Revision, status.Flow))
 		return nil
 	}
+	// Errors of servers are neither: the run is repeated, and the status stays.
 	_, isRefused := errors.AsType[*refusal.Refusal](err)
 	_, isEarly := errors.AsType[notReadyError](err)
 	if !isRefused && !isEarly {
@@ -56,6 +59,7 @@ func (r *run) begin(ctx context.Context) error {
 	if err := r.save(ctx); err != nil {
 		return err
 	}
+	// A repeated refusal is one Event; the condition shows that it is still there.
 	if isRefused && r.record.reported != err.Error() {
 		r.record.reported = err.Error()
 		r.announce(ctx, true, "PromotionRefused", err.Error())
@@ -73,6 +77,7 @@ func (r *run) markBegun() {
 // plan fills the status with what the Promotion does. Its errors are refusals, what is
 // waited for, and failures that are tried again.
 func (r *run) plan(ctx context.Context) error {
+	// Before anything is read: most Promotions that wait do so for this reason.
 	if other := r.otherPromotion(); other != "" {
 		return notReadyError{fmt.Errorf("it waits for the Promotion %s of the same Product", other)}
 	}
@@ -93,6 +98,7 @@ func (r *run) plan(ctx context.Context) error {
 	status.Source = &slipway.PromotionSource{
 		Environment: flow.Spec.TriggerEnvironment, Namespace: app.Namespace, Application: app.Name, Revision: app.Status.Sync.Revision,
 	}
+	// The deadline is recorded: a flow that is changed meanwhile does not change the run.
 	limit := int64(defaultLimit)
 	if given := flow.Spec.PromotionTimeoutLimit; given != nil {
 		limit = *given
@@ -127,6 +133,7 @@ func (r *run) sourceApplication(product *v1beta1.Product, trigger string) (*v1al
 	if err != nil {
 		return nil, err
 	}
+	// With two of them it would be a matter of chance which version is promoted.
 	found := r.catalog.applications(product.Name, environment)
 	if len(found) != 1 {
 		return nil, refusal.New("spec.product", refusal.Conflict, "the trigger environment %s has %d Applications with the label %s: %s, and has to have one",
@@ -141,6 +148,7 @@ func (r *run) sourceApplication(product *v1beta1.Product, trigger string) (*v1al
 // unready is why an Application does not have its revision completely; empty if it has.
 func unready(app *v1alpha1.Application) string {
 	switch {
+	// While it is held, Synced is about another revision than the one in Git.
 	case app.Status.Held != nil:
 		return fmt.Sprintf("%s is held at another revision: %s", app.Name, app.Status.Held.Message)
 	case app.Status.Sync.Status != v1alpha1.SyncSynced:
@@ -188,6 +196,7 @@ func (r *run) planStep(product *v1beta1.Product, step *v1beta1.FlowStep) (slipwa
 	if made.Action, err = r.catalog.action(product.Name, step, environment); err != nil {
 		return made, err
 	}
+	// A window that cannot be read would hold the step for ever, once it is reached.
 	if _, err := compileWindows(environment); err != nil {
 		return made, err
 	}
@@ -196,12 +205,6 @@ func (r *run) planStep(product *v1beta1.Product, step *v1beta1.FlowStep) (slipwa
 	}
 	if len(made.Applications) == 0 {
 		return made, refusal.New("spec.product", refusal.NotFound, "the environment %s has no Application with the label %s: %s", step.Environment, v1beta1.LabelProduct, product.Name)
-	}
-	if made.Action == v1beta1.ActionPullRequest {
-		return made, &refusal.Refusal{
-			Object: refusal.Object{Group: v1beta1.Group, Kind: v1beta1.KindPromotionFlow, Name: r.promotion.Status.Flow}, Field: "spec.steps.policy.action",
-			Reason: refusal.Unsupported, Message: fmt.Sprintf("the environment %s: pull requests are not opened: write commit or none", step.Environment),
-		}
 	}
 	return made, nil
 }
@@ -220,6 +223,7 @@ func (r *run) check(ctx context.Context, product *v1beta1.Product) error {
 			if err != nil {
 				return err
 			}
+			// The first template with a version names it; people see the commit otherwise.
 			if status.Version == "" {
 				status.Version = to.template.versionOf(from)
 			}

@@ -26,7 +26,9 @@ type parsed[T any] struct {
 	refused []refusal.Refusal
 }
 
-// catalog is what promotions are made of. Its objects are not changed.
+// catalog is what promotions are made of. Its objects are not changed: a new version of
+// an object takes the place of the one before, so that a run can use a copy of the maps
+// without a lock. All names but those of Applications are of one namespace.
 type catalog struct {
 	apps         map[types.NamespacedName]*v1alpha1.Application
 	products     map[string]parsed[*v1beta1.Product]
@@ -52,7 +54,9 @@ func (c *catalog) clone() catalog {
 	}
 }
 
-// lookUp returns an object that nothing is refused of.
+// lookUp returns an object that nothing is refused of. The error is a *refusal.Refusal
+// with the kind and the name of the object, because the Promotion that reports it is
+// another object.
 func lookUp[T any](from map[string]parsed[T], kind, name string) (T, error) {
 	found, exists := from[name]
 	object := refusal.Object{Group: v1beta1.Group, Kind: kind, Name: name}
@@ -98,6 +102,7 @@ func keyText(app *v1alpha1.Application) string { return app.Namespace + "/" + ap
 
 // isIn reports whether an Application deploys to an environment.
 func isIn(app *v1alpha1.Application, environment *slipway.Environment) bool {
+	// Completed destinations have both names of our own cluster, so that either matches.
 	to := project.Complete(app.Spec.Destination)
 	for _, one := range environment.Spec.Destinations {
 		cluster := project.Complete(v1alpha1.ApplicationDestination{Server: one.Server, Name: one.Name})
@@ -128,6 +133,7 @@ func (c *catalog) flowFor(product *v1beta1.Product, named string, of func(trigge
 		if err != nil {
 			return nil, err
 		}
+		// The commit is read only if a selector needs it.
 		if len(one.GitTriggerSelectors) == 0 {
 			return flow, nil
 		}
@@ -160,6 +166,7 @@ func selects(selectors []v1beta1.GitTriggerSelector, commit *source.Commit) bool
 // wildcardMatch reports whether a text has the form of a value, in which * stands for
 // any text and nothing else is special.
 func wildcardMatch(value, text string) bool {
+	// Brackets mean themselves: *[demo] is a documented value.
 	parts := strings.Split(value, "*")
 	if len(parts) == 1 {
 		return value == text
@@ -179,6 +186,7 @@ func wildcardMatch(value, text string) bool {
 // action is how an environment is promoted: by the step of the flow, or by the policy
 // with the highest priority that has an action. commit is the default.
 func (c *catalog) action(product string, step *v1beta1.FlowStep, in *slipway.Environment) (string, error) {
+	// Inline settings override policies, as Codefresh documents it.
 	if step.Policy != nil && step.Policy.Action != "" {
 		return step.Policy.Action, nil
 	}
@@ -214,6 +222,8 @@ func policySelects(selector *v1beta1.PolicySelector, product string, in *slipway
 // template that the Product names, its own ones, or those of all templates that select
 // the Application.
 func (c *catalog) contents(product *v1beta1.Product, app *v1alpha1.Application) (v1beta1.TemplateContents, error) {
+	// The documented example has both a reference and a template of its own; the text says
+	// that the reference counts.
 	if name := product.Spec.PromotionTemplateRef; name != "" {
 		template, err := lookUp(c.templates, v1beta1.KindPromotionTemplate, name)
 		if err != nil {
@@ -235,6 +245,8 @@ func (c *catalog) contents(product *v1beta1.Product, app *v1alpha1.Application) 
 			selected = append(selected, template)
 		}
 	}
+	// The highest priority comes first, and by name among equals: a file is taken from the
+	// first template that has it.
 	slices.SortStableFunc(selected, func(x, y *v1beta1.PromotionTemplate) int { return cmp.Compare(y.Spec.Priority, x.Spec.Priority) })
 	merged := v1beta1.TemplateContents{Promotion: map[string]v1beta1.PromotionFile{}}
 	for _, template := range selected {

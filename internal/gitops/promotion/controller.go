@@ -71,7 +71,8 @@ type Controller struct {
 	wake    chan struct{}
 }
 
-// record is a Promotion that has not ended.
+// record is a Promotion that has not ended. The lock of the Controller guards it, but for
+// reported, which belongs to the worker that has it.
 type record struct {
 	name    string
 	product string
@@ -104,6 +105,8 @@ func promotionResource() schema.GroupVersionResource {
 // Run carries out Promotions until the context is done. Without the definitions of
 // Promotions it waits for them.
 func (c *Controller) Run(ctx context.Context) error {
+	// A cluster that was upgraded without the definitions has no Promotions: the watches
+	// would fail in a loop.
 	if err := c.awaitDefinitions(ctx); err != nil {
 		return err
 	}
@@ -118,6 +121,8 @@ func (c *Controller) Run(ctx context.Context) error {
 			return ctx.Err()
 		}
 	}
+	// The loop hands out what is due and sleeps until the next time. Several workers run,
+	// because a repository that does not respond must not delay other products.
 	slots := make(chan struct{}, workers)
 	for {
 		next, wait := c.next(time.Now())
@@ -148,6 +153,8 @@ func (c *Controller) Run(ctx context.Context) error {
 // awaitDefinitions waits until the cluster serves what promotions are made of.
 func (c *Controller) awaitDefinitions(ctx context.Context) error {
 	for {
+		// Both groups are needed: the definitions of codefresh.io can be left out of an
+		// installation.
 		own, err := c.options.Cluster.Serves(ctx, slipway.Group+"/"+slipway.Version, slipway.ResourcePromotion)
 		if err == nil && own {
 			theirs, err := c.options.Cluster.Serves(ctx, v1beta1.APIVersion, v1beta1.ProductResource().Resource)
@@ -179,6 +186,8 @@ func (c *Controller) follow(ctx context.Context, running *sync.WaitGroup) (liste
 	for _, namespace := range namespaces {
 		watch(v1alpha1.ApplicationResource(), namespace, c.putApplication, c.goneApplication)
 	}
+	// Everything about promotions is in the control namespace: who may write there decides
+	// what is promoted, as it decides about AppProjects.
 	control := c.options.ControlNamespace
 	watch(v1beta1.ProductResource(), control, putParsed(c, &c.catalog.products, v1beta1.DecodeProduct), goneFrom(c, &c.catalog.products))
 	watch(v1beta1.FlowResource(), control, putParsed(c, &c.catalog.flows, v1beta1.DecodeFlow), goneFrom(c, &c.catalog.flows))
@@ -192,6 +201,8 @@ func (c *Controller) follow(ctx context.Context, running *sync.WaitGroup) (liste
 // putParsed takes an object of one of Codefresh's kinds from a watch.
 func putParsed[T any](c *Controller, into *map[string]parsed[T], decode func(map[string]any) (T, []refusal.Refusal, error)) func(*unstructured.Unstructured) {
 	return func(object *unstructured.Unstructured) {
+		// An object with refusals is kept: a Promotion that uses it reports them, and one that
+		// does not is unaffected.
 		made, refused, err := decode(object.Object)
 		if err != nil {
 			return
@@ -241,6 +252,8 @@ func (c *Controller) putApplication(object *unstructured.Unstructured) {
 		c.goneApplication(name)
 		return
 	}
+	// Refusals of an Application are those of the reconciler, which leaves its status
+	// Unknown: the gates stay closed then.
 	app, _, err := v1alpha1.Decode(object.Object)
 	if err != nil {
 		return
@@ -275,6 +288,8 @@ func (c *Controller) putPromotion(object *unstructured.Unstructured) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	// A Promotion of before the start of this process may have begun: its status has the
+	// steps, and others of its Product wait for it.
 	known := c.jobs[made.Name]
 	if known == nil {
 		known = &record{name: made.Name}
@@ -337,6 +352,7 @@ func (c *Controller) wakeUp() {
 func (c *Controller) next(now time.Time) (*record, time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	// The timer is only a bound: watches wake the loop up.
 	wait := time.Hour
 	var found *record
 	for _, one := range c.jobs {
@@ -350,6 +366,7 @@ func (c *Controller) next(now time.Time) (*record, time.Duration) {
 		}
 	}
 	if found != nil {
+		// A change while it runs sets due again, so that it is not lost.
 		found.running, found.due = true, now.Add(time.Hour)
 	}
 	return found, wait
@@ -359,6 +376,8 @@ func (c *Controller) next(now time.Time) (*record, time.Duration) {
 func (c *Controller) process(ctx context.Context, of *record) {
 	bounded, cancel := context.WithTimeout(ctx, runTimeout)
 	defer cancel()
+	// The timeout bounds a Git server that sends slowly. What was not recorded by then is
+	// found again in the next run.
 	again, err := c.advance(bounded, of)
 	if ctx.Err() != nil {
 		return
@@ -369,6 +388,8 @@ func (c *Controller) process(ctx context.Context, of *record) {
 	now := time.Now()
 	switch {
 	case err != nil:
+		// The backoff grows with the failures in a row; a change of an object, such as a
+		// repaired credential, makes it due at once.
 		of.failures++
 		of.due = earlier(of.due, now.Add(backoff.Jitter(min(firstBackoff<<min(of.failures-1, 10), maxBackoff), 0.1)))
 	default:

@@ -17,6 +17,7 @@ func compileWindows(of *slipway.Environment) ([]window.Window, error) {
 		return nil, nil
 	}
 	var specs []window.Spec
+	// The windows of an Environment select nothing: each is for all of it.
 	for _, one := range of.Spec.Gates.Windows {
 		specs = append(specs, window.Spec{
 			Kind: window.Kind(one.Kind), Schedule: one.Schedule, Duration: one.Duration, TimeZone: one.TimeZone, Applications: []string{"*"},
@@ -32,12 +33,16 @@ func compileWindows(of *slipway.Environment) ([]window.Window, error) {
 	return compiled, nil
 }
 
-// entryGates are those before something is written: approval and windows.
+// entryGates are those before something is written: approval and windows. They are read
+// from the Environment in each run, so that an operator can open or close them for a
+// promotion that waits.
 func (r *run) entryGates(ctx context.Context, step *slipway.PromotionStep, environment *slipway.Environment) (isOpen bool, err error) {
 	gates := environment.Spec.Gates
 	if gates == nil {
 		return true, nil
 	}
+	// An approval is copied to the status when it is used: later changes of the spec do
+	// not take it back.
 	if gates.Approval && step.ApprovedBy == "" {
 		at := slices.IndexFunc(r.promotion.Spec.Approvals, func(one slipway.PromotionApproval) bool { return one.Environment == step.Environment })
 		if at < 0 {
@@ -50,6 +55,7 @@ func (r *run) entryGates(ctx context.Context, step *slipway.PromotionStep, envir
 		}
 		step.ApprovedBy = r.promotion.Spec.Approvals[at].By
 	}
+	// The window is checked after the approval, so that one can be given in advance.
 	windows, err := compileWindows(environment)
 	if err != nil {
 		return false, err
@@ -66,6 +72,8 @@ func (r *run) entryGates(ctx context.Context, step *slipway.PromotionStep, envir
 }
 
 // verify waits until the Applications have what was written, and for the gates behind.
+// The order matters: health comes first, because traffic of the version before says
+// nothing, and traffic is only counted while all Applications are Healthy.
 func (r *run) verify(ctx context.Context, step *slipway.PromotionStep) error {
 	waits, err := r.unverified(ctx, step)
 	if err != nil {
@@ -73,9 +81,11 @@ func (r *run) verify(ctx context.Context, step *slipway.PromotionStep) error {
 	}
 	if waits != "" {
 		step.HealthySince, step.Message = nil, "waiting: "+waits
+		// Requests of a time in which it was not Healthy do not count for it.
 		r.traffic.reset(r.promotion.Name, step.Environment)
 		return nil
 	}
+	// The time is kept in the status, so that a restart does not begin it again.
 	if step.HealthySince == nil {
 		step.HealthySince = r.time()
 	}
@@ -118,6 +128,7 @@ func (r *run) unverified(ctx context.Context, step *slipway.PromotionStep) (stri
 		return "", err
 	}
 	for _, one := range targets {
+		// A hold from before the step is of an earlier version, and ends with this one.
 		if held := one.app.Status.Held; held != nil && step.StartedAt != nil && held.HeldAt.After(step.StartedAt.Time) {
 			return "", refusal.New("status.held", refusal.Conflict, "%s was rolled back: %s", one.app.Name, held.Message)
 		}
@@ -128,6 +139,7 @@ func (r *run) unverified(ctx context.Context, step *slipway.PromotionStep) (stri
 		if err != nil {
 			return "", err
 		}
+		// Copying without writing lists the files that lack a value.
 		missing, err := one.template.copy(from, to, nil)
 		if err != nil {
 			return "", err

@@ -22,6 +22,7 @@ const maxMessage = 2 << 10
 // save writes the status if it changed, on the condition that no one else wrote the
 // object meanwhile: a leader of before must not overwrite what the next one recorded.
 func (r *run) save(ctx context.Context) error {
+	// Equal states are not written: each write is an event for all watchers.
 	r.promotion.Status.ObservedGeneration = r.promotion.Generation
 	if statusText(r.promotion) == r.saved {
 		return nil
@@ -31,6 +32,8 @@ func (r *run) save(ctx context.Context) error {
 		return fmt.Errorf("write the status of Promotion %s: %w", r.promotion.Name, err)
 	}
 	client := r.options.Cluster.Dynamic.Resource(promotionResource()).Namespace(r.promotion.Namespace)
+	// The update has the resourceVersion that was read, so that it fails with a conflict
+	// if a person changed the spec or another process the status.
 	written, err := client.UpdateStatus(ctx, &unstructured.Unstructured{Object: content}, metav1.UpdateOptions{FieldManager: "slipway-promotions"})
 	if err != nil {
 		return &saveError{fmt.Errorf("write the status of Promotion %s: %w", r.promotion.Name, err)}
@@ -39,6 +42,7 @@ func (r *run) save(ctx context.Context) error {
 	if err := convert(written, made); err != nil {
 		return &saveError{err}
 	}
+	// The response is the state that the next write is based on.
 	*r.promotion = *made
 	r.saved = statusText(made)
 	return nil
@@ -63,6 +67,7 @@ func statusText(of *slipway.Promotion) string {
 // summarize derives message and condition of a Promotion from its steps.
 func (r *run) summarize() {
 	status := &r.promotion.Status
+	// People see one line in kubectl get: what each active environment does.
 	if status.Phase == slipway.PromotionProgressing {
 		status.Message = ""
 		for i := range status.Steps {
@@ -83,6 +88,8 @@ func (r *run) summarize() {
 // finish ends a Promotion. Steps that have not ended are skipped.
 func (r *run) finish(ctx context.Context, phase, message string) error {
 	status := &r.promotion.Status
+	// All of it is one write, so that no process sees a Promotion that has ended with
+	// steps that go on.
 	status.Phase, status.Message, status.FinishedAt = phase, refusal.Shorten(message, maxMessage), r.time()
 	for i := range status.Steps {
 		one := &status.Steps[i]
@@ -100,8 +107,10 @@ func (r *run) finish(ctx context.Context, phase, message string) error {
 	return nil
 }
 
-// condition sets the condition Succeeded.
+// condition sets the condition Succeeded. Its reason is the phase, or why a Promotion
+// does not begin: Refused or Waiting.
 func (r *run) condition(is bool, reason, message string) {
+	// kubectl wait --for=condition=Succeeded works with it.
 	status := metav1.ConditionFalse
 	if is {
 		status = metav1.ConditionTrue
@@ -127,7 +136,8 @@ func (r *run) time() *metav1.Time {
 }
 
 // announce writes an Event about the Promotion, and a line of the log. An Event that is
-// lost is no reason to stop: the status has the same.
+// lost is no reason to stop: the status has the same. It comes after the write of the
+// status, so that it never reports what did not happen.
 func (r *run) announce(ctx context.Context, warning bool, reason, note string) {
 	r.options.Log.Info("promotion", "promotion", r.promotion.Name, "product", r.promotion.Spec.Product, observe.KeyReason, reason, "message", note)
 	err := r.options.Cluster.Announce(ctx, r.options.Reporter, kube.Notice{

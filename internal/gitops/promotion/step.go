@@ -41,8 +41,10 @@ func (c *Controller) advance(ctx context.Context, of *record) (time.Duration, er
 	if err != nil {
 		return 0, err
 	}
+	// The view is one state of all objects: a run does not mix two of them.
 	r := &run{Controller: c, record: of, catalog: c.view(), promotion: promotion, saved: statusText(promotion), now: time.Now()}
 	err = r.advance(ctx)
+	// A conflict is no failure: the next run reads what was written.
 	if apierrors.IsConflict(err) {
 		return conflictDelay, nil
 	}
@@ -59,8 +61,10 @@ func (r *run) advance(ctx context.Context) error {
 	switch {
 	case isFinished(r.promotion) || r.promotion.DeletionTimestamp != nil:
 		return nil
+	// It comes before everything else: nothing is written after an abort was seen.
 	case r.promotion.Spec.Abort:
 		return r.finish(ctx, slipway.PromotionAborted, "it was aborted; what was written stays")
+	// Pending Promotions are planned again in each run, until their plan is complete.
 	case len(status.Steps) == 0:
 		if err := r.begin(ctx); err != nil || len(status.Steps) == 0 {
 			return err
@@ -72,13 +76,17 @@ func (r *run) advance(ctx context.Context) error {
 		}
 		r.wakeIn(deadline.Sub(r.now))
 	}
+	// Steps without a dependency between them advance in the same run. One whose server
+	// is away does not hold back the others.
 	var failures []error
 	for i := range status.Steps {
 		err := r.advanceStep(ctx, i)
+		// A refusal does not go away by itself: a person has to change something, and starts
+		// another Promotion then.
 		if refused, is := errors.AsType[*refusal.Refusal](err); is {
 			r.failStep(&status.Steps[i], refused.Error())
 		} else if err != nil {
-			if _, isUnsaved := errors.AsType[*saveError](err); isUnsaved || ctx.Err() != nil {
+			if _, isLost := errors.AsType[*saveError](err); isLost || ctx.Err() != nil {
 				return err
 			}
 			status.Steps[i].Message = refusal.Shorten("it is tried again: "+err.Error(), maxMessage)
@@ -117,8 +125,10 @@ func (r *run) failStep(step *slipway.PromotionStep, message string) {
 }
 
 // advanceStep goes on with an environment until it has to wait. Steps are named by their
-// index: a save replaces the status.
+// index: a save replaces the status, and a pointer into the one before would be changed
+// without effect.
 func (r *run) advanceStep(ctx context.Context, index int) error {
+	// Phases follow each other without a wait in between, until one of them waits.
 	for {
 		step := &r.promotion.Status.Steps[index]
 		before := step.Phase
@@ -128,6 +138,8 @@ func (r *run) advanceStep(ctx context.Context, index int) error {
 			err = r.enter(ctx, step)
 		case slipway.StepWriting:
 			err = r.writeAll(ctx, index)
+		case slipway.StepReviewing:
+			err = r.review(ctx, index)
 		case slipway.StepVerifying:
 			err = r.verify(ctx, step)
 		}
@@ -140,6 +152,7 @@ func (r *run) advanceStep(ctx context.Context, index int) error {
 // enter waits for the environments before, for the approval and for the windows, and
 // records what is going to be written.
 func (r *run) enter(ctx context.Context, step *slipway.PromotionStep) error {
+	// The trigger environment is no step, and was checked at the beginning.
 	for _, name := range step.DependsOn {
 		at := slices.IndexFunc(r.promotion.Status.Steps, func(one slipway.PromotionStep) bool { return one.Environment == name })
 		if at >= 0 && r.promotion.Status.Steps[at].Phase != slipway.StepSucceeded {
@@ -158,10 +171,13 @@ func (r *run) enter(ctx context.Context, step *slipway.PromotionStep) error {
 		step.Phase = slipway.StepWaiting
 		return err
 	}
+	// A pipeline or a person writes it. Verification is the same.
 	if step.Action == v1beta1.ActionNone {
 		step.Phase, step.Message = slipway.StepVerifying, "waiting for others to write it"
 		return r.save(ctx)
 	}
+	// The status has the branches before the first of them is pushed to: this is the
+	// record that makes a restart safe.
 	if err := r.prepare(ctx, step); err != nil {
 		return err
 	}
@@ -169,6 +185,9 @@ func (r *run) enter(ctx context.Context, step *slipway.PromotionStep) error {
 	r.summarize()
 	return r.save(ctx)
 }
+
+// waitingForApplications is the message of a step that was written.
+const waitingForApplications = "waiting for the Applications"
 
 // writeAll makes the commits of a step, and records each.
 func (r *run) writeAll(ctx context.Context, index int) error {
@@ -181,20 +200,27 @@ func (r *run) writeAll(ctx context.Context, index int) error {
 		if err := r.write(ctx, step, to); err != nil {
 			return err
 		}
-		isLast := i == len(step.Writes)-1
-		if isLast {
-			step.Phase, step.Message = slipway.StepVerifying, "waiting for the Applications"
+		// The last commit and the next phase are one write of the status.
+		if i == len(step.Writes)-1 {
+			written(step)
 		}
-		commit := to.Commit
+		made, environment := *to, step.Environment
 		r.summarize()
 		if err := r.save(ctx); err != nil {
 			return err
 		}
-		if commit != "" {
-			r.announce(ctx, false, "Promoted", fmt.Sprintf("committed %.12s to %s for %s", commit, to.Repository, step.Environment))
+		if made.Commit != "" {
+			r.announce(ctx, false, "Promoted", fmt.Sprintf("committed %.12s to %s for %s", made.Commit, made.Repository, environment))
 		}
 	}
-	step := &r.promotion.Status.Steps[index]
-	step.Phase, step.Message = slipway.StepVerifying, "waiting for the Applications"
+	written(&r.promotion.Status.Steps[index])
 	return r.save(ctx)
+}
+
+// written moves a step on whose commits are made.
+func written(step *slipway.PromotionStep) {
+	step.Phase, step.Message = slipway.StepVerifying, waitingForApplications
+	if step.Action == v1beta1.ActionPullRequest {
+		step.Phase, step.Message = slipway.StepReviewing, "opening a pull request"
+	}
 }

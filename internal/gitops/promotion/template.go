@@ -15,7 +15,8 @@ import (
 )
 
 // template is which fields of which files move. Files are paths below that of an
-// Application.
+// Application, and the same paths are used for source and target: environments are
+// folders, or branches, of the same structure.
 type template struct {
 	files       map[string][]edit.Selector
 	versionFile string
@@ -75,12 +76,15 @@ type writer func(file string, content []byte) error
 // that changed. Files that the source does not have stay as they are. With write nil
 // nothing is written.
 func (t *template) copy(from, to reader, write writer) (changed []string, err error) {
+	// Nothing is copied to a file by its name alone: the fields decide, so that a template
+	// that selects nothing is noticed.
 	found := 0
 	for _, file := range t.names() {
 		given, exists, err := from(file)
 		if err != nil {
 			return nil, err
 		}
+		// Documented templates name requirements.yaml, which most charts do not have.
 		if !exists {
 			continue
 		}

@@ -24,7 +24,9 @@ type EdgeReport struct {
 type EdgeReports func(context.Context) ([]EdgeReport, error)
 
 // trafficWindows has the counts at the beginning of gates, by edge. They are in memory
-// only: a new leader begins the window again.
+// only: a new leader begins the window again. To store them would need a write of the
+// status for each poll, and would save minutes after a restart, which is rare. The
+// methods lock, because several Promotions are processed at once.
 type trafficWindows struct {
 	mu    sync.Mutex
 	begun map[trafficKey]*trafficWindow
@@ -82,6 +84,8 @@ func (w *trafficWindows) add(key trafficKey, now time.Time, counts map[string]ed
 		if !before.started.Equal(count.started) {
 			before = edgeCount{}
 		}
+		// The difference of each poll is added, so that the requests before the restart of an
+		// edge are not lost.
 		difference := count.count.Since(&before.count)
 		one.sum.Add(&difference)
 		one.last[edge] = count
@@ -90,7 +94,8 @@ func (w *trafficWindows) add(key trafficKey, now time.Time, counts map[string]ed
 }
 
 // trafficGate counts requests of the routes of an environment. Too many errors fail the
-// step.
+// step. It does not compare two versions, as a release does: the environment has only
+// one of them, and what is asked is whether it serves well enough for the next one.
 func (r *run) trafficGate(ctx context.Context, step *slipway.PromotionStep, gate *slipway.TrafficGate) (isOpen bool, err error) {
 	counts, err := r.edgeCounts(ctx, step)
 	if err != nil {
@@ -99,6 +104,8 @@ func (r *run) trafficGate(ctx context.Context, step *slipway.PromotionStep, gate
 	sum, took := r.traffic.add(trafficKey{r.promotion.Name, step.Environment}, r.now, counts)
 	requests, failed := sum.Requests(), sum.Statuses[5]
 	step.Requests, step.Errors = int64(requests), int64(failed)
+	// Both have to be reached: a quiet night does not pass a version that no request has
+	// seen. The share is compared without a division, so that there is no rounding.
 	if took >= time.Duration(gate.For) && int64(requests) >= max(gate.MinRequests, 1) {
 		if 100*failed > uint64(gate.MaxErrorPercent)*requests {
 			return false, refusal.New("spec.gates.traffic", refusal.Conflict, "%d of %d requests failed, which is more than %d %%", failed, requests, gate.MaxErrorPercent)
@@ -115,6 +122,8 @@ func (r *run) edgeCounts(ctx context.Context, step *slipway.PromotionStep) (map[
 	if r.options.Traffic == nil {
 		return nil, refusal.New("spec.gates.traffic", refusal.Unsupported, "the agent does not read reports of edges: configure its runtime, or remove the gate of the Environment %s", step.Environment)
 	}
+	// Edges count by route, and the status of an Application lists the objects that
+	// routes come from. Other clusters have edges of their own, whose reports are not read.
 	objects := map[routeObject]bool{}
 	for _, key := range step.Applications {
 		app, err := r.catalog.application(key)
@@ -146,6 +155,8 @@ func (r *run) edgeCounts(ctx context.Context, step *slipway.PromotionStep) (map[
 		}
 		counts[report.Edge] = made
 	}
+	// Without a route there will be no requests: the message is better than to wait in
+	// silence.
 	if !served {
 		return nil, errors.New("no edge has a route of its Applications")
 	}

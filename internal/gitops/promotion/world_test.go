@@ -124,8 +124,15 @@ spec:
 // startEngine syncs the Applications until the end of the test.
 func (w *world) startEngine(t *testing.T) *argotest.Engine {
 	t.Helper()
+	return w.startEngineWith(t, source.Options{})
+}
+
+// startEngineWith is startEngine with credentials.
+func (w *world) startEngineWith(t *testing.T, sources source.Options) *argotest.Engine {
+	t.Helper()
+	sources.Folder, sources.FetchTimeout, sources.MaxAge = t.TempDir(), 10*time.Second, 100*time.Millisecond
 	return argotest.Start(t, argotest.EngineOptions{
-		Cluster: w.Connect(t, kube.Rate(500, 1000)), Sources: source.Options{Folder: t.TempDir(), FetchTimeout: 10 * time.Second, MaxAge: 100 * time.Millisecond},
+		Cluster: w.Connect(t, kube.Rate(500, 1000)), Sources: sources,
 		Settings: reconcile.Options{ControlNamespace: w.namespace, Namespaces: []string{w.namespace}, Interval: 100 * time.Millisecond, Jitter: time.Millisecond, Workers: 4},
 	})
 }

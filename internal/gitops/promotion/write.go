@@ -17,6 +17,7 @@ import (
 	"slipway.dev/slipway/internal/gitops/gitwrite"
 	"slipway.dev/slipway/internal/gitops/imageupdate/edit"
 	"slipway.dev/slipway/internal/gitops/project"
+	"slipway.dev/slipway/internal/gitops/source/remote"
 )
 
 // maxRepositoryBytes bounds the newest commit of a repository that is written to.
@@ -39,6 +40,7 @@ func (r *run) locate(ctx context.Context, app *v1alpha1.Application) (place, err
 			Field:  "spec.source", Reason: refusal.Unsupported, Message: fmt.Sprintf(format, args...),
 		}
 	}
+	// With several sources it would be unclear which one a file of the template is in.
 	sources := app.Spec.AllSources()
 	if len(sources) != 1 {
 		return refuse("it has %d sources, and promotions need one", len(sources))
@@ -46,11 +48,14 @@ func (r *run) locate(ctx context.Context, app *v1alpha1.Application) (place, err
 	if sources[0].Chart != "" {
 		return refuse("it is a chart of a repository, which has no files to promote: use a chart in Git that depends on it")
 	}
+	// The project decides which repositories an Application may name, here too: a
+	// Promotion must not write where the Application could not read.
 	compiled, err := project.Read(ctx, r.options.Cluster.Dynamic, r.options.ControlNamespace, app)
 	if err != nil {
 		return place{}, err
 	}
 	made := place{app: app, project: compiled, source: sources[0], branch: sources[0].TargetRevision, folder: strings.TrimPrefix(path.Clean("/"+sources[0].Path), "/")}
+	// HEAD is the default branch, which an empty name stands for.
 	if made.branch == "HEAD" {
 		made.branch = ""
 	}
@@ -73,6 +78,7 @@ func (r *run) target(ctx context.Context, product *v1beta1.Product, key string) 
 	if err != nil {
 		return target{}, err
 	}
+	// Templates select target Applications, so that each can have its own files.
 	contents, err := r.catalog.contents(product, app)
 	if err != nil {
 		return target{}, err
@@ -98,7 +104,9 @@ func (r *run) targets(ctx context.Context, step *slipway.PromotionStep) ([]targe
 	return all, nil
 }
 
-// sourceReader reads files of the source at the revision of the Promotion.
+// sourceReader reads files of the source at the revision of the Promotion. The
+// Application has to exist, because its project and credential open the repository; its
+// path and repository are those of now.
 func (r *run) sourceReader(ctx context.Context) (reader, error) {
 	from := r.promotion.Status.Source
 	app := r.catalog.apps[types.NamespacedName{Namespace: from.Namespace, Name: from.Application}]
@@ -114,6 +122,8 @@ func (r *run) sourceReader(ctx context.Context) (reader, error) {
 
 // readerAt reads files of an Application at a revision.
 func (r *run) readerAt(ctx context.Context, at *place, revision string) (reader, error) {
+	// The revision is a commit id: what a branch is at now does not matter, and a commit
+	// that is on the disk needs no request.
 	given := at.source
 	given.TargetRevision = revision
 	admitted, err := at.project.Admit(given)
@@ -125,6 +135,7 @@ func (r *run) readerAt(ctx context.Context, at *place, revision string) (reader,
 		return nil, err
 	}
 	return func(file string) ([]byte, bool, error) {
+		// The store follows no links, so that a file cannot lead out of the repository.
 		text, err := resolved.Store.Read(path.Join(resolved.Path, file), edit.MaxBytes)
 		if isMissing(err) {
 			return nil, false, nil
@@ -134,7 +145,9 @@ func (r *run) readerAt(ctx context.Context, at *place, revision string) (reader,
 }
 
 // group is the Applications of a step whose files are on one branch: they get one
-// commit.
+// commit. Regions of an environment often share a branch, and must not be left between
+// two versions by a process that ends. Groups of different branches have a commit each,
+// and each is recorded when it is made.
 type group struct {
 	repoURL, branch string
 	targets         []target
@@ -151,6 +164,7 @@ func groups(targets []target) ([]group, error) {
 		if !admitted.Address().IsGit() {
 			return nil, refusal.New("spec.source", refusal.Unsupported, "%s is no Git repository", admitted.Address())
 		}
+		// Two spellings of one repository are one branch to write to.
 		canonical := admitted.Address().Canonical().String()
 		at := slices.IndexFunc(all, func(g group) bool { return g.repoURL == canonical && g.branch == one.branch })
 		if at < 0 {
@@ -162,22 +176,49 @@ func groups(targets []target) ([]group, error) {
 	return all, nil
 }
 
-// open returns the writer of a branch, with the credential of the first Application.
-func (r *run) open(ctx context.Context, of *group) (*gitwrite.Repository, error) {
+// access returns the credential of a repository, that of the first Application.
+func (r *run) access(ctx context.Context, of *group) (remote.Access, error) {
 	admitted, err := of.targets[0].project.Admit(of.targets[0].source)
 	if err != nil {
-		return nil, err
+		return remote.Access{}, err
 	}
-	access, err := r.options.Sources.Access(ctx, admitted)
+	return r.options.Sources.Access(ctx, admitted)
+}
+
+// open returns the writer of the branch of a group, or of one that begins there.
+func (r *run) open(ctx context.Context, of *group, head string) (*gitwrite.Repository, error) {
+	access, err := r.access(ctx, of)
 	if err != nil {
 		return nil, err
 	}
 	// The branch is its own base, so that one that does not exist is not created: the
 	// revision of an Application can be a tag.
-	return r.pool.Get(gitwrite.PoolKey{Repository: of.repoURL, Branch: of.branch, Base: of.branch, Project: admitted.Project()}, gitwrite.Options{
-		RepoURL: of.targets[0].source.RepoURL, Branch: of.branch, Base: of.branch, Access: access, MaxPackBytes: maxRepositoryBytes, Folder: r.options.Folder,
+	branch := cmp.Or(head, of.branch)
+	return r.pool.Get(gitwrite.PoolKey{Repository: of.repoURL, Branch: branch, Base: of.branch, Project: of.targets[0].app.Spec.ProjectName()}, gitwrite.Options{
+		RepoURL: of.targets[0].source.RepoURL, Branch: branch, Base: of.branch, Access: access, MaxPackBytes: maxRepositoryBytes, Folder: r.options.Folder,
 		Committer: gitwrite.Author{Name: "Slipway", Email: "noreply@slipway.dev"},
 	})
+}
+
+// groupOf returns the Applications of a write.
+func (r *run) groupOf(ctx context.Context, step *slipway.PromotionStep, to *slipway.PromotionWrite) (*group, error) {
+	targets, err := r.targets(ctx, step)
+	if err != nil {
+		return nil, err
+	}
+	divided, err := groups(targets)
+	if err != nil {
+		return nil, err
+	}
+	into := to.Branch
+	if step.Action == v1beta1.ActionPullRequest {
+		into = to.Target
+	}
+	at := slices.IndexFunc(divided, func(g group) bool { return g.repoURL == to.Repository && g.branch == into })
+	if at < 0 {
+		return nil, refusal.New("spec.source", refusal.Conflict, "no Application of the environment %s is at %s any more", step.Environment, to.Repository)
+	}
+	return &divided[at], nil
 }
 
 // prepare records where a step is going to be written, and what is there before.
@@ -192,39 +233,43 @@ func (r *run) prepare(ctx context.Context, step *slipway.PromotionStep) error {
 	}
 	step.Writes = nil
 	for i := range divided {
-		repository, err := r.open(ctx, &divided[i])
+		repository, err := r.open(ctx, &divided[i], "")
 		if err != nil {
 			return err
 		}
+		// A commit of ours can only be behind this one.
 		base, err := repository.View(ctx, func(gitwrite.Files) error { return nil })
 		if err != nil {
 			return err
 		}
-		step.Writes = append(step.Writes, slipway.PromotionWrite{Repository: divided[i].repoURL, Branch: divided[i].branch, Base: base})
+		to := slipway.PromotionWrite{Repository: divided[i].repoURL, Branch: divided[i].branch, Base: base}
+		if step.Action == v1beta1.ActionPullRequest {
+			to.Branch, to.Target = r.headBranch(step), divided[i].branch
+		}
+		step.Writes = append(step.Writes, to)
 	}
 	return nil
 }
 
-// trailer is the line of a commit by which it is found again.
+// trailer is the line of a commit by which it is found again. A Promotion of the same
+// name that existed before has the same line, and is not found: its commits are older
+// than the one that the search ends at.
 func (r *run) trailer(step *slipway.PromotionStep) string {
 	return "Promotion: " + r.promotion.Namespace + "/" + r.promotion.Name + "/" + step.Environment
 }
 
 // write makes the commit of a branch, unless it was made before.
 func (r *run) write(ctx context.Context, step *slipway.PromotionStep, to *slipway.PromotionWrite) error {
-	targets, err := r.targets(ctx, step)
+	of, err := r.groupOf(ctx, step, to)
 	if err != nil {
 		return err
 	}
-	divided, err := groups(targets)
-	if err != nil {
-		return err
+	isProposal := step.Action == v1beta1.ActionPullRequest
+	head := ""
+	if isProposal {
+		head = to.Branch
 	}
-	at := slices.IndexFunc(divided, func(g group) bool { return g.repoURL == to.Repository && g.branch == to.Branch })
-	if at < 0 {
-		return refusal.New("spec.source", refusal.Conflict, "no Application of the environment %s is at %s any more", step.Environment, to.Repository)
-	}
-	repository, err := r.open(ctx, &divided[at])
+	repository, err := r.open(ctx, of, head)
 	if err != nil {
 		return err
 	}
@@ -241,10 +286,18 @@ func (r *run) write(ctx context.Context, step *slipway.PromotionStep, to *slipwa
 	if err != nil {
 		return err
 	}
+	if isProposal {
+		if isUnchanged, err := r.isUnchanged(ctx, of, from); err != nil || isUnchanged {
+			to.Done = err == nil
+			return err
+		}
+	}
 	var files []string
+	// The function runs again on the new files if another writer was faster, so that it
+	// begins with an empty list. A value that is there already changes nothing.
 	id, err := repository.Commit(ctx, gitwrite.Writer{Author: gitwrite.Author{Name: r.promotion.Spec.By}}, func(content gitwrite.Files) (string, error) {
 		files = nil
-		for _, one := range divided[at].targets {
+		for _, one := range of.targets {
 			changed, err := one.copyInto(content, from)
 			if err != nil {
 				return "", err
@@ -257,9 +310,10 @@ func (r *run) write(ctx context.Context, step *slipway.PromotionStep, to *slipwa
 		return err
 	}
 	to.Done = true
+	// Without a change there is no commit, and the id is that of another one.
 	if len(files) > 0 {
 		to.Commit = id
-		r.options.Pushed(divided[at].targets[0].source.RepoURL)
+		r.options.Pushed(of.targets[0].source.RepoURL)
 	}
 	return nil
 }
@@ -277,6 +331,8 @@ func (t *target) copyInto(content gitwrite.Files, from reader) ([]string, error)
 // message is the message of a commit.
 func (r *run) message(step *slipway.PromotionStep, files []string) string {
 	status := &r.promotion.Status
+	// The subject is what a person searches for in the log; the trailers are for programs,
+	// and git interpret-trailers parses them.
 	text := fmt.Sprintf("promote %s %s to %s\n\n", r.promotion.Spec.Product, status.Version, step.Environment)
 	for _, file := range files {
 		text += file + "\n"

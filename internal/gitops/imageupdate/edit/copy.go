@@ -44,6 +44,7 @@ func setNode(text []byte, way []step, value *yaml.Node) ([]byte, error) {
 		return nil, err
 	}
 	at, rest := follow(root.Content[0], way)
+	// Leaf by leaf: replacing a whole mapping would lose the comments in it.
 	if len(rest) == 0 && sameShape(at, value) {
 		for _, entry := range entries(selected{way, value}) {
 			if text, err = setNode(text, entry.way, entry.node); err != nil {
@@ -52,6 +53,7 @@ func setNode(text []byte, way []step, value *yaml.Node) ([]byte, error) {
 		}
 		return text, nil
 	}
+	// A list is never extended by one entry: which one it would be is not known.
 	for _, one := range rest {
 		if one.key == "" {
 			return nil, errors.New("the list has no such entry: add it once by hand")
@@ -134,6 +136,7 @@ func hasReferences(node *yaml.Node) bool {
 
 // assign gives a node the value of another. A text keeps the quotes of the node.
 func assign(at, value *yaml.Node) {
+	// The style of the target is kept where it fits: its file is the one that people read.
 	style := at.Style &^ (yaml.TaggedStyle | yaml.LiteralStyle | yaml.FoldedStyle | yaml.FlowStyle)
 	given := clone(value)
 	at.Kind, at.Tag, at.Value, at.Content, at.Alias, at.Style = given.Kind, given.ShortTag(), given.Value, given.Content, nil, given.Style

@@ -42,6 +42,7 @@ func ParseSelector(text string) (Selector, error) {
 	if len(text) > maxPathBytes || strings.ContainsAny(text, "\n\r\t") {
 		return Selector{}, bad
 	}
+	// Leaving out the dollar costs nothing: a path has no other meaning without it.
 	rest := strings.TrimPrefix(strings.TrimSpace(text), "$")
 	if rest != "" && rest[0] != '.' && rest[0] != '[' {
 		rest = "." + rest
@@ -50,6 +51,7 @@ func ParseSelector(text string) (Selector, error) {
 	for rest != "" {
 		one := selectorStep{}
 		var ok bool
+		// Two dots belong to the step behind them.
 		if one.deep = strings.HasPrefix(rest, ".."); one.deep {
 			rest = rest[1:]
 			if strings.HasPrefix(rest, ".[") {
@@ -108,6 +110,7 @@ var errSelected = fmt.Errorf("the path selects more than %d fields", maxSelected
 
 // find returns the fields of a document, in its order.
 func (s Selector) find(root *yaml.Node) ([]selected, error) {
+	// The selection of each step is the input of the next one.
 	found := []selected{{node: root.Content[0]}}
 	for _, one := range s.steps {
 		if one.deep {
