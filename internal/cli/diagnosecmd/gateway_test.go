@@ -54,19 +54,7 @@ metadata: {name: lost, namespace: shop}
 spec:
   parentRefs: [{name: elsewhere}]
   rules: [{backendRefs: [{name: cart, port: 80, wait: 1}]}]
----
-apiVersion: v1
-kind: Service
-metadata: {name: cart, namespace: shop}
-spec: {ports: [{name: http, port: 80}]}
----
-apiVersion: discovery.k8s.io/v1
-kind: EndpointSlice
-metadata: {name: cart-1, namespace: shop, labels: {kubernetes.io/service-name: cart}}
-addressType: IPv4
-ports: [{name: http, port: 8080}]
-endpoints: [{addresses: [10.1.2.3]}]
-`
+` + cart
 
 // TestGateways: lint lists the conditions that Gateways and routes would have, and what
 // may be in the cluster is a warning. explain finds the listener of a URL. Both need

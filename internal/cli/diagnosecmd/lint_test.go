@@ -40,7 +40,10 @@ metadata: {name: theirs, namespace: shop}
 spec:
   ingressClassName: nginx
   rules: [{host: theirs.example}]
----
+` + cart
+
+// cart is a Service with an endpoint.
+const cart = `---
 apiVersion: v1
 kind: Service
 metadata: {name: cart, namespace: shop}

@@ -35,19 +35,7 @@ apiVersion: traefik.io/v1alpha1
 kind: Middleware
 metadata: {name: strip, namespace: shop}
 spec: {stripPrefix: {prefixes: [/cart]}}
----
-apiVersion: v1
-kind: Service
-metadata: {name: cart, namespace: shop}
-spec: {ports: [{name: http, port: 80}]}
----
-apiVersion: discovery.k8s.io/v1
-kind: EndpointSlice
-metadata: {name: cart-1, namespace: shop, labels: {kubernetes.io/service-name: cart}}
-addressType: IPv4
-ports: [{name: http, port: 8080}]
-endpoints: [{addresses: [10.1.2.3]}]
-`
+` + cart
 
 // TestTraefik: lint and explain read IngressRoutes from manifests without an option.
 func TestTraefik(t *testing.T) {
