@@ -68,28 +68,13 @@ metadata: {name: one}
 	if err == nil || !strings.Contains(err.Error(), "apply Thing one (object 1)") {
 		t.Fatalf("got error %v, want one that names the object", err)
 	}
-	const definition = `
-apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata: {name: things.GROUP}
-spec:
-  group: GROUP
-  scope: Namespaced
-  names: {kind: Thing, plural: things}
-  versions:
-  - name: v1
-    served: true
-    storage: true
-    schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
----
-`
 	definitions := cluster.Dynamic.Resource(kube.DefinitionResource())
 	t.Cleanup(func() {
 		if err := definitions.Delete(cleanupContext(t), "things."+group, metav1.DeleteOptions{}); err != nil {
 			t.Error(err)
 		}
 	})
-	applied := cluster.Apply(t, namespace, inGroup(definition+thing))
+	applied := cluster.Apply(t, namespace, kubetest.Definition(group, "v1", "Thing")+inGroup(thing))
 	if len(applied) != 2 || applied[1].GetKind() != "Thing" || applied[1].GetUID() == "" {
 		t.Errorf("got %v", applied)
 	}

@@ -175,17 +175,7 @@ func TestEnterpriseOperator(t *testing.T) {
 	s := newScene(t)
 	s.makeNode(&corev1.Node{ObjectMeta: metav1.ObjectMeta{GenerateName: "node-"}})
 	s.class("nginx.org/ingress-controller")
-	s.apply(`
-apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata: {name: nginxingresscontrollers.k8s.nginx.org}
-spec:
-  group: k8s.nginx.org
-  scope: Namespaced
-  names: {kind: NginxIngressController, plural: nginxingresscontrollers, singular: nginxingresscontroller}
-  versions:
-  - {name: v1alpha1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}
-`)
+	s.apply(kubetest.Definition("k8s.nginx.org", "v1alpha1", "NginxIngressController"))
 	s.established("nginxingresscontrollers.k8s.nginx.org")
 	s.workload("Deployment", "registry.example.test/nginx-ic/nginx-plus-ingress:5.0", "app: nginx-ingress", "        args: [-nginx-plus]\n"+balancedService)
 	s.balance("front", front())
@@ -266,19 +256,6 @@ func TestALB(t *testing.T) {
 	finds(t, s.run(preflight.DNS), preflight.DNS, preflight.Failed, "slipway integration git add default")
 }
 
-// istioGateways defines the Gateways of Istio.
-const istioGateways = `
-apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata: {name: gateways.networking.istio.io}
-spec:
-  group: networking.istio.io
-  scope: Namespaced
-  names: {kind: Gateway, plural: gateways, singular: gateway}
-  versions:
-  - {name: v1alpha3, served: true, storage: true, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}
-`
-
 // TestIstio: R90, R91, R92: the gateway has an address before the install, and the
 // VirtualService leads all three prefixes to the router after it.
 func TestIstio(t *testing.T) {
@@ -291,7 +268,7 @@ func TestIstio(t *testing.T) {
 	must.Do(t, err)
 	s.apply(string(crds))
 	s.established("virtualservices.networking.istio.io")
-	s.apply(istioGateways)
+	s.apply(kubetest.Definition("networking.istio.io", "v1alpha3", "Gateway"))
 	s.established("gateways.networking.istio.io")
 	s.makeNode(&corev1.Node{ObjectMeta: metav1.ObjectMeta{GenerateName: "node-"}})
 	finds(t, s.run(preflight.IngressClass), preflight.IngressClass, preflight.Failed, "it does not exist")

@@ -195,17 +195,7 @@ func TestCRDs(t *testing.T) {
 	}}
 	clean(t, preflight.Run(t.Context(), world, options))
 	t.Cleanup(func() { removeCRD(t, cluster, "appprojects.argoproj.io") })
-	cluster.Apply(t, "", `
-apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata: {name: appprojects.argoproj.io}
-spec:
-  group: argoproj.io
-  scope: Namespaced
-  names: {kind: AppProject, plural: appprojects, singular: appproject}
-  versions:
-  - {name: v1alpha1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}
-`)
+	cluster.Apply(t, "", kubetest.Definition("argoproj.io", "v1alpha1", "AppProject"))
 	found := finds(t, preflight.Run(t.Context(), world, options), preflight.CRDOwnership, preflight.Warned, "slipway crds adopt")
 	must.Do(t, found.Apply(t.Context()))
 	clean(t, preflight.Run(t.Context(), world, options))
@@ -224,17 +214,7 @@ func TestSealedSecrets(t *testing.T) {
 	world := preflight.World{Cluster: cluster.Cluster}
 	clean(t, preflight.Run(t.Context(), world, options))
 	t.Cleanup(func() { removeCRD(t, cluster, "sealedsecrets.bitnami.com") })
-	cluster.Apply(t, "", `
-apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata: {name: sealedsecrets.bitnami.com}
-spec:
-  group: bitnami.com
-  scope: Namespaced
-  names: {kind: SealedSecret, plural: sealedsecrets, singular: sealedsecret}
-  versions:
-  - {name: v1alpha1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}
-`)
+	cluster.Apply(t, "", kubetest.Definition("bitnami.com", "v1alpha1", "SealedSecret"))
 	finds(t, preflight.Run(t.Context(), world, options), preflight.SealedSecrets, preflight.Passed, "decrypts SealedSecrets in Git")
 }
 

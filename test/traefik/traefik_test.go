@@ -6,17 +6,21 @@ import (
 	"context"
 	"crypto/tls"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/netip"
 	"strings"
+	"sync"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"slipway.dev/slipway/internal/edge/pkitest"
+	"slipway.dev/slipway/internal/kube"
 	"slipway.dev/slipway/internal/kube/kubetest"
 	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/programs"
@@ -42,12 +46,18 @@ type scene struct {
 	seat      edgeprocess.Seat
 }
 
-// newScene starts a cluster with the kinds of Traefik, an edge, and a backend for each of
-// the Services a and b, which respond with their name, the path and a header.
+// defined guards the definitions of the shared cluster.
+var defined sync.Once
+
+// newScene starts an edge in the shared cluster, which gets the kinds of Traefik, and a
+// backend for each of the Services a and b, which respond with their name, the path and a
+// header.
 func newScene(t *testing.T, arguments ...string) *scene {
 	t.Helper()
-	s := &scene{Cluster: kubetest.Start(t, kubetest.WithoutNode())}
-	s.Define(t, definitions())
+	s := &scene{Cluster: kubetest.Shared(t)}
+	defined.Do(func() { s.Define(t, definitions()) })
+	// The edge of the next test must not serve the objects of this one.
+	t.Cleanup(func() { s.awaitGone(t) })
 	s.namespace = s.Namespace(t)
 	for name, address := range map[string]string{"a": backendA, "b": backendB} {
 		s.Serve(t, name, address, func(w http.ResponseWriter, r *http.Request) {
@@ -62,24 +72,28 @@ func newScene(t *testing.T, arguments ...string) *scene {
 	return s
 }
 
+// awaitGone waits until the namespace is gone, which the test deletes before. It
+// deletes the Lease of the edge, which was killed.
+func (s *scene) awaitGone(t *testing.T) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), programs.Timeout)
+	defer cancel()
+	must.Do(t, s.Client.CoordinationV1().Leases(home).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}))
+	must.Get(kube.WaitFor(ctx, s.Client.CoreV1().Namespaces(), kube.Named(s.namespace), func(left []*corev1.Namespace) error {
+		if len(left) > 0 {
+			return errors.New("the namespace is there")
+		}
+		return nil
+	}))(t)
+}
+
 // definitions returns the smallest definitions of Traefik's kinds, which accept every
 // spec: the edge has to check it.
 func definitions() string {
-	const definition = `---
-apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata: {name: %[1]ss.%[3]s}
-spec:
-  group: %[3]s
-  scope: Namespaced
-  names: {kind: %[2]s, plural: %[1]ss}
-  versions:
-  - {name: v1alpha1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}
-`
 	var all strings.Builder
 	for _, group := range []string{"traefik.io", "traefik.containo.us"} {
 		for _, kind := range []string{"IngressRoute", "IngressRouteTCP", "IngressRouteUDP", "MiddlewareTCP", "Middleware", "TraefikService", "TLSOption", "ServersTransport", "ServersTransportTCP", "TLSStore"} {
-			fmt.Fprintf(&all, definition, strings.ToLower(kind), kind, group)
+			all.WriteString(kubetest.Definition(group, "v1alpha1", kind))
 		}
 	}
 	return all.String()

@@ -260,7 +260,7 @@ metadata: {name: reader}
 roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: reader}
 subjects: [{kind: ServiceAccount, name: reader, namespace: `+w.TestNamespace+`}]
 `)
-	w.Define(t, traefikDefinition("Middleware", "middlewares")+"---\n"+traefikDefinition("IngressRoute", "ingressroutes"))
+	w.Define(t, kubetest.Definition("traefik.io", "v1alpha1", "Middleware")+kubetest.Definition("traefik.io", "v1alpha1", "IngressRoute"))
 	w.Apply(t, w.TestNamespace, `apiVersion: traefik.io/v1alpha1
 kind: Middleware
 metadata: {name: to-https}
@@ -321,19 +321,6 @@ spec:
 	if got := clitest.Run(t, "migrate report --kubeconfig "+limited); got.Code != 1 || !strings.Contains(got.Stderr, "may be listed") {
 		t.Errorf("without any permission: %+v", got)
 	}
-}
-
-// traefikDefinition returns the definition of a kind of Traefik that admits every spec.
-func traefikDefinition(kind, plural string) string {
-	return fmt.Sprintf(`apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata: {name: %[2]s.traefik.io}
-spec:
-  group: traefik.io
-  scope: Namespaced
-  names: {kind: %[1]s, plural: %[2]s}
-  versions: [{name: v1alpha1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}]
-`, kind, plural)
 }
 
 // accountFile writes a kubeconfig of the service account reader.

@@ -19,6 +19,7 @@ import (
 	"slipway.dev/slipway/internal/cli/clitest"
 	"slipway.dev/slipway/internal/edge/pkitest"
 	"slipway.dev/slipway/internal/kube"
+	"slipway.dev/slipway/internal/kube/kubetest"
 	"slipway.dev/slipway/internal/must"
 )
 
@@ -188,16 +189,7 @@ func TestMeshWithoutIstio(t *testing.T) {
 	w.ends(t, line+"--gateway istio-system/public", 1, "Gateway istio-system/public", "leave --gateway out")
 	w.ends(t, "preflight --stage after --mode mesh --ingress-url https://prod.example.com --only P20", 0, "the cluster has no Istio")
 	w.cluster.DefineFiles(t, "../../access/mode/testdata/crds.yaml")
-	w.cluster.Define(t, `apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata: {name: gateways.networking.istio.io}
-spec:
-  group: networking.istio.io
-  scope: Namespaced
-  names: {kind: Gateway, plural: gateways, singular: gateway}
-  versions:
-  - {name: v1alpha3, served: true, storage: true, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}
-`)
+	w.cluster.Define(t, kubetest.Definition("networking.istio.io", "v1alpha3", "Gateway"))
 	gateway := "preflight --mode mesh --ingress-url https://prod.example.com --gateway default/public --only P14"
 	w.ends(t, gateway, 1, "Gateway default/public", "it does not exist")
 	w.cluster.Apply(t, "default", "apiVersion: networking.istio.io/v1alpha3\nkind: Gateway\nmetadata: {name: public}\nspec: {}\n")

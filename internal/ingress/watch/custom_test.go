@@ -16,21 +16,6 @@ import (
 	"slipway.dev/slipway/internal/kube/kubetest"
 )
 
-const middlewareDefinition = `
-apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata: {name: middlewares.traefik.io, annotations: {api-approved.kubernetes.io: unapproved}}
-spec:
-  group: traefik.io
-  scope: Namespaced
-  names: {kind: Middleware, plural: middlewares}
-  versions:
-  - name: v1alpha1
-    served: true
-    storage: true
-    schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
-`
-
 // A kind that comes late is found, its objects are followed, and its end is
 // seen. An object that makes no sense harms no other.
 func TestCustomKind(t *testing.T) {
@@ -112,7 +97,7 @@ var definitions = kube.DefinitionResource()
 
 func define(t *testing.T, cluster *kubetest.Cluster) {
 	t.Helper()
-	cluster.Apply(t, "", middlewareDefinition)
+	cluster.Apply(t, "", kubetest.Definition("traefik.io", "v1alpha1", "Middleware"))
 	t.Cleanup(func() { undefine(t, cluster) })
 	served := cluster.Dynamic.Resource(schema.GroupVersionResource{Group: "traefik.io", Version: "v1alpha1", Resource: "middlewares"})
 	// Established comes before served: the list is what shows it.

@@ -143,6 +143,21 @@ func (c *Cluster) Define(t testing.TB, definitions string) []*unstructured.Unstr
 	return must.Get(c.Cluster.Define(ctx, kube.Target{Manager: "kubetest"}, definitions))(t)
 }
 
+// Definition returns the CustomResourceDefinition of a kind in namespaces whose
+// objects may have any fields.
+func Definition(group, version, kind string) string {
+	return fmt.Sprintf(`apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: %[4]ss.%[1]s}
+spec:
+  group: %[1]s
+  scope: Namespaced
+  names: {kind: %[3]s, plural: %[4]ss, singular: %[4]s}
+  versions: [{name: %[2]s, served: true, storage: true, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}]
+---
+`, group, version, kind, strings.ToLower(kind))
+}
+
 // DefineFiles calls Define for every file that matches a pattern. A pattern
 // without a match fails the test: a moved folder must not pass unnoticed.
 func (c *Cluster) DefineFiles(t testing.TB, pattern string) {

@@ -33,7 +33,9 @@ const endToEnd = 8
 func TestAgentLosesNothing(t *testing.T) {
 	s := &suite{cluster: kubetest.Shared(t), git: gittest.Serve(t)}
 	text := must.Get(v1alpha1.CRDs())(t)
-	s.cluster.Define(t, string(text)+"\n---\n"+rolloutDefinition)
+	// The status of Rollouts is no subresource, so that a manifest can carry it: no
+	// controller of them runs here.
+	s.cluster.Define(t, string(text)+"\n---\n"+kubetest.Definition("argoproj.io", "v1alpha1", "Rollout"))
 	s.control = s.cluster.Namespace(t)
 	agentprocess.Start(t, agentprocess.Options{
 		Binary: binary.Path(t), Kubeconfig: s.cluster.Kubeconfig, Namespace: s.control, Arguments: []string{"--leaderElection.enabled=false"},

@@ -12,23 +12,6 @@ import (
 	"slipway.dev/slipway/test/gitops/agentprocess"
 )
 
-// rolloutDefinition declares the kind of Argo Rollouts as far as the test needs
-// it. The status is no subresource, so that a manifest can carry it: no
-// controller of Rollouts runs here.
-const rolloutDefinition = `apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata: {name: rollouts.argoproj.io}
-spec:
-  group: argoproj.io
-  names: {kind: Rollout, plural: rollouts, singular: rollout, listKind: RolloutList}
-  scope: Namespaced
-  versions:
-  - name: v1alpha1
-    served: true
-    storage: true
-    schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
-`
-
 // rolloutDoesNotBlock: a Rollout with an ordinary status, whose
 // observedGeneration is text, lets the wave behind it begin.
 func (s *suite) rolloutDoesNotBlock(t *testing.T) {
