@@ -291,6 +291,10 @@ bench-tunnel: ## Measure the tunnel beside requests that go directly (about 2 mi
 resilience: deps ## Attack the edge and kill the agent for long: slow clients, a minute of each flood, 100 kills (about 30 minutes)
 	RESILIENCE=long go test -count=1 $(HANG_GUARD) -v ./test/resilience/...
 
+.PHONY: divide
+divide: deps build-devcluster ## Kill, pause or end one of three agents that divide Applications every 10 s for ten minutes: no two may write for one at a time (about 12 minutes)
+	RESILIENCE=long go test -count=1 -timeout 1h -v -run TestGitops/divide ./test/resilience/gitops
+
 .PHONY: limits
 limits: ## Measure one rate limit over three edges with h2load, and kill one of them every 10 s for ten minutes under 2,000 requests/s (about 15 minutes; LIMITS_SECONDS and LIMITS_RATE change the latter)
 	scripts/install-packages.sh limits

@@ -88,8 +88,18 @@ type Options struct {
 	Health  *observe.Health
 }
 
+// Division makes every replica reconcile a share of the Applications. What else an agent
+// does stays with the leader.
+type Division struct {
+	Enabled bool
+	// Lease is after how long a replica that is gone loses its share.
+	Lease time.Duration
+}
+
 // Features are parts of the agent that are off by default.
 type Features struct {
+	// Division divides the Applications between the replicas; it needs a Lease.
+	Division Division
 	// Rollouts makes the leader reconcile Rollouts and AnalysisRuns of Argo Rollouts.
 	Rollouts bool
 	// ImageUpdates makes the leader update images in Git, and ImageInterval is how often
@@ -287,6 +297,11 @@ func (a *agent) run(ctx context.Context, read <-chan struct{}) error {
 		Failed: func(err error) { a.log.Warn("leader election failed", observe.KeyError, err) },
 	}
 	a.log.Info("waiting for Lease", "lease", election.Namespace+"/"+election.Name, "identity", election.Identity)
+	var shares sync.WaitGroup
+	defer shares.Wait()
+	if a.options.Features.Division.Enabled {
+		shares.Go(func() { a.divide(ctx) })
+	}
 	return a.options.Cluster.Elect(ctx, election, func(held context.Context) {
 		a.lead(held)
 		a.onStoppedLeading()

@@ -10,16 +10,12 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"slipway.dev/slipway/internal/agent/clusters"
-	"slipway.dev/slipway/internal/agent/traffic"
+	"slipway.dev/slipway/internal/agent/division"
 	"slipway.dev/slipway/internal/backoff"
-	"slipway.dev/slipway/internal/gitops/apply"
 	"slipway.dev/slipway/internal/gitops/appset"
 	"slipway.dev/slipway/internal/gitops/imageupdate"
-	"slipway.dev/slipway/internal/gitops/live"
-	"slipway.dev/slipway/internal/gitops/reconcile"
 	"slipway.dev/slipway/internal/gitops/rollout"
 	"slipway.dev/slipway/internal/gitops/source"
-	"slipway.dev/slipway/internal/gitops/tracking"
 	"slipway.dev/slipway/internal/gitops/webhook"
 	"slipway.dev/slipway/internal/gitprovider"
 	"slipway.dev/slipway/internal/kube"
@@ -35,20 +31,20 @@ const (
 	readyInterval = 200 * time.Millisecond
 )
 
-// leadership has the current term; nil if this replica does not lead.
+// leadership has the current terms.
 type leadership struct {
+	// term is nil if this replica does not lead.
 	term atomic.Pointer[leadershipTerm]
+	// applications is nil if this replica reconciles none: it does not lead, and they are
+	// not divided.
+	applications atomic.Pointer[applicationsTerm]
 }
 
-// leadershipTerm is what the leader runs. Every term starts with new
+// leadershipTerm is what the leader alone runs. Every term starts with new
 // controllers and empty caches: state from before the Lease was lost may be
 // stale.
 type leadershipTerm struct {
-	live    *live.Cache
-	fleet   *clusters.Fleet
-	apps    *reconcile.Controller
 	sets    *appset.Controller
-	counts  *traffic.ReleaseCounts
 	sources *source.Sources
 	// images is nil unless updates of images are enabled.
 	images *imageupdate.Controller
@@ -56,7 +52,7 @@ type leadershipTerm struct {
 
 // fleet returns the clusters of the current term; nil if there is none.
 func (l *leadership) fleet() *clusters.Fleet {
-	if current := l.term.Load(); current != nil {
+	if current := l.applications.Load(); current != nil {
 		return current.fleet
 	}
 	return nil
@@ -64,20 +60,27 @@ func (l *leadership) fleet() *clusters.Fleet {
 
 // credentialsChanged retries the repositories that failed.
 func (l *leadership) credentialsChanged() {
-	if current := l.term.Load(); current != nil {
+	if current := l.applications.Load(); current != nil {
 		current.apps.CredentialsChanged()
 	}
 }
 
 // settingsChanged reconciles all Applications.
 func (l *leadership) settingsChanged() {
-	if current := l.term.Load(); current != nil {
+	if current := l.applications.Load(); current != nil {
 		current.apps.SettingsChanged()
 	}
 }
 
-// pushed passes a push to the controllers. It returns false if this replica
-// does not lead. The cached refs are dropped before ApplicationSets are
+// polled polls what a push names for the Applications of this replica.
+func (l *leadership) polled(push webhook.Push) {
+	if current := l.applications.Load(); current != nil && push.Image == "" && !push.PullRequest {
+		current.apps.Pushed(push)
+	}
+}
+
+// pushed passes a push to the controllers of the leader. It returns false if this
+// replica does not lead. The cached refs are dropped before ApplicationSets are
 // generated, so that they read the pushed commit.
 func (l *leadership) pushed(push webhook.Push) bool {
 	current := l.term.Load()
@@ -91,7 +94,6 @@ func (l *leadership) pushed(push webhook.Push) bool {
 		return true
 	}
 	if !push.PullRequest {
-		current.apps.Pushed(push)
 		for _, address := range push.RepositoryURLs {
 			current.sources.Forget(address)
 		}
@@ -105,7 +107,9 @@ func (l *leadership) pushed(push webhook.Push) bool {
 func (a *agent) onStoppedLeading() {
 	a.leading.term.Store(nil)
 	a.metrics.leader.Set(0)
-	a.readiness.applications.Met()
+	if !a.options.Features.Division.Enabled {
+		a.readiness.applications.Met()
+	}
 }
 
 // lead runs terms until the context is done, which is when the Lease is lost. A
@@ -126,21 +130,31 @@ func (a *agent) lead(ctx context.Context) {
 func (a *agent) leadOnce(ctx context.Context) error {
 	// New controllers for each term: the queues and caches of the last one may
 	// be stale.
-	current, err := a.newLeadershipTerm()
-	if err != nil {
-		return err
+	var apps *applicationsTerm
+	var err error
+	if !a.options.Features.Division.Enabled {
+		if err = a.awaitNoDivision(ctx); err != nil {
+			return err
+		}
+		if apps, err = a.newApplicationsTerm(nil); err != nil {
+			return err
+		}
 	}
-	// The agent is not ready until the new term has listed its objects.
-	a.readiness.applications.Unmet("the Applications have not been read yet")
+	current := a.newLeadershipTerm()
 	a.metrics.leader.Set(1)
 	a.log.Info("became leader")
 	parts, running := errgroup.WithContext(ctx)
-	parts.Go(func() error { return current.live.Run(running) })
-	parts.Go(func() error { return current.fleet.Run(running) })
-	parts.Go(func() error { return current.apps.Run(running) })
+	if apps != nil {
+		// The agent is not ready until the new term has listed its objects.
+		a.readiness.applications.Unmet("the Applications have not been read yet")
+		apps.start(running, parts)
+		a.leading.applications.Store(apps)
+		defer a.leading.applications.Store(nil)
+		parts.Go(func() error {
+			return a.awaitReady(running, func() error { return errors.Join(apps.apps.Ready(), current.sets.Ready()) })
+		})
+	}
 	parts.Go(func() error { return current.sets.Run(running) })
-	parts.Go(func() error { return current.counts.Run(running) })
-	parts.Go(func() error { return a.awaitReady(running, current) })
 	parts.Go(func() error { return a.newNotifications().Run(running) })
 	parts.Go(func() error { return a.newPromotions().Run(running) })
 	if a.options.Features.Rollouts {
@@ -165,20 +179,27 @@ func (a *agent) leadOnce(ctx context.Context) error {
 	return err
 }
 
+// awaitNoDivision waits for replicas that still divide the Applications.
+func (a *agent) awaitNoDivision(ctx context.Context) error {
+	if a.options.Lease == "" {
+		return nil
+	}
+	return division.AwaitNone(ctx, a.options.Cluster, a.options.Lease)
+}
+
 // newRollouts returns the controller of Rollouts. Its objects are where the agent
 // delivers.
 func (a *agent) newRollouts() *rollout.Controller {
 	return rollout.New(rollout.Options{
 		Cluster: a.options.Cluster, Namespaces: a.options.Destinations, Log: a.log.With("controller", "rollouts"),
-		Reporter: kube.Reporter{Controller: controllerName, Instance: a.options.Identity},
+		Reporter: a.reporter(),
 	})
 }
 
-// awaitReady makes the agent ready when Applications and ApplicationSets were
-// listed.
-func (a *agent) awaitReady(ctx context.Context, current *leadershipTerm) error {
+// awaitReady makes the agent ready when what it reconciles was listed.
+func (a *agent) awaitReady(ctx context.Context, ready func() error) error {
 	for {
-		err := errors.Join(current.apps.Ready(), current.sets.Ready())
+		err := ready()
 		if err == nil {
 			a.readiness.applications.Met()
 			if a.options.Listed != nil {
@@ -194,50 +215,24 @@ func (a *agent) awaitReady(ctx context.Context, current *leadershipTerm) error {
 	}
 }
 
-// newLeadershipTerm creates the controllers of a term. The cache and the
-// clusters notify the controller of Applications, which is created after them;
-// both call it only while they run.
-func (a *agent) newLeadershipTerm() (*leadershipTerm, error) {
+// newLeadershipTerm creates the controllers of the leader.
+func (a *agent) newLeadershipTerm() *leadershipTerm {
 	cluster := a.options.Cluster
-	kinds := live.NewKinds(cluster)
-	namespaces := a.namespaces()
-	reporter := kube.Reporter{Controller: controllerName, Instance: a.options.Identity}
-	var apps *reconcile.Controller
-	// The callbacks use the variable apps, which is set below and before any of
-	// them runs.
-	cache := live.New(live.Options{
-		Cluster: cluster, Kinds: kinds, Namespaces: a.options.Destinations, Log: a.log,
-		Changed: func(label string, key tracking.Key) { apps.Changed(label, key) },
-	})
-	fleet := clusters.NewFleet(clusters.FleetOptions{
-		Registry: a.clusters, Home: cluster, Namespace: a.options.ControlNamespace, Log: a.log,
-		Changed: func(label string, key tracking.Key) { apps.Changed(label, key) }, DestinationsChanged: func() { apps.DestinationsChanged() },
-	})
-	applier := apply.New(cluster, kinds)
-	counts := traffic.NewReleaseCounts(a.trafficOptions())
-	// Responses to our writes update the cache before the watch does.
-	applier.NoteTo(cache.NoteJSON)
-	apps, err := reconcile.New(reconcile.Options{
-		Cluster: cluster, Sources: a.sources, Renderer: a.renderer, Plugins: a.plugins, Live: cache, Kinds: kinds, Applier: applier,
-		Destinations: fleet, Health: a.health, Settings: a.settings.current, Releases: releasesBy(counts),
-		ControlNamespace: a.options.ControlNamespace, Namespaces: namespaces,
-		Interval: a.options.Interval, Jitter: max(a.options.Jitter, 1), // 0 would be the default
-		Workers: a.options.Workers,
-		Metrics: a.metrics.engine, Events: reporter, Log: a.log,
-	})
-	if err != nil {
-		return nil, err
-	}
 	sets := appset.NewController(appset.ControllerOptions{
-		Cluster: cluster, ControlNamespace: a.options.ControlNamespace, Namespaces: namespaces,
+		Cluster: cluster, ControlNamespace: a.options.ControlNamespace, Namespaces: a.namespaces(),
 		Generator: a.renderer,
 		Facts: &appset.ClusterFacts{
 			Cluster: cluster, Namespace: a.options.ControlNamespace, Sources: a.sources, MaxAge: a.options.Interval,
 			Outbound: a.options.Outbound, Pauses: &appset.Pauses{}, Responses: gitprovider.NewResponses(),
 		},
-		Interval: a.options.Interval, Reporter: reporter, Log: a.log,
+		Interval: a.options.Interval, Reporter: a.reporter(), Log: a.log,
 	})
-	return &leadershipTerm{live: cache, fleet: fleet, apps: apps, sets: sets, counts: counts, sources: a.sources, images: a.newImageUpdates()}, nil
+	return &leadershipTerm{sets: sets, sources: a.sources, images: a.newImageUpdates()}
+}
+
+// reporter is the identity under which Events are written.
+func (a *agent) reporter() kube.Reporter {
+	return kube.Reporter{Controller: controllerName, Instance: a.options.Identity}
 }
 
 // everyNamespace selects all namespaces.

@@ -20,6 +20,7 @@ type Metrics struct {
 	// engine has the metrics of the reconcile loop, sources and requests.
 	engine   *reconcile.Metrics
 	leader   prometheus.Gauge
+	members  prometheus.Gauge
 	webhooks *prometheus.CounterVec
 	relayed  *prometheus.CounterVec
 	renders  *prometheus.HistogramVec
@@ -34,6 +35,9 @@ func NewMetrics(registry *observe.Metrics) *Metrics {
 		engine: reconcile.NewMetrics(registry.For("gitops")),
 		leader: metrics.NewGauge(prometheus.GaugeOpts{
 			Name: "leader", Help: "1 while this replica is the leader, 0 while it waits for the Lease.",
+		}),
+		members: metrics.NewGauge(prometheus.GaugeOpts{
+			Name: "division_members", Help: "Replicas that divide the Applications, as this one sees them; 0 if they are not divided.",
 		}),
 		webhooks: metrics.NewCounterVec(prometheus.CounterOpts{
 			Name: "webhooks_total", Help: "Webhook requests of Git hosts, by provider and outcome.",

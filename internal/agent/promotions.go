@@ -21,7 +21,7 @@ func (a *agent) newPromotions() *promotion.Controller {
 		Cluster: a.options.Cluster, Sources: a.sources, ControlNamespace: a.options.ControlNamespace, Namespaces: a.namespaces(),
 		Folder: folder, Traffic: a.promotionTraffic(),
 		// What was committed is synced at once, as after a push of a person.
-		Pushed:   func(repoURL string) { a.leading.pushed(webhook.Push{RepositoryURLs: []string{repoURL}}) },
+		Pushed:   func(repoURL string) { a.onPush(webhook.Push{RepositoryURLs: []string{repoURL}}) },
 		Reporter: kube.Reporter{Controller: controllerName, Instance: a.options.Identity},
 		Log:      a.log.With("controller", "promotions"),
 	})

@@ -32,11 +32,14 @@ const (
 	// maxRelayedBytes bounds one push.
 	maxRelayedBytes = 8 << 10
 	relayTimeout    = 10 * time.Second
+	// relayRetention is how long a push stays in the ConfigMap for replicas that divide the
+	// Applications: each of them reads it. One that misses it polls at the next interval.
+	relayRetention = 3 * time.Second
 )
 
-// pushRelay passes pushes from a replica that does not lead to the leader,
-// through a ConfigMap. A push only triggers a poll of Git, so that a duplicate
-// or a lost one does no harm.
+// pushRelay passes pushes from the replica that received them to the leader, and to
+// all others if they divide the Applications, through a ConfigMap. A push only triggers a
+// poll of Git, so that a duplicate or a lost one does no harm.
 type pushRelay struct {
 	// cluster and namespace have the ConfigMap, beside the Lease.
 	cluster   *kube.Cluster
@@ -44,8 +47,10 @@ type pushRelay struct {
 	// name is that of the ConfigMap. It is empty with a single replica, which
 	// needs no relay.
 	name string // empty: there is no other replica
-	// deliver returns false when this replica does not lead.
+	// deliver returns false when this replica does not lead. observe gets every push
+	// where the Applications are divided, and is nil otherwise.
 	deliver func(webhook.Push) bool
+	observe func(webhook.Push)
 	count   func(outcome string)
 	// failed reports the result of reading the ConfigMap.
 	failed func(error)
@@ -55,17 +60,22 @@ type pushRelay struct {
 
 	mu      sync.Mutex
 	content map[string]string
-	// delivered are the keys that were delivered and may not be deleted yet.
-	delivered map[string]bool
+	// observed are the keys that were observed, and delivered those that were delivered
+	// and may not be deleted yet, with the time.
+	observed  map[string]bool
+	delivered map[string]time.Time
 	changed   chan struct{}
 }
 
 // newPushRelay returns a relay that is not running.
 func (a *agent) newPushRelay() *pushRelay {
 	m := &pushRelay{
-		cluster: a.options.Cluster, namespace: a.options.Cluster.Namespace, deliver: a.leading.pushed, log: a.log,
+		cluster: a.options.Cluster, namespace: a.options.Cluster.Namespace, deliver: a.deliver, log: a.log,
 		count: func(outcome string) { a.metrics.relayed.WithLabelValues(outcome).Inc() },
-		queue: make(chan webhook.Push, relayQueueSize), delivered: map[string]bool{}, changed: make(chan struct{}, 1),
+		queue: make(chan webhook.Push, relayQueueSize), observed: map[string]bool{}, delivered: map[string]time.Time{}, changed: make(chan struct{}, 1),
+	}
+	if a.options.Features.Division.Enabled {
+		m.observe = a.leading.polled
 	}
 	if a.options.Lease != "" {
 		m.name = a.options.Lease + relaySuffix
@@ -143,6 +153,9 @@ func (m *pushRelay) write(ctx context.Context, push webhook.Push) {
 		return
 	}
 	key := strings.ToLower(rand.Text())
+	m.mu.Lock()
+	m.observed[key] = true // this replica had it when it came in
+	m.mu.Unlock()
 	if err := m.patch(ctx, map[string]any{key: string(entry)}); err != nil {
 		m.count("failed")
 		m.log.Warn("cannot relay push to the leader; Git is polled at the next interval",
@@ -201,15 +214,24 @@ func (m *pushRelay) receive(ctx context.Context) {
 func (m *pushRelay) deliverPending(ctx context.Context) {
 	m.mu.Lock()
 	content := maps.Clone(m.content)
-	maps.DeleteFunc(m.delivered, func(key string, _ bool) bool { _, there := content[key]; return !there })
+	maps.DeleteFunc(m.delivered, func(key string, _ time.Time) bool { _, there := content[key]; return !there })
 	m.mu.Unlock()
+	m.observeNew(content)
 	gone := map[string]any{}
 	for _, key := range slices.Sorted(maps.Keys(content)) {
 		var push webhook.Push
-		if !m.delivered[key] && json.Unmarshal([]byte(content[key]), &push) == nil && !m.deliver(push) {
-			return // another replica leads and delivers it
+		at, before := m.delivered[key]
+		if !before {
+			if json.Unmarshal([]byte(content[key]), &push) == nil && !m.deliver(push) {
+				return // another replica leads and delivers it
+			}
+			at = time.Now()
+			m.delivered[key] = at
 		}
-		m.delivered[key] = true
+		if m.observe != nil && time.Since(at) < relayRetention {
+			time.AfterFunc(relayRetention, m.checkNow)
+			continue
+		}
 		gone[key] = nil // also one that could not be deleted before
 	}
 	if len(gone) == 0 {
@@ -217,5 +239,29 @@ func (m *pushRelay) deliverPending(ctx context.Context) {
 	}
 	if err := m.patch(ctx, gone); err != nil {
 		m.log.Warn("cannot delete delivered pushes", "configMap", m.namespace+"/"+m.name, observe.KeyError, err)
+	}
+}
+
+// observeNew polls what new pushes name for the Applications of this replica.
+func (m *pushRelay) observeNew(content map[string]string) {
+	if m.observe == nil {
+		return
+	}
+	for key, text := range content {
+		m.mu.Lock()
+		known := m.observed[key]
+		m.observed[key] = true
+		m.mu.Unlock()
+		var push webhook.Push
+		if !known && json.Unmarshal([]byte(text), &push) == nil {
+			m.observe(push)
+		}
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	// A key of this replica may be on its way into the ConfigMap; at most as many as there
+	// can be pushes.
+	if len(m.observed) > 2*maxRelayedPushes {
+		maps.DeleteFunc(m.observed, func(key string, _ bool) bool { _, there := content[key]; return !there })
 	}
 }

@@ -149,10 +149,20 @@ func serveHTTP(ctx context.Context, listener net.Listener, server *http.Server, 
 	return observe.Serve(ctx, listener, server, hookStopTimeout, log)
 }
 
-// onPush passes a push to the controllers if this replica leads, or else to the
-// leader through the relay.
+// deliver passes a push from the relay to the controllers if this replica leads. Where the
+// Applications are divided, theirs get it from the relay in any case.
+func (a *agent) deliver(push webhook.Push) bool {
+	if !a.options.Features.Division.Enabled {
+		a.leading.polled(push)
+	}
+	return a.leading.pushed(push)
+}
+
+// onPush passes a push to the controllers of this replica, and through the relay to
+// those that others run: of the leader, or of all if the Applications are divided.
 func (a *agent) onPush(push webhook.Push) {
-	if !a.leading.pushed(push) {
+	a.leading.polled(push)
+	if !a.leading.pushed(push) || a.options.Features.Division.Enabled {
 		a.relay.forward(push)
 	}
 }

@@ -62,6 +62,8 @@ type Applications struct {
 	PollInterval     Duration `yaml:"pollInterval" description:"Interval at which the agent polls a repository for changed branches and tags. A webhook triggers an immediate poll."`
 	PollJitter       Duration `yaml:"pollJitter" description:"Maximum random time that is added to pollInterval, different for each repository, so that the agent does not poll all of them at the same moment."`
 	Workers          int      `yaml:"workers" description:"Number of Applications of one project that are reconciled concurrently. One more worker is for other projects. Applications that wait for the health of an object do not count."`
+	Divide           bool     `yaml:"divide" description:"Divide the Applications between the replicas, so that each reconciles a share of them. Everything else stays with the leader. The agent then needs list, watch and delete on Leases of its namespace; all replicas must have the same value."`
+	DivideTimeout    Duration `yaml:"divideTimeout" description:"Time after which a replica that is gone loses its share to the others. One that stops in order gives it away at once. All replicas must have the same value."`
 }
 
 // SourceCache configures the cache of fetched repositories and charts.
@@ -156,7 +158,7 @@ func (a *Agent) Defaults() {
 		Log:          Log{Level: "info", Format: "auto"},
 		Admin:        AdminServer{Address: "127.0.0.1:8091"},
 		Health:       HealthServer{Address: ":8083"},
-		Applications: Applications{ControlNamespace: "argocd", PollInterval: 120 * second, PollJitter: 60 * second, Workers: 8},
+		Applications: Applications{ControlNamespace: "argocd", PollInterval: 120 * second, PollJitter: 60 * second, Workers: 8, DivideTimeout: 15 * second},
 		Sources:      SourceCache{FetchTimeout: 90 * second, IndexLimit: "128Mi", DiskPerProject: "4Gi", DiskLimit: "7Gi"},
 		Render:       RenderLimits{Timeout: 60 * second, MemoryLimit: "512Mi", OutputLimit: "16Mi"},
 		Plugins:      PluginSockets{SocketDir: "/home/argocd/cmp-server/plugins", Timeout: 90 * second},

@@ -112,9 +112,12 @@ func TestAgentValidate(t *testing.T) {
 		{"disk", "--sources.diskLimit=7G", "sources.diskLimit is \"7G\": write a number of bytes"},
 		{"secret", "--webhooks.secret=a_b", "webhooks.secret is \"a_b\""},
 		{"lease", "--leaderElection.leaseName=", "leaderElection.leaseName is \"\""},
+		{"divide alone", "--applications.divide=true --leaderElection.enabled=false", "applications.divide is true, and leaderElection.enabled is false"},
+		{"divide by name", "--applications.divide=true --leaderElection.leaseName=a.b", "leaderElection.leaseName is \"a.b\", and applications.divide needs a name"},
+		{"divide too fast", "--applications.divideTimeout=1s", "applications.divideTimeout is 1s: it has to be at least 3s"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			agent := must.Get(loadAgent(t, nil, c.arg))(t)
+			agent := must.Get(loadAgent(t, nil, strings.Fields(c.arg)...))(t)
 			if err := agent.Validate(); err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("got %v, wanted %q in it", err, c.want)
 			}

@@ -5,6 +5,7 @@ import (
 	"math"
 	"strconv"
 	"strings"
+	"time"
 
 	"slipway.dev/slipway/internal/secret"
 )
@@ -29,6 +30,7 @@ func (a *Agent) Validate() error {
 		c.add("kubernetes.token", "is the text that stands for a hidden token in printed options: set the token itself")
 	}
 	c.applications(&a.Applications)
+	c.division(a)
 	c.above("imageUpdates.interval", a.ImageUpdates.Interval)
 	c.above("sources.fetchTimeout", a.Sources.FetchTimeout)
 	c.size("sources.indexLimit", a.Sources.IndexLimit, 64<<10)
@@ -88,6 +90,24 @@ func (c *checker) applications(given *Applications) {
 	c.above(prefix+"pollInterval", given.PollInterval)
 	c.notNegative(prefix+"pollJitter", given.PollJitter)
 	c.within(prefix+"workers", given.Workers, 1, maxWorkers)
+}
+
+// minDivideTimeout lets a replica renew its Lease a few times before it expires.
+const minDivideTimeout = Duration(3 * time.Second)
+
+// division checks that replicas which divide the Applications have a Lease, by whose name
+// they find each other.
+func (c *checker) division(a *Agent) {
+	if a.Applications.DivideTimeout < minDivideTimeout {
+		c.add("applications.divideTimeout", "is %s: it has to be at least %s", a.Applications.DivideTimeout, minDivideTimeout)
+	}
+	switch {
+	case !a.Applications.Divide:
+	case !a.LeaderElection.Enabled:
+		c.add("applications.divide", "is true, and leaderElection.enabled is false: replicas that divide Applications need Leases")
+	case !validLabel(a.LeaderElection.LeaseName):
+		c.add("leaderElection.leaseName", "is %s, and applications.divide needs a name of lower-case letters, digits and dashes, at most 63 characters", quoted(a.LeaderElection.LeaseName))
+	}
 }
 
 // namespaces checks a list of names. all is the value that selects every

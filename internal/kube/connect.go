@@ -86,6 +86,7 @@ func newCluster(config *rest.Config, options []Option) (*Cluster, error) {
 	config.QPS = requestsPerSecond
 	config.Burst = requestBurst
 	config.UserAgent = userAgent("devel")
+	config.Wrap(fenced)
 	for _, option := range options {
 		option(config)
 	}

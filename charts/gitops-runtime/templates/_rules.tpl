@@ -4,6 +4,12 @@
 {{- if and (kindIs "map" $given) (dig "enabled" false $given) }}yes{{ end }}
 {{- end -}}
 
+{{/* Not empty if the replicas of the agent divide the Applications. */}}
+{{- define "slipway.divides" -}}
+{{- $given := dig "applications" (dict) .Values.agent.config }}
+{{- if and (kindIs "map" $given) (dig "divide" false $given) }}yes{{ end }}
+{{- end -}}
+
 {{/* What the agent does itself, where it delivers. */}}
 {{- define "slipway.agentRules" -}}
 # The desired state. The agent writes the status and the operation into the

@@ -164,6 +164,7 @@ func agentOptions(options *config.Agent) (agent.Options, error) {
 		Plugins:       plugin.New(options.Plugins.SocketDir, time.Duration(options.Plugins.Timeout)),
 		WebhookSecret: options.Webhooks.Secret, Identity: identity,
 		Features: agent.Features{
+			Division: agent.Division{Enabled: options.Applications.Divide, Lease: time.Duration(options.Applications.DivideTimeout)},
 			Rollouts: options.Rollouts.Enabled, ImageUpdates: options.ImageUpdates.Enabled, ImageInterval: time.Duration(options.ImageUpdates.Interval),
 		},
 		Edges: agent.EdgeOptions{

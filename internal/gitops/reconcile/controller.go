@@ -55,6 +55,8 @@ type Options struct {
 	Applier  *apply.Applier
 	// Plugins are the config management plugins; nil if there are none.
 	Plugins *plugin.Plugins
+	// Ownership is the share of this process; nil is all Applications.
+	Ownership Ownership
 	// Destinations are other clusters to deploy to; nil if there are none.
 	Destinations Destinations
 	// Health has the rules of the cluster; nil has the built-in ones only.
@@ -191,9 +193,9 @@ func (c *Controller) newFeeds() []*feed.Feed {
 	return feeds
 }
 
-// Run reconciles until the context is done. Only one Controller may run in a
-// cluster at a time: the caller holds the Lease, and ends the context when it
-// loses it.
+// Run reconciles until the context is done. Only one Controller may reconcile an
+// Application at a time: the caller holds the Lease and ends the context when it
+// loses it, or the Ownership divides the Applications.
 func (c *Controller) Run(ctx context.Context) error {
 	var running sync.WaitGroup
 	defer running.Wait()
@@ -245,7 +247,7 @@ func (c *Controller) Ready() error {
 // the callback of live.Options.
 func (c *Controller) Changed(label string, _ tracking.Key) {
 	id, known := c.store.byLabel(label)
-	if !known {
+	if !known || !c.owns(id) {
 		return
 	}
 	wait := liveDebounce
@@ -293,7 +295,7 @@ func (c *Controller) work(ctx context.Context, from *queue) {
 func (c *Controller) process(ctx context.Context, next item, why reason) {
 	switch {
 	case next.unwatch:
-		if kinds, known := c.store.neededKinds(); known {
+		if kinds, known := c.store.neededKinds(c.owns); known {
 			for _, one := range c.destinations() {
 				one.Live.Retain(kinds)
 			}
@@ -322,15 +324,19 @@ func (c *Controller) projectsOf(one item) []string {
 // enqueue adds Applications whose project or destination changed.
 func (c *Controller) enqueue(apps []tracking.App) {
 	for _, id := range apps {
-		c.queue.add(item{app: id}, reasonChange)
+		if c.owns(id) {
+			c.queue.add(item{app: id}, reasonChange)
+		}
 	}
 }
 
 // SettingsChanged enqueues all Applications: their health and their differences
 // may be others now.
 func (c *Controller) SettingsChanged() {
-	for _, app := range c.store.all() {
-		c.queue.add(item{app: tracking.App{Namespace: app.Namespace, Name: app.Name}}, reasonChange)
+	for id := range c.store.activity() {
+		if c.owns(id) {
+			c.queue.add(item{app: id}, reasonChange)
+		}
 	}
 }
 
@@ -341,6 +347,10 @@ func (c *Controller) onApplication(object *unstructured.Unstructured) {
 	id := tracking.App{Namespace: object.GetNamespace(), Name: object.GetName()}
 	if c.store.has(id, object.GetUID(), object.GetResourceVersion()) {
 		return // the echo of our own write, which need not be decoded
+	}
+	if !c.owns(id) && !c.store.isActive(id) {
+		c.skim(object)
+		return
 	}
 	app, refused, err := v1alpha1.Decode(object.Object)
 	if err != nil {

@@ -97,6 +97,9 @@ func (m *countedApplications) Collect(to chan<- prometheus.Metric) {
 	type state struct{ sync, health string }
 	counts := map[state]int{}
 	for _, app := range controller.store.all() {
+		if !controller.owns(identityOf(app)) {
+			continue // the replica that owns it counts it
+		}
 		counts[state{string(app.Status.Sync.Status), string(app.Status.Health.Status)}]++
 	}
 	for of, count := range counts {

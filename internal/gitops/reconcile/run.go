@@ -83,6 +83,18 @@ type reconcileRun struct {
 
 // reconcile runs the steps for an Application, and schedules the next run.
 func (c *Controller) reconcile(ctx context.Context, id tracking.App, why reason) {
+	ctx, end, owned := c.begin(ctx, id)
+	if !owned {
+		return // it is enqueued when it is gained
+	}
+	defer end()
+	if c.store.activate(id) {
+		if err := c.load(ctx, id); err != nil {
+			c.Log.Warn("cannot read an Application; retrying", "application", id.String(), "error", err)
+			c.queue.at(item{app: id}, reasonChange, time.Now().Add(firstPause))
+			return
+		}
+	}
 	found, app, refused := c.store.get(id)
 	if found == nil {
 		return

@@ -35,6 +35,10 @@ type storedApplication struct {
 	// kinds are those that the Application may have objects of; nil before its
 	// first run. They are guarded by the store's lock.
 	kinds []schema.GroupKind
+	// active: a run has begun since this process owns the Application. skimmed: another
+	// process owned it when it was read, and app has its name and version only. Both are
+	// guarded by the store's lock.
+	active, skimmed bool
 
 	// session belongs to the worker that holds the Application's item.
 	session session
@@ -71,6 +75,9 @@ func (b *store) put(app *v1alpha1.Application, refused []refusal.Refusal) reason
 		b.apps[id] = &storedApplication{app: app, refused: refused}
 		b.labels[id.Label()] = id
 		return reasonChange
+	case known.skimmed:
+		known.app, known.refused, known.skimmed = app, refused, false
+		return reasonChange
 	case !newer(app.ResourceVersion, known.app.ResourceVersion):
 		return 0
 	}
@@ -99,7 +106,7 @@ func (b *store) has(id tracking.App, uid types.UID, version string) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	known := b.apps[id]
-	return known != nil && known.app.UID == uid && !newer(version, known.app.ResourceVersion)
+	return known != nil && known.app.UID == uid && !known.skimmed && !newer(version, known.app.ResourceVersion)
 }
 
 // request is the part of an Application that triggers a run when it changes:
@@ -182,13 +189,15 @@ func (b *store) byLabel(label string) (tracking.App, bool) {
 	return id, ok
 }
 
-// all returns the Applications, in no order.
+// all returns the Applications that this process has read, in no order.
 func (b *store) all() []*v1alpha1.Application {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	apps := make([]*v1alpha1.Application, 0, len(b.apps))
 	for _, one := range b.apps {
-		apps = append(apps, one.app)
+		if !one.skimmed {
+			apps = append(apps, one.app)
+		}
 	}
 	return apps
 }
@@ -273,15 +282,18 @@ func (b *store) setKinds(of *storedApplication, kinds []schema.GroupKind) bool {
 	return fewer
 }
 
-// neededKinds returns the kinds that any Application may have objects of. It
-// returns false before the first run of all: a watch must not be stopped that
-// one of them will need.
-func (b *store) neededKinds() ([]schema.GroupKind, bool) {
+// neededKinds returns the kinds that any Application may have objects of, of those
+// that this process owns. It returns false before the first run of all: a watch must
+// not be stopped that one of them will need.
+func (b *store) neededKinds(owns func(tracking.App) bool) ([]schema.GroupKind, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	all := map[schema.GroupKind]struct{}{}
 	var kinds []schema.GroupKind
-	for _, one := range b.apps {
+	for id, one := range b.apps {
+		if !owns(id) {
+			continue
+		}
 		if one.kinds == nil {
 			return nil, false
 		}

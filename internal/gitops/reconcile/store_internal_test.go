@@ -85,12 +85,16 @@ func TestBookKnowsNeededKinds(t *testing.T) {
 	first, _, _ := b.get(tracking.App{Namespace: "apps", Name: "web"})
 	second, _, _ := b.get(tracking.App{Namespace: "apps", Name: "other"})
 	pods, jobs := schema.GroupKind{Kind: "Pod"}, schema.GroupKind{Group: "batch", Kind: "Job"}
+	all := func(tracking.App) bool { return true }
 	b.setKinds(first, []schema.GroupKind{pods, jobs})
-	if _, known := b.neededKinds(); known {
+	if _, known := b.neededKinds(all); known {
 		t.Error("all is known before the second was looked at")
 	}
+	if _, known := b.neededKinds(func(id tracking.App) bool { return id.Name == "web" }); !known {
+		t.Error("an Application of another process is waited for")
+	}
 	b.setKinds(second, []schema.GroupKind{})
-	if kinds, known := b.neededKinds(); !known || len(kinds) != 2 {
+	if kinds, known := b.neededKinds(all); !known || len(kinds) != 2 {
 		t.Errorf("needed are %v", kinds)
 	}
 	if b.setKinds(first, []schema.GroupKind{pods, jobs}) || !b.setKinds(first, []schema.GroupKind{pods}) {

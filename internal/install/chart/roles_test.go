@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
 	"slipway.dev/slipway/api/gatewayapi"
@@ -145,6 +146,25 @@ func TestAgentRights(t *testing.T) {
 		want[right] = true
 	}
 	sameRights(t, given(t, render(t, runtimeChart, setNamed(t, runtimeSets(), "Argo Rollouts")), "slipway-agent"), want)
+}
+
+// TestDividedRights: an agent whose replicas divide the Applications has the Leases of the
+// others in addition, and its old Pods end before new ones start.
+func TestDividedRights(t *testing.T) {
+	plain := render(t, runtimeChart, flagSet{name: "plain", set: joined()})
+	divided := render(t, runtimeChart, flagSet{name: "divided", set: joined("agent.replicas=3", "agent.config.applications.divide=true")})
+	more := given(t, divided, "slipway-agent").without(given(t, plain, "slipway-agent"))
+	if want := []string{"home: delete coordination.k8s.io/leases any", "home: list coordination.k8s.io/leases any", "home: watch coordination.k8s.io/leases any"}; !slices.Equal(more, want) {
+		t.Errorf("it has in addition %v, and not %v", more, want)
+	}
+	for strategy, made := range map[string]chart.Rendered{"": plain, "Recreate": divided} {
+		if got, _, _ := unstructured.NestedString(find(t, made, "Deployment", "slipway-agent").Object, "spec", "strategy", "type"); got != strategy {
+			t.Errorf("the strategy is %q, and not %q", got, strategy)
+		}
+	}
+	if options := agentOptions(t, divided); !options.Applications.Divide {
+		t.Error("the option does not reach the agent")
+	}
 }
 
 // TestEdgeRights: the edge has the rights of deploy, with and without ACME and Gateway

@@ -9,7 +9,7 @@ import (
 func agentValues() []Value {
 	const group = "agent."
 	return append([]Value{
-		{Key: group + "replicas", Kind: Count, Default: 1, Rule: between(1, 10), About: "Replicas of the agent. Only the leader is active; with two, the other takes over within 25 seconds."},
+		{Key: group + "replicas", Kind: Count, Default: 1, Rule: between(1, 10), About: "Replicas of the agent. Only the leader is active, and with two the other takes over within 25 seconds; with config.applications.divide all of them share the Applications."},
 		{Key: group + "namespaces", Kind: TextList, Default: []any{}, About: "Additional namespaces whose Applications are synced; * means every namespace. With singleNamespace they are also the namespaces that it may deploy to."},
 		{Key: group + "deliverWithAllRights", Kind: Flag, Default: true, About: "Give the agent permission to write everything, for Applications of projects that name no ServiceAccount. Set false if every AppProject has destinationServiceAccounts."},
 		{Key: group + "argoRollouts", Kind: Flag, Default: false, About: "Give the agent the permissions for Rollouts and AnalysisRuns of Argo Rollouts where deliverWithAllRights is false: ReplicaSets, Services, Ingresses, HTTPRoutes, Pods and Jobs in every namespace."},

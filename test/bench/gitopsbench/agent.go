@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -29,10 +30,12 @@ const (
 	webhookAddress = "127.0.0.1:8084"
 )
 
-// agent is the agent process under test. follow runs concurrently with the
-// phases, so mu guards the memory figures; the other fields do not change.
+// agent is the agent process under test, with those that divide the Applications with it.
+// follow runs concurrently with the phases, so mu guards the memory figures; the other fields
+// do not change.
 type agent struct {
 	*programs.Process
+	others  []*programs.Process
 	client  *http.Client
 	cluster int // process of the API server
 
@@ -44,18 +47,71 @@ type agent struct {
 // startAgent starts an agent for a cluster and returns before it is ready. Its
 // source cache is below dir, so every size starts with an empty one.
 func startAgent(s *settings, c *ground.Cluster, dir string) (*agent, error) {
-	process, err := c.StartSlipway(s.Slipway, filepath.Join(dir, "agent.log"), s.Environment, append([]string{"agent", "--outbound.allow=127.0.0.1,::1",
-		"--log.format=json", "--admin.address=" + adminAddress, "--health.address=" + healthAddress,
-		"--webhooks.address=" + webhookAddress, "--applications.controlNamespace=" + controlNamespace,
-		"--sources.cacheDir=" + filepath.Join(dir, "cache")}, s.Options...))
-	return &agent{Process: process, client: &http.Client{Timeout: time.Minute}, cluster: c.PID()}, err
+	process, err := startOne(s, c, dir, 0)
+	a := &agent{Process: process, client: &http.Client{Timeout: time.Minute}, cluster: c.PID()}
+	for i := 1; i < s.agents && err == nil; i++ {
+		var other *programs.Process
+		if other, err = startOne(s, c, dir, i); err == nil {
+			a.others = append(a.others, other)
+		}
+	}
+	if err != nil && process != nil {
+		err = errors.Join(err, a.endAll())
+	}
+	return a, err
 }
 
-// ready is the readiness probe of the agent; it returns nil when /readyz
-// returns 200.
-func (a *agent) ready(ctx context.Context) error {
-	_, err := programs.Fetch(ctx, "http://"+healthAddress+"/readyz")
+// startOne starts one of several agents.
+func startOne(s *settings, c *ground.Cluster, dir string, i int) (*programs.Process, error) {
+	options := []string{"agent", "--outbound.allow=127.0.0.1,::1",
+		"--log.format=json", "--admin.address=" + of(i, adminAddress), "--health.address=" + of(i, healthAddress),
+		"--webhooks.address=" + of(i, webhookAddress), "--applications.controlNamespace=" + controlNamespace,
+		"--sources.cacheDir=" + filepath.Join(dir, fmt.Sprint("cache-", i))}
+	if s.agents > 1 {
+		options = append(options, "--applications.divide=true")
+	}
+	return c.StartSlipway(s.Slipway, filepath.Join(dir, fmt.Sprintf("agent-%d.log", i)), s.Environment, append(options, s.Options...))
+}
+
+// of is an address of the first agent, with another last octet for a further one.
+func of(i int, address string) string {
+	return strings.Replace(address, "127.0.0.1", fmt.Sprint("127.0.0.", 1+i), 1)
+}
+
+// endAll ends all agents.
+func (a *agent) endAll() error {
+	err := a.End(nil)
+	for _, other := range a.others {
+		err = errors.Join(err, other.End(nil))
+	}
 	return err
+}
+
+// pids are the processes of all agents.
+func (a *agent) pids() []int {
+	pids := []int{a.PID()}
+	for _, other := range a.others {
+		pids = append(pids, other.PID())
+	}
+	return pids
+}
+
+// ready is the readiness probe of the agents; it returns nil when /readyz of each returns 200,
+// and each sees the others.
+func (a *agent) ready(ctx context.Context) error {
+	for i := range a.pids() {
+		if _, err := programs.Fetch(ctx, "http://"+of(i, healthAddress)+"/readyz"); err != nil {
+			return err
+		}
+		page, err := programs.Fetch(ctx, "http://"+of(i, healthAddress)+"/metrics")
+		if err != nil {
+			return err
+		}
+		if members, _, err := programs.Metric(page, "slipway_agent_division_members", ""); len(a.others) > 0 && (err != nil || int(members) != 1+len(a.others)) {
+			return fmt.Errorf("an agent sees %.0f that divide the Applications", members)
+		}
+	}
+	return nil
 }
 
 // notify sends a signed push event as GitHub does, so that the agent does not
@@ -121,14 +177,24 @@ func (c counts) String() string {
 	return strings.Join(parts, ", ")
 }
 
-// counts reads the agent's metrics and the CPU times. The metrics come first,
+// counts reads the metrics of the agents and the CPU times. The metrics come first,
 // so that the CPU time of serving them falls before the reading.
 func (a *agent) counts(ctx context.Context) (counts, error) {
-	page, err := programs.Fetch(ctx, "http://"+healthAddress+"/metrics")
-	if err != nil {
-		return counts{}, err
-	}
 	c := counts{kinds: map[string]float64{}}
+	for i := range a.pids() {
+		page, err := programs.Fetch(ctx, "http://"+of(i, healthAddress)+"/metrics")
+		if err != nil {
+			return counts{}, err
+		}
+		c.add(page)
+	}
+	var err error
+	c.cpu, err = readProcessorTime(a.pids(), a.cluster)
+	return c, err
+}
+
+// add counts what a page of metrics has.
+func (c *counts) add(page string) {
 	for line := range strings.Lines(page) {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), " ")
 		// Comment lines have no number and are skipped.
@@ -147,13 +213,22 @@ func (a *agent) counts(ctx context.Context) (counts, error) {
 			c.renders += number
 		}
 	}
-	c.cpu, err = readProcessorTime(a.PID(), a.cluster)
-	return c, err
 }
 
-// memory returns the proportional memory of the agent and its workers.
-func (a *agent) memory() (int64, error) {
-	return programs.WithChildren(a.PID(), programs.ProportionalMemory)
+// memory returns the proportional memory of the agents and their workers.
+func (a *agent) memory() (int64, error) { return a.sum(programs.ProportionalMemory) }
+
+// sum adds up a figure of the agents and their workers.
+func (a *agent) sum(figure func(pid int) (int64, error)) (int64, error) {
+	var sum int64
+	for _, pid := range a.pids() {
+		one, err := programs.WithChildren(pid, figure)
+		if err != nil {
+			return 0, err
+		}
+		sum += one
+	}
+	return sum, nil
 }
 
 // follow samples the memory every 100 milliseconds until ctx is done and keeps
@@ -163,7 +238,7 @@ func (a *agent) memory() (int64, error) {
 func (a *agent) follow(ctx context.Context) error {
 	const step = 1 << 20
 	for {
-		now, err := programs.WithChildren(a.PID(), programs.ResidentMemory)
+		now, err := a.sum(programs.ResidentMemory)
 		if err != nil {
 			return err
 		}

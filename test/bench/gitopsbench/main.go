@@ -5,7 +5,8 @@
 //
 // For each number of Applications it starts a real API server without a node,
 // in a private network, a Git server (git-http-backend) with one repository
-// that has a folder for each of them, and an agent. An Application is a
+// that has a folder for each of them, and an agent, or with -agents several that divide the
+// Applications. An Application is a
 // Deployment with no replicas, a ServiceAccount, a Service and an Ingress, with
 // automated sync and self-heal. With -form umbrella the folders are 50 charts that
 // depend on charts of a Helm repository, and each Application has a value file.
@@ -100,7 +101,7 @@ func measure(ctx context.Context, s *settings, f *figures, out io.Writer) (err e
 		return err
 	}
 	// An agent that does not stop within its grace period fails the run.
-	defer func() { err = errors.Join(err, agent.End(nil)) }()
+	defer func() { err = errors.Join(err, agent.endAll()) }()
 	profiles := ground.Profiles{Folder: s.Profile, Size: f.Applications, Admin: adminAddress, Process: agent.Process}
 	b := &bench{settings: s, world: w, agent: agent, profiles: profiles, out: out, figures: f}
 	if err := b.run(ctx); err != nil {

@@ -20,14 +20,19 @@ type processorTime struct {
 
 // readProcessorTime reads the CPU times of the agent, its workers, the cluster
 // and the benchmark.
-func readProcessorTime(agent, cluster int) (processorTime, error) {
+func readProcessorTime(agents []int, cluster int) (processorTime, error) {
 	var p processorTime
 	var err error
-	if p.agent, err = programs.CPUTime(agent); err != nil {
-		return p, err
-	}
-	if p.workers, err = programs.ChildrenCPUTime(agent); err != nil {
-		return p, err
+	for _, agent := range agents {
+		own, err := programs.CPUTime(agent)
+		if err != nil {
+			return p, err
+		}
+		workers, err := programs.ChildrenCPUTime(agent)
+		if err != nil {
+			return p, err
+		}
+		p.agent, p.workers = p.agent+own, p.workers+workers
 	}
 	if p.cluster, err = programs.CPUTime(cluster); err != nil {
 		return p, err

@@ -118,6 +118,9 @@ func (g goal) met(f *figures) bool { return g.figure(f) <= g.limit }
 // results.
 func newReport(s *settings) *report {
 	setting := append(append([]string{string(s.form)}, s.Environment...), s.Options...)
+	if s.agents > 1 {
+		setting = append(setting, fmt.Sprintf("%d agents", s.agents))
+	}
 	return &report{
 		form: s.form, Began: time.Now(), Setting: strings.Join(setting, " "),
 		Machine: ground.Machine(),

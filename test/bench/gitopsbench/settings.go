@@ -13,18 +13,20 @@ import (
 const (
 	// Bounds of the flags, which keep a mistyped value from occupying the
 	// machine for hours.
-	maxSize  = 10_000
-	maxIdle  = time.Hour
-	maxDrift = 1000
+	maxSize   = 10_000
+	maxIdle   = time.Hour
+	maxDrift  = 1000
+	maxAgents = 10
 )
 
 // settings holds the parsed and validated flags.
 type settings struct {
-	sizes []int
-	form  form
-	idle  time.Duration
-	drift int
-	alone bool
+	sizes  []int
+	form   form
+	idle   time.Duration
+	drift  int
+	alone  bool
+	agents int
 
 	ground.Settings
 }
@@ -38,6 +40,7 @@ func parseSettings(args []string, log io.Writer) (*settings, error) {
 	flags.DurationVar(&s.idle, "idle", 10*time.Minute, "how long nothing happens")
 	flags.IntVar(&s.drift, "drift", 100, "how many objects are changed in the cluster")
 	flags.BoolVar(&s.alone, "alone", true, "measure what the API server alone takes for the writes of install")
+	flags.IntVar(&s.agents, "agents", 1, "how many agents divide the Applications; one does not divide them")
 	s.Register(flags, "agent")
 	err := ground.ParseFlags(flags, args, log)
 	if err != nil {
@@ -57,6 +60,8 @@ func (s *settings) check() error {
 		return fmt.Errorf("-form is %q; it is one of %v", s.form, forms())
 	case s.idle < 0 || s.idle > maxIdle:
 		return fmt.Errorf("-idle is %s; it must be at most %s", s.idle, maxIdle)
+	case s.agents < 1 || s.agents > maxAgents:
+		return fmt.Errorf("-agents is %d; it must be from 1 to %d", s.agents, maxAgents)
 	case s.drift < 1 || s.drift > maxDrift:
 		return fmt.Errorf("-drift is %d; it must be from 1 to %d", s.drift, maxDrift)
 	}

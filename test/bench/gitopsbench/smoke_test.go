@@ -38,15 +38,16 @@ func TestSmoke(t *testing.T) {
 	for _, chosen := range []form{chart, umbrella} {
 		t.Run(string(chosen), func(t *testing.T) { smoke(t, chosen) })
 	}
+	t.Run("two agents", func(t *testing.T) { smoke(t, chart, "-agents=2", "-alone=false") })
 }
 
 // smoke is a run with one form.
-func smoke(t *testing.T, chosen form) {
+func smoke(t *testing.T, chosen form, more ...string) {
 	temporary := t.TempDir()
 	t.Setenv("TMPDIR", temporary)
 	result := filepath.Join(t.TempDir(), "result.json")
-	code, out, complaint := runProgram(t, "-sizes=4", "-form="+string(chosen), "-idle=1s", "-drift=2",
-		"-json="+result, "-slipway="+os.Getenv(binary.Variable))
+	code, out, complaint := runProgram(t, append([]string{"-sizes=4", "-form=" + string(chosen), "-idle=1s", "-drift=2",
+		"-json=" + result, "-slipway=" + os.Getenv(binary.Variable)}, more...)...)
 	if code != ground.ExitOK {
 		t.Fatalf("exit code %d: %s\n%s", code, complaint, out)
 	}
@@ -58,7 +59,7 @@ func smoke(t *testing.T, chosen form) {
 	}
 	f := got.Sizes[0]
 	if f.Install.Seconds <= 0 || f.Install.Renders != 4 || f.Install.Requests < 16 || f.Install.Peak <= 0 ||
-		f.Upgrade.Seconds <= 0 || f.Upgrade.Renders != 4 || f.One.Renders != 1 || f.One.Requests < 2 || f.Drift.P50 <= 0 || f.Alone <= 0 {
+		f.Upgrade.Seconds <= 0 || f.Upgrade.Renders != 4 || f.One.Renders != 1 || f.One.Requests < 2 || f.Drift.P50 <= 0 || (f.Alone <= 0) != (len(more) > 0) {
 		t.Errorf("a figure is missing or wrong: %+v", f)
 	}
 	if left, err := os.ReadDir(temporary); err != nil || len(left) > 0 {
@@ -85,7 +86,7 @@ func TestMissingDefinitions(t *testing.T) {
 }
 
 func TestUsage(t *testing.T) {
-	for _, flag := range []string{"-sizes=0", "-form=none", "-drift=0", "-idle=2h"} {
+	for _, flag := range []string{"-sizes=0", "-form=none", "-drift=0", "-idle=2h", "-agents=0"} {
 		name, _, _ := strings.Cut(flag, "=")
 		if code, _, complaint := runProgram(t, flag); code != ground.ExitUsage || !strings.Contains(complaint, name) {
 			t.Errorf("%s: exit code %d: %s", flag, code, complaint)

@@ -4,6 +4,8 @@
 //
 //   - kill: the agent is killed at a random point of a sync, again and again. Each
 //     time the next one finishes what was begun.
+//   - divide: one of three agents that divide Applications is killed, paused or ended. No two
+//     write for one Application at a time.
 //   - notifications: the agent is killed while it sends notifications to a webhook, a mail
 //     server and Alertmanager. Each has one message for each subscription and revision.
 //   - git: the Git server is away, slow or wrong. Nothing is pruned meanwhile, the
@@ -36,6 +38,7 @@ func TestGitops(t *testing.T) {
 	t.Run("git", s.testGit)
 	t.Run("notifications", s.testNotifications)
 	t.Run("kill", s.testKill)
+	t.Run("divide", s.testDivide)
 }
 
 // suite is what all tests share.
