@@ -287,6 +287,10 @@ bench-gitops: build ## Measure the agent with 100, 500 and 1,000 Applications on
 bench-tunnel: ## Measure the tunnel beside requests that go directly (about 2 minutes; see BENCH_FLAGS)
 	go run ./test/bench/tunnelbench $(BENCH_FLAGS)
 
+.PHONY: bench-platform
+bench-platform: build-slipway ## Measure the platform with 100 and 1,000 simulated runtimes of 100 Applications over real tunnels (about 6 minutes; see BENCH_FLAGS)
+	go run ./test/bench/platformbench $(BENCH_FLAGS)
+
 .PHONY: resilience
 resilience: deps ## Attack the edge and kill the agent for long: slow clients, a minute of each flood, 100 kills (about 30 minutes)
 	RESILIENCE=long go test -count=1 $(HANG_GUARD) -v ./test/resilience/...

@@ -16,7 +16,7 @@
 //     reads continue where they can, and no restart is needed afterwards.
 //   - Times are UTC with microsecond precision.
 //
-// It rejects a database of a newer program, a file that another process has
+// It rejects a database of a newer program that does not allow this one, a file that another process has
 // open, a damaged file, a damaged backup, and a restore into a non-empty
 // database. It neither encrypts nor hashes: callers pass hashes of secrets,
 // and keys that are already encrypted.
