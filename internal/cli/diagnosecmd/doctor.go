@@ -342,6 +342,7 @@ func (e *diagnosis) kubernetes(ctx context.Context, local kube.UserChoice) {
 	e.parts["kubernetes"] = map[string]any{"server": cluster.Config.Host, "version": version}
 	e.add("kubernetes", checkOK, "%s is %s", cluster.Config.Host, version)
 	e.gatewayAPI(ctx, cluster)
+	e.runtimeParts(ctx, cluster)
 }
 
 // gatewayAPI runs the check of preflight for Gateway API: its definitions, the GatewayClasses

@@ -10,7 +10,10 @@ import (
 	"strings"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
 	"slipway.dev/slipway/internal/cli/clitest"
+	"slipway.dev/slipway/internal/cli/diagnosecmd"
 	"slipway.dev/slipway/internal/kube/kubetest"
 	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/wire/platformv1"
@@ -86,6 +89,68 @@ func TestDoctorGatewayAPI(t *testing.T) {
 	cluster.Apply(t, "", "apiVersion: gateway.networking.k8s.io/v1\nkind: GatewayClass\nmetadata: {name: slipway}\nspec: {controllerName: slipway.dev/gateway-controller}\n")
 	if got := clitest.Run(t, "doctor"); got.Code != 1 || !strings.Contains(clitest.TrimLines(got.Stdout), "gateway api failed GatewayClass slipway: no edge has accepted it") {
 		t.Errorf("without an edge: %+v", got)
+	}
+}
+
+// TestDoctorRuntimeParts: settings of notifications, image updates and limits over
+// replicas are checked where they are used, and values of Secrets are not shown.
+func TestDoctorRuntimeParts(t *testing.T) {
+	cluster := kubetest.Start(t, kubetest.WithoutNode()) // before the environment is cleaned
+	clitest.Clean(t, "KUBECONFIG="+cluster.Kubeconfig)
+	expect := func(code int, lines ...string) {
+		t.Helper()
+		got := clitest.Run(t, "doctor")
+		shown := clitest.TrimLines(got.Stdout)
+		if got.Code != code || strings.Contains(shown, "canary") {
+			t.Errorf("%+v", got)
+		}
+		for _, line := range lines {
+			if !strings.Contains(shown, line) {
+				t.Errorf("%q is missing in\n%s", line, shown)
+			}
+		}
+	}
+	expect(0, "notifications skipped there is no ConfigMap", "image updates skipped there is no ImageUpdater", "limits skipped there is no edge")
+	cluster.Apply(t, "default", `
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: argocd-notifications-cm}
+data: {service.carrier-pigeon: "token: $token", servce.slack: ""}
+---
+apiVersion: v1
+kind: Secret
+metadata: {name: argocd-notifications-secret}
+stringData: {token: canary-token}
+`)
+	edge := func(name, ports string) string {
+		return `
+apiVersion: v1
+kind: Pod
+metadata: {name: ` + name + `, labels: {app.kubernetes.io/part-of: slipway, app.kubernetes.io/component: edge}}
+spec: {containers: [{name: edge, image: edge, ports: [` + ports + `]}]}
+`
+	}
+	cluster.Apply(t, "default", edge("edge-0", "{name: limits, containerPort: 8094}")+"---"+edge("edge-1", ""))
+	expect(1, "notifications failed default/argocd-notifications-cm: servce.slack: there is no such setting",
+		"limits warning 1 of 2 edges in default count limits on their own")
+}
+
+func TestReadyCondition(t *testing.T) {
+	object := func(conditions ...any) *unstructured.Unstructured {
+		return &unstructured.Unstructured{Object: map[string]any{"status": map[string]any{"conditions": conditions}}}
+	}
+	for _, test := range []struct {
+		object *unstructured.Unstructured
+		state  string
+	}{
+		{&unstructured.Unstructured{Object: map[string]any{}}, "warning"},
+		{object("text", map[string]any{"type": "Other", "status": "True"}), "warning"},
+		{object(map[string]any{"type": "Ready", "status": "False", "message": "two updaters"}), "failed"},
+		{object(map[string]any{"type": "Ready", "status": "True"}), "ok"},
+	} {
+		if state, message := diagnosecmd.ReadyCondition(test.object); state != test.state || state == "failed" && message != "two updaters" {
+			t.Errorf("%v: %s, %s", test.object, state, message)
+		}
 	}
 }
 

@@ -1,5 +1,12 @@
 package diagnosecmd
 
+import "k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+// ReadyCondition is the state of an object by its condition Ready.
+func ReadyCondition(object *unstructured.Unstructured) (state, message string) {
+	return readyCondition(object)
+}
+
 // Redact takes a secret, and what looks like one, out of a text.
 func Redact(known, text string) string {
 	hide := newRedactor()
