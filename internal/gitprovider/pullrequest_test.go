@@ -84,6 +84,41 @@ func TestOpenPullRequest(t *testing.T) {
 	}
 }
 
+// A list has which pull requests are of forks, also of one that was deleted.
+func TestForks(t *testing.T) {
+	for _, kind := range pullKinds() {
+		_, server, path := pullRequests(t, kind)
+		server.ChangePulls(path, func([]providertest.Pull) []providertest.Pull {
+			return []providertest.Pull{
+				{Number: 1, Head: "a", Base: "main", State: gitprovider.PullRequestOpen},
+				{Number: 2, Head: "a", Base: "main", State: gitprovider.PullRequestOpen, Fork: "mallory/config"},
+			}
+		})
+		token := admin(kind)
+		token.Scopes = append(token.Scopes, "read:pullrequest:bitbucket")
+		server.SetToken(token)
+		owner, name, _ := strings.Cut(path, "/")
+		query := gitprovider.PullRequestQuery{Owner: owner, Repository: name}
+		if kind == gitprovider.GitLab {
+			query = gitprovider.PullRequestQuery{Repository: path}
+		}
+		listing := must.Get(gitprovider.NewListing(gitprovider.Options{Kind: kind, APIURL: server.APIURL, Token: secret.New(token.Value), Username: token.Username, CAs: server.CA}))(t)
+		found := must.Get(listing.PullRequests(t.Context(), query))(t)
+		if len(found) != 2 || !found[0].Fork || found[1].Fork {
+			t.Errorf("%s: the list is %+v", kind, found)
+		}
+	}
+	// The repository of a deleted fork is null.
+	gone := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, `[{"number": 1, "head": {"ref": "a", "repo": null}, "base": {"ref": "main", "repo": {"full_name": "acme/shop"}}}]`)
+	}))
+	t.Cleanup(gone.Close)
+	listing := must.Get(gitprovider.NewListing(gitprovider.Options{Kind: gitprovider.GitHub, APIURL: gone.URL}))(t)
+	if found := must.Get(listing.PullRequests(t.Context(), gitprovider.PullRequestQuery{Owner: "acme", Repository: "shop"}))(t); !found[0].Fork {
+		t.Errorf("it is %+v", found)
+	}
+}
+
 // A pull request that another process opens meanwhile is returned.
 func TestOpenPullRequestRace(t *testing.T) {
 	pulls, server, path := pullRequests(t, gitprovider.GitHub)

@@ -78,6 +78,7 @@ type Controller struct {
 	order  *fair.Queue[types.NamespacedName]
 	// paths evaluates the expressions of ignoreApplicationDifferences.
 	paths   *jq.Evaluator
+	reports reports
 	started atomic.Bool
 }
 

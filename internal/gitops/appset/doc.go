@@ -12,7 +12,13 @@
 // The Controller writes only what differs. It deletes only Applications that it
 // created (their controller is the ApplicationSet), and only after a complete
 // generation. A generation without any Application deletes none while some
-// exist, unless an annotation of the set allows it. Argo CD deletes all.
+// exist, unless an annotation of the set allows it, or all of its generators list
+// pull requests. Argo CD deletes all.
+//
+// Pull requests of forks give nothing unless the set allows them, and there is a
+// limit of them for each repository. The address of a preview that is ready is a
+// comment on its pull request, once. See decision 0076 in docs/decisions: Previews
+// are ApplicationSets; forks need a decision, and a comment has a key.
 //
 // # Tenants
 //

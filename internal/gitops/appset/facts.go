@@ -1,6 +1,9 @@
 package appset
 
 import (
+	"context"
+
+	"slipway.dev/slipway/api/argo/v1alpha1"
 	"slipway.dev/slipway/internal/gitops/appset/generate"
 	"slipway.dev/slipway/internal/gitops/project"
 )
@@ -13,4 +16,12 @@ type Facts interface {
 	// For returns the facts that a project may read, with its credentials, for a
 	// set of a namespace.
 	For(limits *project.Project, namespace string) Facts
+	// CommentPullRequest writes a comment with the credential of a generator.
+	CommentPullRequest(ctx context.Context, generator *v1alpha1.PullRequestGenerator, comment PullRequestComment) error
+}
+
+// PullRequestComment is a comment on a pull request. There is one for a key.
+type PullRequestComment struct {
+	Number    int64
+	Key, Text string
 }

@@ -101,6 +101,27 @@ func (f *ClusterFacts) PullRequests(ctx context.Context, g *v1alpha1.PullRequest
 	return requests, nil
 }
 
+// CommentPullRequest writes a comment. The project and the token are checked as for
+// a list.
+func (f *ClusterFacts) CommentPullRequest(ctx context.Context, g *v1alpha1.PullRequestGenerator, comment PullRequestComment) error {
+	at := hostOf(g)
+	if at == nil || at.token == nil {
+		return errors.New("the generator has no token, which comments need")
+	}
+	listing, err := f.listing(ctx, at)
+	if err != nil {
+		return err
+	}
+	at.options.Repository = listing.Server() + "/" + at.path
+	pulls, err := gitprovider.NewPullRequests(at.options)
+	if err != nil {
+		return err
+	}
+	err = pulls.Comment(ctx, comment.Number, comment.Key, comment.Text)
+	f.pause(listing, at, err)
+	return err
+}
+
 // listing returns a client of the host.
 func (f *ClusterFacts) listing(ctx context.Context, at *hostRepository) (*gitprovider.Listing, error) {
 	// As for repositories, the project decides about http://.

@@ -47,9 +47,9 @@ func (h *host) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case r.Header.Get("Authorization") != "Bearer canary-7f3a":
 		http.Error(w, `{"message": "Bad credentials"}`, http.StatusUnauthorized)
 	case r.URL.Path == "/api/v3/repos/acme/shop/pulls":
-		list := []any{}
+		list, own := []any{}, map[string]any{"full_name": "acme/shop"}
 		for _, number := range h.pulls {
-			list = append(list, map[string]any{"number": number, "head": map[string]any{"ref": "b", "sha": "abc"}, "base": map[string]any{"ref": "main"}, "user": map[string]any{"login": "ann"}})
+			list = append(list, map[string]any{"number": number, "head": map[string]any{"ref": "b", "sha": "abc", "repo": own}, "base": map[string]any{"ref": "main", "repo": own}, "user": map[string]any{"login": "ann"}})
 		}
 		tag := fmt.Sprintf("%q", fmt.Sprint(h.pulls))
 		w.Header().Set("ETag", tag)

@@ -32,7 +32,10 @@ func (c *Controller) noteSet(object *unstructured.Unstructured, from origin) {
 
 // setGone handles the deletion of a set. Its Applications are deleted by the
 // garbage collector through their owner reference.
-func (c *Controller) setGone(name types.NamespacedName, _ types.UID) { c.store.dropSet(name) }
+func (c *Controller) setGone(name types.NamespacedName, uid types.UID) {
+	c.store.dropSet(name)
+	c.reports.drop(uid)
+}
 
 // applicationChanged handles an event of an Application. Changes by others are
 // reverted at once; health only concerns the status and can wait. An
@@ -115,12 +118,15 @@ func (c *Controller) pass(ctx context.Context, name types.NamespacedName) (time.
 	}
 	reason, err := c.synchronize(ctx, set, taken.desired)
 	rolling := c.rollOut(set, taken.desired)
-	problem := c.writeStatus(ctx, set, passResult{reason: reason, err: err, generated: true, rollout: rolling})
+	problem := c.writeStatus(ctx, set, passResult{reason: reason, err: err, generated: true, rollout: rolling, note: c.store.noteOf(name)})
 	if problem == nil {
 		problem = c.startSyncs(ctx, set, taken.desired, rolling)
 	}
 	if errors.Is(err, errKept) {
 		err = nil
+	}
+	if again := c.reportPreviews(ctx, set); again > 0 {
+		c.queue.AddAfter(name, again)
 	}
 	return rolling.until(taken.next), errors.Join(err, problem, c.removeRefreshAnnotation(ctx, taken.object))
 }
@@ -129,6 +135,9 @@ func (c *Controller) pass(ctx context.Context, name types.NamespacedName) (time.
 func (c *Controller) invalid(set *v1alpha1.ApplicationSet, refused []refusal.Refusal) error {
 	if len(refused) > 0 {
 		return errors.New(refusal.Summary(refused))
+	}
+	if _, err := pullRulesOf(set); err != nil {
+		return err
 	}
 	_, err := c.ignoreOf(set)
 	return err
@@ -159,13 +168,18 @@ func (c *Controller) generate(ctx context.Context, object *unstructured.Unstruct
 	if err != nil {
 		return nil, err
 	}
+	rules, err := pullRulesOf(set)
+	if err != nil {
+		return nil, err
+	}
+	ruled := &ruledFacts{Facts: facts, rules: rules}
 	// The worker gets what decides the result, and no status of others.
 	wanted := map[string]any{
 		"apiVersion": v1alpha1.APIVersion, "kind": v1alpha1.KindApplicationSet,
 		"metadata": map[string]any{"name": set.Name, "namespace": set.Namespace}, "spec": object.Object["spec"],
 	}
 	result := map[string]*desired{}
-	err = c.options.Generator.Generate(ctx, wanted, facts, func(text []byte) error {
+	err = c.options.Generator.Generate(ctx, wanted, ruled, func(text []byte) error {
 		application, err := c.decodeGenerated(set, text)
 		if err == nil {
 			result[application.Name], err = newDesired(application, set.Spec.Strategy.IsRolling())
@@ -174,6 +188,9 @@ func (c *Controller) generate(ctx context.Context, object *unstructured.Unstruct
 	})
 	if err != nil {
 		return nil, err
+	}
+	if c.store != nil {
+		c.store.setNote(types.NamespacedName{Namespace: set.Namespace, Name: set.Name}, ruled.note())
 	}
 	return result, nil
 }

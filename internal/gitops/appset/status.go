@@ -38,6 +38,7 @@ const (
 	// Not Argo CD's.
 	reasonIgnored = "FieldsIgnored"
 	reasonKept    = "ApplicationsKept"
+	reasonReport  = "PreviewNotReported"
 )
 
 const (
@@ -57,6 +58,17 @@ type passResult struct {
 	// rollout is nil without the strategy RollingSync, and if the Applications
 	// were not generated.
 	rollout *rollout
+	// note is what the generators left out.
+	note string
+}
+
+// parametersMessage is that of Argo CD, with what was left out.
+func (r passResult) parametersMessage() string {
+	const fine = "Successfully generated parameters for all Applications"
+	if r.note == "" {
+		return fine
+	}
+	return fine + "; " + r.note
 }
 
 // conditions converts the result. Types, reasons and messages are those of Argo
@@ -66,14 +78,14 @@ func (r passResult) conditions() []v1alpha1.ApplicationSetCondition {
 	if r.err == nil {
 		return []v1alpha1.ApplicationSetCondition{
 			{Type: v1alpha1.SetConditionErrorOccurred, Status: "False", Reason: reasonUpToDate, Message: fine},
-			{Type: v1alpha1.SetConditionParametersGenerated, Status: "True", Reason: reasonParameters, Message: "Successfully generated parameters for all Applications"},
+			{Type: v1alpha1.SetConditionParametersGenerated, Status: "True", Reason: reasonParameters, Message: r.parametersMessage()},
 			{Type: v1alpha1.SetConditionResourcesUpToDate, Status: "True", Reason: reasonUpToDate, Message: fine},
 		}
 	}
 	message := oneLine(r.err.Error())
 	parameters := v1alpha1.ApplicationSetCondition{Type: v1alpha1.SetConditionParametersGenerated, Status: "False", Reason: "ErrorOccurred", Message: message}
 	if r.generated {
-		parameters.Status, parameters.Reason, parameters.Message = "True", reasonParameters, "Successfully generated parameters for all Applications"
+		parameters.Status, parameters.Reason, parameters.Message = "True", reasonParameters, r.parametersMessage()
 	}
 	return []v1alpha1.ApplicationSetCondition{
 		{Type: v1alpha1.SetConditionErrorOccurred, Status: "True", Reason: r.reason, Message: message},

@@ -40,6 +40,8 @@ type setState struct {
 	desired map[string]*desired
 	// inputs is what its generators read.
 	inputs inputs
+	// note is what the last generation left out.
+	note string
 }
 
 // record is an Application in the cluster.
@@ -109,6 +111,8 @@ func (b *store) putSet(object *unstructured.Unstructured, from origin) bool {
 	changed := before.GetGeneration() != object.GetGeneration() || isDeleting(before) != isDeleting(object) ||
 		object.GetAnnotations()[allowEmptyAnnotation] != before.GetAnnotations()[allowEmptyAnnotation] ||
 		object.GetAnnotations()[PendingAnnotation] != before.GetAnnotations()[PendingAnnotation] ||
+		object.GetAnnotations()[forksAnnotation] != before.GetAnnotations()[forksAnnotation] ||
+		object.GetAnnotations()[limitAnnotation] != before.GetAnnotations()[limitAnnotation] ||
 		object.GetAnnotations()[refreshAnnotation] != "" && before.GetAnnotations()[refreshAnnotation] == ""
 	entry.due = entry.due || changed
 	return changed
@@ -198,6 +202,25 @@ func (b *store) setInputs(name types.NamespacedName, read inputs) {
 	if entry := b.sets[name]; entry != nil {
 		entry.inputs = read
 	}
+}
+
+// setNote stores what a generation left out.
+func (b *store) setNote(name types.NamespacedName, note string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if entry := b.sets[name]; entry != nil {
+		entry.note = note
+	}
+}
+
+// noteOf returns what the last generation left out.
+func (b *store) noteOf(name types.NamespacedName) string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if entry := b.sets[name]; entry != nil {
+		return entry.note
+	}
+	return ""
 }
 
 // setsReading returns the sets that read what was pushed or changed.

@@ -81,7 +81,11 @@ func (c *Controller) synchronize(ctx context.Context, set *v1alpha1.ApplicationS
 	}
 	for _, name := range slices.Sorted(maps.Keys(live)) {
 		if _, stays := wanted[name]; !stays && allowed.remove && !live[name].deleting && ctx.Err() == nil {
-			note(reasonDelete, c.remove(ctx, set, name, live[name]))
+			err := c.remove(ctx, set, name, live[name])
+			note(reasonDelete, err)
+			if err == nil {
+				c.reportRemoved(ctx, set, name, live[name].body)
+			}
 		}
 	}
 	return reason, errors.Join(failures...)
@@ -115,6 +119,11 @@ func keptError(set *v1alpha1.ApplicationSet, wanted map[string]*desired, live ma
 		}
 	}
 	if len(wanted) > 0 || existing == 0 || set.Annotations[allowEmptyAnnotation] == "true" {
+		return nil
+	}
+	// A repository without open pull requests is no mistake, and previews go with
+	// them.
+	if _, every := pullGenerators(set); every {
 		return nil
 	}
 	return fmt.Errorf("%w, and %d exist, which are kept: check what the generators read, or set the annotation %s: \"true\" on the ApplicationSet to delete them",

@@ -29,7 +29,7 @@ func (r *runner) pullRequestSets(given *v1alpha1.PullRequestGenerator, outer map
 	if err != nil {
 		return nil, err
 	}
-	fits, err := pullRequestFilters(generator.Filters)
+	fits, err := PullRequestFilters(generator.Filters)
 	if err != nil {
 		return nil, err
 	}
@@ -62,9 +62,9 @@ func (r *runner) pullRequestSets(given *v1alpha1.PullRequestGenerator, outer map
 // short returns the beginning of a commit.
 func short(sha string, length int) string { return sha[:min(len(sha), length)] }
 
-// pullRequestFilters compiles filters: one of them must match, with all of its
+// PullRequestFilters compiles filters: one of them must match, with all of its
 // expressions. Without filters everything matches.
-func pullRequestFilters(filters []v1alpha1.PullRequestFilter) (func(PullRequest) bool, error) {
+func PullRequestFilters(filters []v1alpha1.PullRequestFilter) (func(PullRequest) bool, error) {
 	var matches []func(PullRequest) bool
 	for i, filter := range filters {
 		branch, err := expression(filter.BranchMatch)

@@ -1,0 +1,199 @@
+package appset
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"slipway.dev/slipway/api/argo/v1alpha1"
+)
+
+// The annotations of the template of previews.
+const (
+	// urlAnnotation is where a preview is served.
+	urlAnnotation = "slipway.dev/preview-url"
+	// numberAnnotation is the number of its pull request.
+	numberAnnotation = "slipway.dev/preview-pull-request"
+)
+
+const (
+	// maxReports bounds the comments of one run: others wait behind it.
+	maxReports = 20
+	// reportRetry is when a comment is tried again.
+	reportRetry = time.Minute
+	// maxURL bounds the address of a preview.
+	maxURL = 2048
+)
+
+// reports are the comments that were written, by set and Application. After a
+// restart each is compared with the one at the Git host, which has its key. It is
+// safe for concurrent use.
+type reports struct {
+	mu      sync.Mutex
+	written map[types.UID]map[string]string
+	// problems is the last one of each set, which is reported once.
+	problems map[types.UID]string
+}
+
+// get returns what was written last.
+func (r *reports) get(set types.UID, name string) string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.written[set][name]
+}
+
+// put notes a comment; an empty text forgets it.
+func (r *reports) put(set types.UID, name, text string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.written == nil {
+		r.written, r.problems = map[types.UID]map[string]string{}, map[types.UID]string{}
+	}
+	if r.written[set] == nil {
+		r.written[set] = map[string]string{}
+	}
+	r.written[set][name] = text
+	if text == "" {
+		delete(r.written[set], name)
+	}
+}
+
+// isNew reports whether a problem is another one than before; empty for none.
+func (r *reports) isNew(set types.UID, problem string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	before := r.problems[set]
+	if r.problems == nil {
+		r.problems = map[types.UID]string{}
+	}
+	r.problems[set] = problem
+	return problem != "" && problem != before
+}
+
+// drop forgets a set.
+func (r *reports) drop(set types.UID) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.written, set)
+	delete(r.problems, set)
+}
+
+// pullPreview is an Application that says where it is served.
+type pullPreview struct {
+	name, address string
+	number        int64
+}
+
+// previewOf reads the annotations of an Application; false if it has none. The
+// address has parts that the author of a pull request chose, such as the name of the
+// branch, and becomes a part of Markdown.
+func previewOf(name string, body []byte) (pullPreview, bool, error) {
+	if !bytes.Contains(body, []byte(urlAnnotation)) {
+		return pullPreview{}, false, nil
+	}
+	content, err := decodeBody(body)
+	if err != nil {
+		return pullPreview{}, false, err
+	}
+	annotations, _ := content["metadata"].(map[string]any)["annotations"].(map[string]any)
+	address, _ := annotations[urlAnnotation].(string)
+	given, _ := annotations[numberAnnotation].(string)
+	if address == "" {
+		return pullPreview{}, false, nil
+	}
+	number, err := strconv.ParseInt(given, 10, 64)
+	if err != nil || number < 1 {
+		return pullPreview{}, false, fmt.Errorf("application %s has the annotation %s, but %s is %.50q: write '{{.number}}' in the template", name, urlAnnotation, numberAnnotation, given)
+	}
+	parsed, err := url.Parse(address)
+	if err != nil || parsed.Scheme != "https" && parsed.Scheme != "http" || parsed.Host == "" || parsed.User != nil || len(address) > maxURL ||
+		strings.ContainsFunc(address, func(c rune) bool { return c <= ' ' || c > '~' || strings.ContainsRune("<>()[]`\"\\", c) }) {
+		return pullPreview{}, false, fmt.Errorf("application %s: the annotation %s is no address such as https://pr-1.example.com", name, urlAnnotation)
+	}
+	return pullPreview{name: name, address: address, number: number}, true, nil
+}
+
+// reportPreviews comments on the pull requests of previews that are ready. It
+// returns when to look again, if not everything was written. A comment is no part of
+// the state of the cluster: its failure does not fail the set.
+func (c *Controller) reportPreviews(ctx context.Context, set *v1alpha1.ApplicationSet) time.Duration {
+	owned, left := c.ownedBy(set), maxReports
+	var problem error
+	for _, name := range slices.Sorted(maps.Keys(owned)) {
+		one := owned[name]
+		if one.deleting || one.sync != v1alpha1.SyncSynced || one.health != v1alpha1.Healthy || !one.compared {
+			continue
+		}
+		preview, wanted, err := previewOf(name, one.body)
+		if err != nil {
+			problem = errors.Join(problem, err)
+		}
+		if !wanted {
+			continue
+		}
+		text := fmt.Sprintf("The preview of this pull request is at <%s>. It serves the commit %.12s.", preview.address, one.targets)
+		if c.reports.get(set.UID, name) == text {
+			continue
+		}
+		if left--; left < 0 {
+			return time.Second
+		}
+		if err := c.comment(ctx, set, preview, text); err != nil {
+			problem = errors.Join(problem, fmt.Errorf("application %s: comment on pull request %d: %w", name, preview.number, err))
+			continue
+		}
+		c.reports.put(set.UID, name, text)
+	}
+	if problem == nil {
+		c.reports.isNew(set.UID, "")
+		return 0
+	}
+	if ctx.Err() == nil && c.reports.isNew(set.UID, problem.Error()) {
+		c.options.Log.Warn("cannot report previews", "set", set.Namespace+"/"+set.Name, "error", problem)
+		c.announce(ctx, set, passResult{reason: reasonReport, err: problem})
+	}
+	return reportRetry
+}
+
+// reportRemoved changes the comment of a preview that is gone. One that this process
+// did not write stays as it is: it may not exist.
+func (c *Controller) reportRemoved(ctx context.Context, set *v1alpha1.ApplicationSet, name string, body []byte) {
+	if c.reports.get(set.UID, name) == "" {
+		return
+	}
+	c.reports.put(set.UID, name, "")
+	preview, found, err := previewOf(name, body)
+	if err != nil || !found {
+		return
+	}
+	if err := c.comment(ctx, set, preview, "The preview of this pull request was removed."); err != nil && ctx.Err() == nil {
+		c.options.Log.Info("cannot report that a preview is gone", "set", set.Namespace+"/"+set.Name, "application", name, "error", err)
+	}
+}
+
+// comment writes the comment of a preview with the credential of the generator.
+func (c *Controller) comment(ctx context.Context, set *v1alpha1.ApplicationSet, preview pullPreview, text string) error {
+	generators, _ := pullGenerators(set)
+	if len(generators) != 1 || hostOf(generators[0]).address() == "" {
+		return errors.New("the set needs one generator pullRequest, whose repository has no parameters")
+	}
+	facts, err := c.factsOf(ctx, set)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	return facts.CommentPullRequest(ctx, generators[0], PullRequestComment{
+		Number: preview.number, Key: "preview/" + set.Namespace + "/" + preview.name, Text: text,
+	})
+}
