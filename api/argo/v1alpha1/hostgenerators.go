@@ -27,12 +27,12 @@ type PullRequestFilter struct {
 
 // PullRequestGitHub is a repository of GitHub.
 type PullRequestGitHub struct {
-	Owner         string      `json:"owner" required:"true" description:"Organization or user."`
-	Repo          string      `json:"repo" required:"true" description:"Name of the repository."`
-	API           string      `json:"api,omitzero" description:"URL of GitHub Enterprise. Defaults to GitHub."`
-	TokenRef      *SecretRef  `json:"tokenRef,omitzero" description:"Secret with the access token. Defaults to none, for public repositories."`
-	AppSecretName Unsupported `json:"appSecretName,omitzero" refused:"GitHub Apps do not list pull requests here: use tokenRef" description:"Not supported."`
-	Labels        []string    `json:"labels,omitzero" description:"Labels that a pull request must have."`
+	Owner         string     `json:"owner" required:"true" description:"Organization or user."`
+	Repo          string     `json:"repo" required:"true" description:"Name of the repository."`
+	API           string     `json:"api,omitzero" description:"URL of GitHub Enterprise. Defaults to GitHub."`
+	TokenRef      *SecretRef `json:"tokenRef,omitzero" description:"Secret with the access token. Defaults to none, for public repositories."`
+	AppSecretName string     `json:"appSecretName,omitzero" description:"Secret with a GitHub App, with the fields of a repository: githubAppID, githubAppInstallationID and githubAppPrivateKey."`
+	Labels        []string   `json:"labels,omitzero" description:"Labels that a pull request must have."`
 }
 
 // PullRequestGitLab is a project of GitLab.

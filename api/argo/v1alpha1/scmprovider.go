@@ -28,12 +28,12 @@ type SCMProviderFilter struct {
 
 // SCMProviderGitHub is an organization of GitHub.
 type SCMProviderGitHub struct {
-	Organization         string      `json:"organization" required:"true" description:"Name of the organization."`
-	API                  string      `json:"api,omitzero" description:"URL of GitHub Enterprise. Defaults to GitHub."`
-	TokenRef             *SecretRef  `json:"tokenRef,omitzero" description:"Secret with the access token. Defaults to none, for public repositories."`
-	AppSecretName        Unsupported `json:"appSecretName,omitzero" refused:"GitHub Apps do not list repositories here: use tokenRef" description:"Not supported."`
-	AllBranches          bool        `json:"allBranches,omitzero" description:"Generates a set for each branch, and not only for the default one."`
-	ExcludeArchivedRepos bool        `json:"excludeArchivedRepos,omitzero" description:"Leaves out archived repositories."`
+	Organization         string     `json:"organization" required:"true" description:"Name of the organization."`
+	API                  string     `json:"api,omitzero" description:"URL of GitHub Enterprise. Defaults to GitHub."`
+	TokenRef             *SecretRef `json:"tokenRef,omitzero" description:"Secret with the access token. Defaults to none, for public repositories."`
+	AppSecretName        string     `json:"appSecretName,omitzero" description:"Secret with a GitHub App, with the fields of a repository: githubAppID, githubAppInstallationID and githubAppPrivateKey."`
+	AllBranches          bool       `json:"allBranches,omitzero" description:"Generates a set for each branch, and not only for the default one."`
+	ExcludeArchivedRepos bool       `json:"excludeArchivedRepos,omitzero" description:"Leaves out archived repositories."`
 }
 
 // SCMProviderGitLab is a group of GitLab.

@@ -5,16 +5,20 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/url"
 	"strings"
 	"sync"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"slipway.dev/slipway/api/argo/v1alpha1"
 	"slipway.dev/slipway/internal/gitops/appset/generate"
+	"slipway.dev/slipway/internal/gitops/source/credential"
+	"slipway.dev/slipway/internal/gitops/source/remote"
 	"slipway.dev/slipway/internal/gitprovider"
 	"slipway.dev/slipway/internal/kube"
 	"slipway.dev/slipway/internal/secret"
@@ -30,6 +34,8 @@ type hostRepository struct {
 	// nil for none.
 	token       *v1alpha1.SecretRef
 	authorities *v1alpha1.ConfigMapRef
+	// app is a Secret with a GitHub App, whose token comes in the place of another.
+	app string
 }
 
 // azurePath is below which the repositories of a project of Azure DevOps are. Names
@@ -49,7 +55,7 @@ func hostOf(g *v1alpha1.PullRequestGenerator) *hostRepository {
 	switch {
 	case g.GitHub != nil:
 		set(gitprovider.GitHub, g.GitHub.API, g.GitHub.Owner, g.GitHub.Repo, g.GitHub.TokenRef)
-		made.query.Labels = g.GitHub.Labels
+		made.query.Labels, made.app = g.GitHub.Labels, g.GitHub.AppSecretName
 	case g.GitLab != nil:
 		set(gitprovider.GitLab, g.GitLab.API, "", g.GitLab.Project, g.GitLab.TokenRef)
 		made.query.Labels, made.query.State, made.authorities = g.GitLab.Labels, g.GitLab.PullRequestState, g.GitLab.CARef
@@ -105,7 +111,7 @@ func (f *ClusterFacts) PullRequests(ctx context.Context, g *v1alpha1.PullRequest
 // a list.
 func (f *ClusterFacts) CommentPullRequest(ctx context.Context, g *v1alpha1.PullRequestGenerator, comment PullRequestComment) error {
 	at := hostOf(g)
-	if at == nil || at.token == nil {
+	if at == nil || at.token == nil && at.app == "" {
 		return errors.New("the generator has no token, which comments need")
 	}
 	listing, err := f.listing(ctx, at)
@@ -142,6 +148,11 @@ func (f *ClusterFacts) listing(ctx context.Context, at *hostRepository) (*gitpro
 			return nil, err
 		}
 	}
+	if at.app != "" {
+		if at.options.Token, err = f.appToken(ctx, at.app); err != nil {
+			return nil, err
+		}
+	}
 	if at.authorities != nil {
 		data, err := f.configMap(ctx, f.SetNamespace, at.authorities.ConfigMapName)
 		if err != nil {
@@ -159,6 +170,9 @@ func (f *ClusterFacts) pauseKey(listing *gitprovider.Listing, at *hostRepository
 	if at.token != nil {
 		key += "/" + at.token.SecretName
 	}
+	if at.app != "" {
+		key += "/" + at.app
+	}
 	return key
 }
 
@@ -173,7 +187,7 @@ func repositoriesOf(g *v1alpha1.SCMProviderGenerator) (*hostRepository, gitprovi
 	case g.GitHub != nil:
 		at := g.GitHub
 		set(gitprovider.GitHub, at.API, at.Organization, at.TokenRef, at.AllBranches)
-		query.Archived = !at.ExcludeArchivedRepos
+		query.Archived, made.app = !at.ExcludeArchivedRepos, at.AppSecretName
 	case g.GitLab != nil:
 		at := g.GitLab
 		set(gitprovider.GitLab, at.API, at.Group, at.TokenRef, at.AllBranches)
@@ -275,27 +289,68 @@ func (f *ClusterFacts) admit(address string) error {
 // there a project with limits reads Secrets with its own name in the field
 // project, as those of repositories have it.
 func (f *ClusterFacts) secretKey(ctx context.Context, name, key string) (secret.Text, error) {
-	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
-	defer cancel()
-	if problems := validation.IsDNS1123Subdomain(name); len(problems) > 0 {
-		return secret.Text{}, fmt.Errorf("%.100q is no name of a Secret: %s", name, strings.Join(problems, "; "))
-	}
-	list, err := f.Cluster.Client.CoreV1().Secrets(f.SetNamespace).List(ctx, kube.Named(name))
+	data, err := f.secretData(ctx, name)
 	if err != nil {
-		return secret.Text{}, fmt.Errorf("the Secret %s of namespace %s cannot be read: %w", name, f.SetNamespace, err)
-	}
-	if len(list.Items) == 0 {
-		return secret.Text{}, fmt.Errorf("there is no Secret %s in namespace %s: create it, with the key %s", name, f.SetNamespace, key)
-	}
-	data := list.Items[0].Data
-	if f.SetNamespace == f.Namespace && f.limits != nil && !f.limits.IsUnlimited() && string(data["project"]) != f.limits.Name() {
-		return secret.Text{}, fmt.Errorf("the Secret %s is not for project %s: write project: %s into it", name, f.limits.Name(), f.limits.Name())
+		return secret.Text{}, err
 	}
 	value := strings.TrimSpace(string(data[key]))
 	if value == "" {
 		return secret.Text{}, fmt.Errorf("the Secret %s has no key %s", name, key)
 	}
 	return secret.New(value), nil
+}
+
+// appTokens requests tokens of GitHub Apps, as [source.Sources] does.
+type appTokens interface {
+	WithAppToken(ctx context.Context, access remote.Access) (remote.Access, error)
+}
+
+// appToken returns a token of the installation of a GitHub App. Its Secret has the
+// fields that a repository's has.
+func (f *ClusterFacts) appToken(ctx context.Context, name string) (secret.Text, error) {
+	tokens, ok := f.Sources.(appTokens)
+	if !ok {
+		return secret.Text{}, errors.New("GitHub Apps are not supported here")
+	}
+	data, err := f.secretData(ctx, name)
+	if err != nil {
+		return secret.Text{}, err
+	}
+	// A Secret of a repository has a label and an address as well.
+	given := &corev1.Secret{Data: map[string][]byte{}}
+	maps.Copy(given.Data, data)
+	given.Labels = map[string]string{credential.TypeLabel: string(credential.Repository)}
+	given.Data["url"] = []byte("https://github.com/placeholder")
+	parsed, err := credential.Parse(given)
+	if err != nil {
+		return secret.Text{}, fmt.Errorf("the Secret %s: %w", name, err)
+	}
+	if !parsed.UsesApp() {
+		return secret.Text{}, fmt.Errorf("the Secret %s has no GitHub App: write githubAppID, githubAppInstallationID and githubAppPrivateKey", name)
+	}
+	access, err := tokens.WithAppToken(ctx, remote.Access{Credential: parsed, Outbound: f.Outbound})
+	return access.Credential.Password, err
+}
+
+// secretData returns the content of a Secret that the project may use.
+func (f *ClusterFacts) secretData(ctx context.Context, name string) (map[string][]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	if problems := validation.IsDNS1123Subdomain(name); len(problems) > 0 {
+		return nil, fmt.Errorf("%.100q is no name of a Secret: %s", name, strings.Join(problems, "; "))
+	}
+	list, err := f.Cluster.Client.CoreV1().Secrets(f.SetNamespace).List(ctx, kube.Named(name))
+	if err != nil {
+		return nil, fmt.Errorf("the Secret %s of namespace %s cannot be read: %w", name, f.SetNamespace, err)
+	}
+	if len(list.Items) == 0 {
+		return nil, fmt.Errorf("there is no Secret %s in namespace %s: create it", name, f.SetNamespace)
+	}
+	data := list.Items[0].Data
+	if f.SetNamespace == f.Namespace && f.limits != nil && !f.limits.IsUnlimited() && string(data["project"]) != f.limits.Name() {
+		return nil, fmt.Errorf("the Secret %s is not for project %s: write project: %s into it", name, f.limits.Name(), f.limits.Name())
+	}
+	return data, nil
 }
 
 // configMap returns the data of a ConfigMap.

@@ -1,7 +1,11 @@
 package appset_test
 
 import (
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/x509"
 	"encoding/json"
+	"encoding/pem"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -164,6 +168,33 @@ func TestPullRequestGenerator(t *testing.T) {
 		t.Errorf("%d requests were sent", after-before)
 	}
 	s.awaits(s.tenant, "pr-2-ann,pr-3-ann")
+}
+
+// A GitHub App lists pull requests with a token of its installation.
+func TestPullRequestsOfGitHubApp(t *testing.T) {
+	s, at := newScene(t), serveHost(t)
+	s.team(at)
+	key := must.Get(rsa.GenerateKey(rand.Reader, 2048))(t)
+	issuer := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodPost || r.URL.Path != "/api/v3/app/installations/7/access_tokens" || strings.Count(r.Header.Get("Authorization"), ".") != 2 {
+			http.NotFound(w, r)
+			return
+		}
+		w.WriteHeader(http.StatusCreated)
+		_ = json.NewEncoder(w).Encode(map[string]any{"token": "canary-7f3a", "expires_at": time.Now().Add(time.Hour)})
+	}))
+	t.Cleanup(issuer.Close)
+	authority := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: issuer.Certificate().Raw})
+	s.credentials.SetCertificateAuthorities(map[string]string{strings.TrimPrefix(issuer.URL, "https://"): string(authority)})
+	s.generatorSet(s.tenant, "team", "{pullRequest: {github: {owner: acme, repo: shop, api: '"+at.URL+"', appSecretName: app}}}", "pr-{{.number}}")
+	s.told(s.tenant, "ErrorOccurred", "True", "there is no Secret app in namespace "+s.tenant)
+	s.cluster.Apply(t, s.tenant, `{apiVersion: v1, kind: Secret, metadata: {name: app}, stringData: {githubAppID: "1"}}`)
+	s.askAgain(s.tenant)
+	s.told(s.tenant, "ErrorOccurred", "True", "the Secret app: ")
+	text := must.Get(json.Marshal(string(pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)}))))(t)
+	s.cluster.Apply(t, s.tenant, `{apiVersion: v1, kind: Secret, metadata: {name: app}, stringData: {githubAppID: "1", githubAppInstallationID: "7", githubAppEnterpriseBaseUrl: "`+issuer.URL+`/api/v3", githubAppPrivateKey: `+string(text)+`}}`)
+	s.askAgain(s.tenant)
+	s.awaits(s.tenant, "pr-1,pr-2")
 }
 
 // Repositories of an organization become Applications, but for those that the

@@ -88,7 +88,7 @@ func (r *reports) drop(set types.UID) {
 	delete(r.problems, set)
 }
 
-// pullPreview is an Application that says where it is served.
+// pullPreview is an Application with the address that it is served at.
 type pullPreview struct {
 	name, address string
 	number        int64

@@ -158,7 +158,7 @@ func TestPreviewLifeCycle(t *testing.T) {
 	p.awaitComment(3, "The preview of this pull request was removed.")
 }
 
-// TestPreviewForks: merge requests of forks get nothing unless the set says so, by a
+// TestPreviewForks: merge requests of forks get nothing unless the set allows it, by a
 // label or for all; and the oldest ones stay within the limit.
 func TestPreviewForks(t *testing.T) {
 	p := newPreviews(t, 1, 2, 3)

@@ -23,6 +23,7 @@ import (
 	"slipway.dev/slipway/internal/gitops/gittest"
 	"slipway.dev/slipway/internal/gitops/render"
 	"slipway.dev/slipway/internal/gitops/source"
+	"slipway.dev/slipway/internal/gitops/source/credential"
 	"slipway.dev/slipway/internal/gitops/webhook"
 	"slipway.dev/slipway/internal/gitprovider"
 	"slipway.dev/slipway/internal/kube"
@@ -42,8 +43,10 @@ type scene struct {
 
 	controller *appset.Controller
 	sources    *source.Sources
-	gate       kubetest.Gate
-	stop       func()
+	// credentials trusts the authorities of servers.
+	credentials credential.Store
+	gate        kubetest.Gate
+	stop        func()
 }
 
 // written are the requests since the last call that are not only questions.
@@ -70,7 +73,7 @@ func newScene(t *testing.T) *scene {
 func (s *scene) start() {
 	s.t.Helper()
 	cluster := s.cluster.Connect(s.t, kube.Rate(500, 1000), s.gate.Option)
-	s.sources = must.Get(source.New(source.Options{Folder: s.t.TempDir(), FetchTimeout: 10 * time.Second}))(s.t)
+	s.sources = must.Get(source.New(source.Options{Folder: s.t.TempDir(), FetchTimeout: 10 * time.Second, Credentials: &s.credentials}))(s.t)
 	program := must.Get(os.Executable())(s.t)
 	renderer := must.Get(render.New(render.Options{Command: []string{program, "render-worker"}}))(s.t)
 	options := appset.ControllerOptions{

@@ -10,7 +10,7 @@
 // they are.
 //
 // It refuses Applications whose sources themselves have changed since: Git does not
-// have what an Application says about them.
+// have what is in the Application about them.
 package revert
 
 import (
