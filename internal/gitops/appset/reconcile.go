@@ -47,7 +47,8 @@ func (c *Controller) applicationChanged(object *unstructured.Unstructured) {
 		// A rollout continues at once.
 		case what == contentNew, what != nothingNew && c.store.isRolling(name):
 			c.queue.Add(name)
-		case what == healthNew:
+		// The comment of a preview has the revision that it serves.
+		case what == healthNew, what == stateNew && c.store.listsPulls(name):
 			c.queue.AddAfter(name, statusDelay)
 		}
 	}

@@ -228,6 +228,14 @@ func (b *store) setsReading(push webhook.Push) []types.NamespacedName {
 	return b.setsWhere(func(entry *setState) bool { return entry.inputs.concerns(push) })
 }
 
+// listsPulls reports whether a set lists pull requests.
+func (b *store) listsPulls(name types.NamespacedName) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	entry := b.sets[name]
+	return entry != nil && len(entry.inputs.pulls) > 0
+}
+
 // setsOfClusters returns the sets that list clusters.
 func (b *store) setsOfClusters() []types.NamespacedName {
 	return b.setsWhere(func(entry *setState) bool { return entry.inputs.clusters })
