@@ -105,7 +105,7 @@ permission to patch Promotions, and the verb approve on the Environment.`,
 		Example: "  slipway promote approve web-1 production -n argocd",
 		Args: func(command *cobra.Command, args []string) error {
 			if len(args) != 2 {
-				return fmt.Errorf("%s takes the name of a Promotion and an environment: slipway promote get shows them", command.CommandPath())
+				return fmt.Errorf("%s takes the name of a Promotion and an environment: slipway promote list shows the names", command.CommandPath())
 			}
 			return nil
 		},
