@@ -25,7 +25,7 @@ func TestNew(t *testing.T) {
 		token providertest.Token
 		named bool
 	}{
-		{kind: gitprovider.GitHub, path: "/acme/shop.git", given: credential.Credential{Username: "git", Password: secret.New("canary")}, token: providertest.Token{Scopes: []string{"repo"}}, named: true},
+		{kind: gitprovider.GitHub, path: "/acme/shop.git", given: credential.Credential{Username: "git", Password: secret.New("canary")}, token: providertest.Token{Scopes: []string{"repo"}}},
 		{kind: gitprovider.GitLab, path: "/acme/shop", given: credential.Credential{Username: "oauth2", Password: secret.New("canary")}, token: providertest.Token{Scopes: []string{"api"}}, named: true},
 		{kind: gitprovider.Gitea, path: "/acme/shop", given: credential.Credential{Username: "ann", Password: secret.New("canary")}, token: providertest.Token{Username: "ann"}},
 		{kind: gitprovider.Gitea, path: "/acme/shop", given: credential.Credential{BearerToken: secret.New("canary")}},

@@ -29,6 +29,7 @@ func gitHubEndpoints() []endpoint {
 	newHook["name"] = "string"
 	const at = "/repos/{owner}/{repo}"
 	return []endpoint{
+		{method: "GET", path: "/meta", page: "https://docs.github.com/rest/meta/meta", open: true, handle: gitHubMeta},
 		{method: "GET", path: "/user", page: users, handle: gitHubUser},
 		{method: "GET", path: "/users/{name}", page: users, handle: gitHubAccount},
 		{method: "GET", path: "/installation/repositories", page: apps, query: paging, handle: gitHubInstallation},
@@ -43,6 +44,12 @@ func gitHubEndpoints() []endpoint {
 		{method: "GET", path: at + "/commits", page: commits, query: paging, handle: gitHubReading("contents", true)},
 		{method: "GET", path: at + "/commits/heads/{branch}/status", page: statuses, handle: gitHubReading("statuses", true)},
 	}
+}
+
+// gitHubMeta responds without a token, with what distinguishes GitHub Enterprise Server
+// from other hosts.
+func gitHubMeta(x *exchange) {
+	x.respond(http.StatusOK, map[string]any{"installed_version": "3.17.0"})
 }
 
 // setHeaders sets the headers of every response: the token's expiry and
