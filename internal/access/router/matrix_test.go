@@ -31,6 +31,7 @@ ApplicationService/WatchEvents any
 ApplicationService/Logs any
 ApplicationService/Sync any
 ApplicationService/Rollback any
+ApplicationService/Revert any
 ApplicationService/Terminate any
 ApplicationService/Refresh any
 ApplicationService/DeleteApplication any
