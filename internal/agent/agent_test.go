@@ -76,7 +76,7 @@ func TestPullRequestWebhook(t *testing.T) {
 	host := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		list := make([]string, open.Load())
 		for i := range list {
-			list[i] = fmt.Sprintf(`{"number": %d, "head": {"ref": "b", "sha": "abc"}}`, i+1)
+			list[i] = fmt.Sprintf(`{"number": %d, "head": {"ref": "b", "sha": "abc", "repo": {"full_name": "acme/shop"}}, "base": {"repo": {"full_name": "acme/shop"}}}`, i+1)
 		}
 		_, _ = fmt.Fprintf(w, "[%s]", strings.Join(list, ","))
 	}))

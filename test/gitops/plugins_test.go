@@ -23,7 +23,7 @@ import (
 func (s *suite) testPlugins(t *testing.T) {
 	h := &hostility{suite: s, git: gittest.Serve(t), control: s.cluster.Namespace(t), target: s.cluster.Namespace(t)}
 	folder := plugintest.Folder(t)
-	options := s.options(h.control, "--leaderElection.enabled=false", "--applications.workers=2", "--plugins.socketDir="+folder, "--plugins.timeout=5s")
+	options := s.options(h.control, "--leaderElection.enabled=false", "--applications.workers=2", "--plugins.socketDir="+folder, "--plugins.timeout=10s")
 	options.TraceFile = filepath.Join(t.TempDir(), "executed")
 	agent := agentprocess.Start(t, options)
 	stop := agent.FollowMemory()
@@ -89,7 +89,7 @@ func (h *hostility) testHostilePlugins(t *testing.T, folder string) {
 		},
 		"hangs": endless,
 		"floods": func(context.Context, plugintest.Request) ([]string, error) {
-			return []string{strings.Repeat("a", 3*plugin.MaxOutputBytes)}, nil
+			return []string{strings.Repeat("a", plugin.MaxOutputBytes+1)}, nil
 		},
 		"panics": func(context.Context, plugintest.Request) ([]string, error) {
 			return []string{strings.Repeat("[", 9<<20)}, nil
@@ -116,7 +116,7 @@ spec: {sourceRepos: ['*'], destinations: [{server: '*', namespace: %s}]}
 	}
 	for name, want := range map[string]string{
 		"fails": `plugin "fails": it failed: exit status 3: no such key`, "floods": "its output is larger than 10485760 bytes",
-		"silent": "it took longer than 5s and was stopped", "panics": `the output of plugin "panics"`, "gone": "there is no such plugin",
+		"silent": "it took longer than 10s and was stopped", "panics": `the output of plugin "panics"`, "gone": "there is no such plugin",
 		"escapes": "does not allow namespace kube-system", "no-right": `project team does not allow the config management plugin "no-right"`,
 	} {
 		n.application(t, "team", name, h.plugged(repository, name))

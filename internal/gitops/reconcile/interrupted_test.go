@@ -92,6 +92,14 @@ func (w *world) endAt(write int, takesEffect bool, push func() string) (commit s
 	w.requests.Handle(nil)
 	w.start()
 	<-isRecorded
+	// The status is written before the refresh is removed, and the next refresh has the
+	// same value: it would be lost with this one.
+	w.wait("web", func(app *v1alpha1.Application) error {
+		if app.Annotations["argocd.argoproj.io/refresh"] != "" {
+			return errors.New("the refresh is not done")
+		}
+		return nil
+	})
 	return commit, isEnded
 }
 

@@ -179,7 +179,7 @@ func (w *world) testUninstall(t *testing.T, before map[string]bool) {
 	w.cluster.Apply(t, "slipway", leftBehind)
 	removed, err := w.client.Remove(ctx, wait)
 	must.Do(t, err)
-	if !removed.Found || len(removed.Definitions) != 8 {
+	if !removed.Found || len(removed.Definitions) != 14 {
 		t.Errorf("removed: %+v", removed)
 	}
 	left, err := w.client.Leftovers(ctx, removed.Definitions)
