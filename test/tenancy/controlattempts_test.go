@@ -106,7 +106,7 @@ spec:
 		set("set-pulls-inside", "forbidding", `{pullRequest: {gitea: {owner: evil, repo: apps, api: "http://169.254.169.254"}}}`, "which is not connected to", made("set-pulls-inside")),
 		set("set-pulls-secret", evil, `{pullRequest: {gitea: {owner: evil, repo: apps, api: "http://localhost", tokenRef: {secretName: ../slipway/argocd-secret, key: k}}}}`,
 			"is no name of a Secret", all(made("set-pulls-secret"), unrequested("repos/evil/apps"))),
-		set("set-plugin", evil, "{plugin: {configMapRef: {name: argocd-cm}}}", "the ConfigMap argocd-cm", made("set-plugin")),
+		set("set-plugin", evil, "{plugin: {configMapRef: {name: argocd-cm}}}", "no ConfigMap argocd-cm with the keys", made("set-plugin")),
 		set("set-project", bank, list, "project bank does not allow Applications in namespace evil", made("set-project")),
 		set("set-default", "default", list, "project default does not allow Applications in namespace evil", made("set-default")),
 		set("set-parameter", `"{{.p}}"`, list, "names its project without parameters", made("set-parameter")),
