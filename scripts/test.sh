@@ -46,5 +46,5 @@ group -race -p 3 $raced
 wait $other || { cat "$beside"; exit 1; }
 cat "$beside"
 export "${static[@]}"
-group -p 6 $longest $others
+group -p 5 $longest $others
 group -p 2 $console
