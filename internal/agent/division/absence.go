@@ -42,7 +42,7 @@ func liveMembers(ctx context.Context, cluster *kube.Cluster, name string, seen m
 	} else if err != nil {
 		return 0, fmt.Errorf("read the table of the division: %w", err)
 	}
-	generations, _ := parseTable(table.Annotations[tableAnnotation]) // without members nobody divides
+	generations, _ := parseTable(table.Annotations[tableAnnotation]) // without members nothing is divided
 	members := map[string]bool{}
 	for _, one := range generations {
 		for _, member := range one.Members {

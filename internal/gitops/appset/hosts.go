@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"net/url"
 	"strings"
 	"sync"
@@ -316,19 +315,14 @@ func (f *ClusterFacts) appToken(ctx context.Context, name string) (secret.Text, 
 	if err != nil {
 		return secret.Text{}, err
 	}
-	// A Secret of a repository has a label and an address as well.
-	given := &corev1.Secret{Data: map[string][]byte{}}
-	maps.Copy(given.Data, data)
-	given.Labels = map[string]string{credential.TypeLabel: string(credential.Repository)}
-	given.Data["url"] = []byte("https://github.com/placeholder")
-	parsed, err := credential.Parse(given)
+	app, err := credential.ParseApp(&corev1.Secret{Data: data})
 	if err != nil {
 		return secret.Text{}, fmt.Errorf("the Secret %s: %w", name, err)
 	}
-	if !parsed.UsesApp() {
+	if app.IsZero() {
 		return secret.Text{}, fmt.Errorf("the Secret %s has no GitHub App: write githubAppID, githubAppInstallationID and githubAppPrivateKey", name)
 	}
-	access, err := tokens.WithAppToken(ctx, remote.Access{Credential: parsed, Outbound: f.Outbound})
+	access, err := tokens.WithAppToken(ctx, remote.Access{Credential: credential.Credential{App: app}, Outbound: f.Outbound})
 	return access.Credential.Password, err
 }
 

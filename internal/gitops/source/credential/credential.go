@@ -115,11 +115,8 @@ func Parse(s *corev1.Secret) (Credential, error) {
 		Scope: Scope(s.Labels[TypeLabel]), Kind: Kind(strings.ToLower(r.text("type"))),
 		URL: r.text("url"), Name: r.text("name"), Project: r.text("project"),
 		Username: r.text("username"), Password: r.hidden("password"), BearerToken: r.hidden("bearerToken"),
-		SSHPrivateKey: r.key("sshPrivateKey"),
-		App: GitHubApp{
-			ID: r.text("githubAppID"), Installation: r.text("githubAppInstallationID"),
-			Key: r.key("githubAppPrivateKey"), API: r.text("githubAppEnterpriseBaseUrl"),
-		},
+		SSHPrivateKey:     r.key("sshPrivateKey"),
+		App:               r.app(),
 		ClientCertificate: r.text("tlsClientCertData"), ClientKey: r.key("tlsClientCertKey"),
 		Insecure: r.flag("insecure"), InsecureIgnoreHostKey: r.flag("insecureIgnoreHostKey"),
 		EnableOCI: r.flag("enableOCI"), EnableLFS: r.flag("enableLfs"), ForceHTTPBasicAuth: r.flag("forceHttpBasicAuth"),

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strconv"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"slipway.dev/slipway/internal/gitops/source/address"
 	"slipway.dev/slipway/internal/secret"
 )
@@ -20,6 +22,22 @@ type GitHubApp struct {
 
 // IsZero reports whether there is none.
 func (a *GitHubApp) IsZero() bool { return a.Key.IsZero() }
+
+// app reads the fields of a GitHub App.
+func (f *fields) app() GitHubApp {
+	return GitHubApp{
+		ID: f.text("githubAppID"), Installation: f.text("githubAppInstallationID"),
+		Key: f.key("githubAppPrivateKey"), API: f.text("githubAppEnterpriseBaseUrl"),
+	}
+}
+
+// ParseApp reads the GitHub App of a Secret that is not that of a repository, and has
+// neither a label nor an address. It is zero if the Secret has none.
+func ParseApp(s *corev1.Secret) (GitHubApp, error) {
+	r := fields{secret: s}
+	app := r.app()
+	return app, errors.Join(r.err, app.check())
+}
 
 // UsesApp reports whether a token of the App opens the repository. As in Argo CD,
 // everything else that a Secret has to log in with goes before the App.
