@@ -243,6 +243,7 @@ func (r *platformRuntime) serve(ctx context.Context) error {
 	parts.Go(func() { r.rights.watch(running, r.agent) })
 	if r.runtimeOptions.Mode == mode.Tunnel {
 		parts.Go(func() {
+			r.awaitTunnelURLs(running)
 			r.logEnd(running, "tunnel", tunnel.Run(running, tunnel.Options{
 				URLs: r.membership.TunnelURLs, Token: r.membership.AccessToken, Handler: r.router, Runtime: r.runtimeOptions.Name,
 				TLS: tlsWith(r.runtimeOptions.CAs), Log: r.log, Metrics: r.runtimeOptions.Metrics.tunnel,
@@ -250,6 +251,23 @@ func (r *platformRuntime) serve(ctx context.Context) error {
 		})
 	}
 	return serveHTTP(ctx, r.runtimeOptions.Router, &http.Server{Handler: r.router}, r.log.With(observe.KeyServer, "router"))
+}
+
+// awaitTunnelURLs returns when the platform has announced where tunnels connect. An
+// attempt before that could only fail, and its backoff would delay the first tunnel of
+// a runtime that is online already.
+func (r *platformRuntime) awaitTunnelURLs(ctx context.Context) {
+	for {
+		changed := r.membership.Changes()
+		if len(r.membership.TunnelURLs()) > 0 {
+			return
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 // lead runs the parts of the leader until the context is done: the heartbeat,

@@ -36,9 +36,6 @@ import (
 )
 
 const (
-	// offlineAfter is the age of the last heartbeat at which a runtime
-	// counts as offline: three missed heartbeats.
-	offlineAfter = 45 * time.Second
 	// heartbeatInterval is the heartbeat interval that agents are given.
 	heartbeatInterval = 15 * time.Second
 	// MaxMessage bounds a request message of these services; a report is the
@@ -123,7 +120,7 @@ func (f *Fleet) Handlers(options ...connect.HandlerOption) map[string]http.Handl
 
 // online reports whether the last heartbeat of a runtime is recent.
 func (f *Fleet) online(runtime store.Runtime) bool {
-	return !runtime.HeartbeatAt.IsZero() && f.now().Sub(runtime.HeartbeatAt) < offlineAfter
+	return runtime.Online(f.now())
 }
 
 // account returns the account of the calling user.

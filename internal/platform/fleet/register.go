@@ -157,7 +157,7 @@ func (f *Fleet) checkReplaceable(ctx context.Context, runtime store.Runtime) err
 	}
 	return failedPrecondition(
 		"the runtime %q is online, and gets no new credentials meanwhile: wait %d seconds after its last heartbeat, or let an admin revoke the present ones with slipway runtime revoke %s",
-		runtime.Name, int(offlineAfter.Seconds()), runtime.Name)
+		runtime.Name, int(store.OfflineAfter.Seconds()), runtime.Name)
 }
 
 // storeRegistration stores the fields of a registration.

@@ -90,7 +90,7 @@ func (r runtimeService) DeleteRuntime(ctx context.Context, request *connect.Requ
 	}
 	// The store checks the heartbeat again in its transaction: the runtime
 	// may have come back since it was read.
-	err = r.store.DeleteRuntime(ctx, runtime.AccountID, runtime.ID, r.now().Add(-offlineAfter))
+	err = r.store.DeleteRuntime(ctx, runtime.AccountID, runtime.ID, r.now().Add(-store.OfflineAfter))
 	if conflict := (*store.ConflictError)(nil); errors.As(err, &conflict) {
 		return nil, online // it came online after the check
 	}

@@ -75,7 +75,11 @@ func (q *request) forward(w http.ResponseWriter, r *http.Request) {
 func (q *request) target() (*url.URL, http.RoundTripper, error) {
 	// The mode is the one of the last heartbeat.
 	if platformv1.AccessMode(q.runtime.AccessMode) == platformv1.AccessMode_ACCESS_MODE_TUNNEL {
-		return &url.URL{Scheme: "http", Host: tunnelHost}, q.gateway.Hub.Transport(q.runtime.ID), nil
+		transport := q.gateway.Hub.Transport
+		if q.runtime.Online(time.Now()) {
+			transport = q.gateway.Hub.WaitingTransport
+		}
+		return &url.URL{Scheme: "http", Host: tunnelHost}, transport(q.runtime.ID), nil
 	}
 	target, err := url.Parse(q.runtime.AccessURL)
 	if err != nil || target.Host == "" {

@@ -37,6 +37,8 @@ import (
 // Hub sends requests to runtimes through their tunnels.
 type Hub interface {
 	Transport(runtimeID string) http.RoundTripper
+	// WaitingTransport waits for a connection of a runtime that has none yet.
+	WaitingTransport(runtimeID string) http.RoundTripper
 }
 
 // Options configures a Gateway.

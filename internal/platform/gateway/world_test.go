@@ -69,6 +69,9 @@ func (h tunnels) Transport(runtimeID string) http.RoundTripper {
 	})
 }
 
+// WaitingTransport is refused for a runtime that is not online: nothing would come.
+func (h tunnels) WaitingTransport(runtimeID string) http.RoundTripper { return h.Transport(runtimeID) }
+
 type roundTripper func(*http.Request) (*http.Response, error)
 
 func (r roundTripper) RoundTrip(request *http.Request) (*http.Response, error) { return r(request) }

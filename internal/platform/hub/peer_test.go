@@ -274,8 +274,8 @@ func TestDrain(t *testing.T) {
 	for moved := false; !moved; asked++ {
 		for _, r := range replicas {
 			if r != closeReason {
-				if got := r.mustAsk(t, "a", "/app-proxy/fast"); got != "done" {
-					t.Fatal(got)
+				if _, got, err := askOver(t.Context(), r.WaitingTransport("a"), "GET", "/app-proxy/fast", nil); got != "done" {
+					t.Fatal(got, err)
 				}
 			}
 		}

@@ -116,6 +116,36 @@ func TestOffline(t *testing.T) {
 	}
 }
 
+// A request waits for the first connection, and ends with its context
+// when there is none.
+func TestWaitingRequest(t *testing.T) {
+	w := newWorld()
+	r := w.start(t, "one", nil)
+	send := func(ctx context.Context) string {
+		request, err := http.NewRequestWithContext(ctx, "POST", "http://any.test/app-proxy/x", strings.NewReader("body"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return outcomeOf(r.WaitingTransport("a").RoundTrip(request))
+	}
+	ended, end := context.WithCancel(t.Context())
+	end()
+	if got := send(ended); !strings.Contains(got, "not connected") {
+		t.Errorf("without a connection: %s", got)
+	}
+	got := make(chan string)
+	sending := make(chan struct{})
+	go func() {
+		close(sending)
+		got <- send(t.Context())
+	}()
+	<-sending
+	w.join(t, "a", says("passed"), nil, r)
+	if text := <-got; text != "passed" {
+		t.Errorf("%q; want the response of the agent", text)
+	}
+}
+
 // More requests than allowed are refused, and there is room again when one ends.
 func TestStreamLimit(t *testing.T) {
 	w := newWorld()

@@ -9,7 +9,9 @@ import (
 	"net/http/httptrace"
 	"net/url"
 	"sync/atomic"
+	"time"
 
+	"slipway.dev/slipway/internal/backoff"
 	"slipway.dev/slipway/internal/platform/store"
 )
 
@@ -27,10 +29,29 @@ func (h *Hub) Transport(runtimeID string) http.RoundTripper {
 	return &transport{hub: h, runtimeID: runtimeID, viaPeers: true}
 }
 
+// WaitingTransport is a Transport for a runtime that is alive according to its
+// heartbeat. Such a runtime has no connection between its registration and its
+// first tunnel, and while its agent is replaced. A request waits for one then,
+// up to connectWait, instead of failing.
+func (h *Hub) WaitingTransport(runtimeID string) http.RoundTripper {
+	return &transport{hub: h, runtimeID: runtimeID, viaPeers: true, timeout: connectWait}
+}
+
+const (
+	// connectWait is how long a request waits for a connection of a runtime. It
+	// covers a few attempts of an agent and is short enough for a user who waits.
+	connectWait = 5 * time.Second
+	// connectPoll is how often a waiting request looks for a connection. It is
+	// polled because the connection may be one of another replica.
+	connectPoll = 50 * time.Millisecond
+)
+
 // transport sends requests to one runtime.
 type transport struct {
 	hub       *Hub
 	runtimeID string
+	// timeout is how long a request waits for a connection.
+	timeout time.Duration
 	// viaPeers allows forwarding to other replicas. It is false for requests
 	// that came from another replica, which prevents loops.
 	viaPeers bool
@@ -47,13 +68,25 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return response, err
 }
 
-// send validates a request and tries up to two local connections, then other
-// replicas. A request of which any byte was sent is not retried: the agent
-// may have executed it. The string is the label of requests_total.
+// send validates a request and sends it, when the runtime is connected or
+// becomes so within the timeout of the transport. The string is the label of
+// requests_total.
 func (t *transport) send(r *http.Request, body *requestBody) (*http.Response, string, error) {
 	if err := t.hub.checkRequest(r); err != nil {
 		return nil, "refused", err
 	}
+	until := time.Now().Add(t.timeout)
+	for {
+		response, way, err := t.sendNow(r, body)
+		if _, offline := errors.AsType[*OfflineError](err); !offline || time.Now().After(until) || backoff.Sleep(r.Context(), connectPoll) != nil {
+			return response, way, err
+		}
+	}
+}
+
+// sendNow tries up to two local connections, then other replicas. A request of
+// which any byte was sent is not retried: the agent may have executed it.
+func (t *transport) sendNow(r *http.Request, body *requestBody) (*http.Response, string, error) {
 	var avoid *connection
 	var failure error
 	for range 2 {

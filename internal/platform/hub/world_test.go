@@ -329,11 +329,15 @@ func (a *agent) await(t testing.TB, want int) {
 
 // ask sends a request to a runtime through a replica.
 func (r *replica) ask(ctx context.Context, runtimeID, method, path string, body io.Reader) (int, string, error) {
+	return askOver(ctx, r.Transport(runtimeID), method, path, body)
+}
+
+func askOver(ctx context.Context, transport http.RoundTripper, method, path string, body io.Reader) (int, string, error) {
 	request, err := http.NewRequestWithContext(ctx, method, "http://any.test"+path, body)
 	if err != nil {
 		return 0, "", err
 	}
-	response, err := r.Transport(runtimeID).RoundTrip(request)
+	response, err := transport.RoundTrip(request)
 	if err != nil {
 		return 0, "", err
 	}

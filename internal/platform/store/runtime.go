@@ -18,6 +18,15 @@ type Runtime struct {
 	State                                                     []byte // last HeartbeatRequest as protobuf; at most MaxRuntimeState
 }
 
+// OfflineAfter is the age of the last heartbeat at which a runtime counts as
+// offline: three missed heartbeats.
+const OfflineAfter = 45 * time.Second
+
+// Online reports whether the runtime has sent a heartbeat lately.
+func (r Runtime) Online(now time.Time) bool {
+	return !r.HeartbeatAt.IsZero() && now.Sub(r.HeartbeatAt) < OfflineAfter
+}
+
 // MaxRuntimeState bounds the state of a runtime, in bytes.
 const MaxRuntimeState = 1 << 20
 
