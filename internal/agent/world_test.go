@@ -140,11 +140,11 @@ func (w *world) start(t *testing.T, identity string, changes ...func(*agent.Opti
 	t.Cleanup(func() {
 		r.end(t)
 		if t.Failed() {
-			t.Logf("log of %s:\n%s", identity, r.log)
+			programs.ShowLog(t, identity, r.log.String())
 			found, err := w.Dynamic.Resource(applications).Namespace(w.control).List(context.Background(), metav1.ListOptions{})
 			if err == nil {
 				for _, app := range found.Items {
-					t.Logf("status of %s: %v", app.GetName(), app.Object["status"])
+					programs.ShowLog(t, "the status of "+app.GetName(), fmt.Sprint(app.Object["status"]))
 				}
 			}
 		}

@@ -56,7 +56,7 @@ func serve(t *testing.T) *served {
 			t.Error(err)
 		}
 		if t.Failed() {
-			t.Log(log.String())
+			programs.ShowLog(t, "the server", log.String())
 		}
 	})
 	s.address, s.second = listener.Addr().String(), second.Addr().String()

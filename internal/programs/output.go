@@ -9,17 +9,6 @@ import (
 	"time"
 )
 
-// longestTail is the number of bytes of a log that a failure includes.
-const longestTail = 24 << 10
-
-// Tail returns the end of a long text.
-func Tail(text string) string {
-	if len(text) <= longestTail {
-		return text
-	}
-	return "...\n" + text[len(text)-longestTail:]
-}
-
 // Output collects what a process writes, and can be read meanwhile. The zero
 // value is empty. mu guards the fields.
 type Output struct {
@@ -53,7 +42,7 @@ func (o *Output) String() string {
 func (o *Output) WaitFor(t testing.TB, want string) {
 	t.Helper()
 	if err := o.await(nil, func(text string) bool { return strings.Contains(text, want) }); err != nil {
-		t.Fatalf("there is no %q in %q: %v", want, o, err)
+		t.Fatalf("there is no %q in %q: %v", want, Tail(o.String()), err)
 	}
 }
 

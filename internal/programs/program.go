@@ -109,7 +109,7 @@ func Run(t testing.TB, name string, command *exec.Cmd) *Process {
 	t.Cleanup(func() {
 		p.Kill() // after which the log is complete
 		if t.Failed() {
-			t.Logf("the log of %s:\n%s%s", p.name, Tail(p.Out.String()), p.Output())
+			ShowLog(t, p.name, p.Out.String()+p.logged())
 		}
 	})
 	return p
@@ -176,18 +176,23 @@ func (p *Process) Wait(t testing.TB) *os.ProcessState {
 
 // Output returns the end of the log, for messages.
 func (p *Process) Output() string {
-	text := p.Log.String()
-	if p.file != "" {
-		content, err := os.ReadFile(p.file)
-		if err != nil {
-			return err.Error()
-		}
-		text = string(content)
-	}
-	if text = strings.TrimSpace(text); text == "" {
+	text := strings.TrimSpace(p.logged())
+	if text == "" {
 		return "nothing"
 	}
 	return Tail(text)
+}
+
+// logged returns all of the log.
+func (p *Process) logged() string {
+	if p.file == "" {
+		return p.Log.String()
+	}
+	content, err := os.ReadFile(p.file)
+	if err != nil {
+		return err.Error()
+	}
+	return string(content)
 }
 
 // Logged reports whether a line of the log contains all of these words.
@@ -260,7 +265,7 @@ func (p *Process) Password(t testing.TB) (password string) {
 		return printed
 	})
 	if err != nil {
-		t.Fatalf("no password is printed: %v: %q", err, p.Out)
+		t.Fatalf("no password is printed: %v: %q", err, Tail(p.Out.String()))
 	}
 	return password
 }

@@ -16,8 +16,8 @@ import (
 	"slipway.dev/slipway/test/kubelet"
 )
 
-// cloudTick is how often the cloud looks at the cluster.
-const cloudTick = 100 * time.Millisecond
+// cloudTick is how often the cloud looks at the cluster. Each look lists three kinds.
+const cloudTick = 500 * time.Millisecond
 
 // node does what a kubelet and a cloud do. Pods with our image are processes with a
 // root of their own. Pods of others are ready, and nothing runs.

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"slipway.dev/slipway/internal/must"
+	"slipway.dev/slipway/internal/programs"
 )
 
 // folder is where the pages are.
@@ -160,6 +161,12 @@ func (w *world) begin(t *testing.T) (dir string) {
 		w.git.repository.Reset(t, commit)
 		writeFile(t, w.hosts, string(hosts))
 	})
+	// Before the runtime is taken away, and its Pods with it.
+	t.Cleanup(func() {
+		if t.Failed() {
+			w.node.ShowLogs(t)
+		}
+	})
 	return dir
 }
 
@@ -195,7 +202,7 @@ func (w *world) try(t *testing.T, dir string, one block, wanted step, last strin
 	case wanted.shown:
 		for line := range strings.Lines(text) {
 			if !strings.Contains(squeezed(last), squeezed(line)) {
-				t.Errorf("%q is not shown in\n%s", line, last)
+				t.Errorf("%q is not shown in\n%s", line, programs.Tail(last))
 			}
 		}
 		return last
@@ -207,11 +214,11 @@ func (w *world) try(t *testing.T, dir string, one block, wanted step, last strin
 	}
 	code, shown := w.shell(t, shellCall{text: text, dir: dir, answers: wanted.answers})
 	if failed := code != 0; failed != wanted.fails || code > 1 {
-		t.Fatalf("%s\nended with %d:\n%s", text, code, shown)
+		t.Fatalf("%s\nended with %d:\n%s", text, code, programs.Tail(shown))
 	}
 	for _, part := range wanted.says {
 		if !strings.Contains(squeezed(shown), squeezed(part)) {
-			t.Errorf("%s\ndoes not say %q:\n%s", text, part, shown)
+			t.Errorf("%s\ndoes not say %q:\n%s", text, part, programs.Tail(shown))
 		}
 	}
 	return shown

@@ -24,6 +24,8 @@ func (w *world) takeAway(t *testing.T) {
 	t.Helper()
 	w.balancer.toEdge.Store(false)
 	w.node.untrusting.Store(false)
+	w.node.Impatient.Store(true)
+	defer w.node.Impatient.Store(false)
 	ctx, cancel := context.WithTimeout(context.Background(), programs.Timeout) // also after the test
 	defer cancel()
 	if err := w.unregister(ctx); err != nil {

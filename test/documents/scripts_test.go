@@ -236,17 +236,18 @@ func (w *world) act(t *testing.T, dir string, one action) {
 
 // compare returns how an exit code and what was shown differ from the expected ones.
 func (a action) compare(code int, shown string) error {
+	text := programs.Tail(shown)
 	if code != a.exit {
-		return fmt.Errorf("%s\nended with %d and not %d:\n%s", a.text, code, a.exit, shown)
+		return fmt.Errorf("%s\nended with %d and not %d:\n%s", a.text, code, a.exit, text)
 	}
 	for _, part := range a.seen {
 		if !strings.Contains(squeezed(shown), squeezed(part)) {
-			return fmt.Errorf("%s\ndoes not show %q:\n%s", a.text, part, shown)
+			return fmt.Errorf("%s\ndoes not show %q:\n%s", a.text, part, text)
 		}
 	}
 	for _, part := range a.unseen {
 		if strings.Contains(squeezed(shown), squeezed(part)) {
-			return fmt.Errorf("%s\nshows %q:\n%s", a.text, part, shown)
+			return fmt.Errorf("%s\nshows %q:\n%s", a.text, part, text)
 		}
 	}
 	return nil

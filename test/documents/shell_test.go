@@ -51,7 +51,7 @@ func (w *world) shell(t *testing.T, call shellCall) (code int, shown string) {
 		t.Logf("%.1f s: %s", time.Since(began).Seconds(), first)
 	}
 	if failed := (*exec.ExitError)(nil); err != nil && !errors.As(err, &failed) {
-		t.Fatalf("%v\n%s", err, output.String())
+		t.Fatalf("%v\n%s", err, programs.Tail(output.String()))
 	}
 	return command.ProcessState.ExitCode(), output.String()
 }
@@ -61,7 +61,7 @@ func (w *world) must(t *testing.T, text string) string {
 	t.Helper()
 	code, shown := w.shell(t, shellCall{text: text})
 	if code != 0 {
-		t.Fatalf("%s\nended with %d:\n%s", text, code, shown)
+		t.Fatalf("%s\nended with %d:\n%s", text, code, programs.Tail(shown))
 	}
 	return shown
 }

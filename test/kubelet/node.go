@@ -7,9 +7,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/netip"
 	"path/filepath"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -63,6 +66,9 @@ type Node struct {
 	dir     string
 
 	running sync.WaitGroup
+	// Impatient kills containers that have to end, without the time to drain. It is
+	// for a test that only cleans up.
+	Impatient atomic.Bool
 
 	mu   sync.Mutex
 	pods map[types.UID]*pod
@@ -173,6 +179,7 @@ func (n *Node) forget(uid types.UID) {
 	defer n.mu.Unlock()
 	if known := n.pods[uid]; known != nil {
 		known.leave()
+		known.gone = true
 		delete(n.taken, known.address.As4()[3])
 	}
 }
@@ -204,13 +211,15 @@ func (n *Node) Ends(container string) []int {
 	return n.ended[container]
 }
 
-// ShowLogs prints the logs of the Pods.
+// ShowLogs prints the ends of the logs of the Pods that exist, the newest first.
 func (n *Node) ShowLogs(t testing.TB) {
 	t.Helper()
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	for _, one := range n.pods {
-		t.Logf("the log of the Pod %s/%s:\n%s", one.object.Namespace, one.object.Name, programs.Tail(one.log.String()))
+	exist := slices.DeleteFunc(slices.Collect(maps.Values(n.pods)), func(one *pod) bool { return one.gone })
+	slices.SortFunc(exist, func(a, b *pod) int { return b.started.Compare(a.started.Time) })
+	for _, one := range exist {
+		programs.ShowLog(t, "the Pod "+one.object.Namespace+"/"+one.object.Name, one.log.String())
 	}
 }
 

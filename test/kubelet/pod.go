@@ -55,6 +55,9 @@ type pod struct {
 	leaving chan struct{} // closed when it is deleted
 	once    sync.Once
 
+	// gone is set when the object is deleted. It is guarded by the node's mu.
+	gone bool
+
 	ready   atomic.Bool
 	status  corev1.ContainerStatus
 	started metav1.Time
@@ -213,6 +216,10 @@ func (p *pod) probe(ctx context.Context) error {
 // stop ends a container as a kubelet does. At the end of the test it is killed,
 // because no test depends on its last seconds.
 func (p *pod) stop(ctx context.Context, process *programs.Process) {
+	if p.node.Impatient.Load() {
+		process.Kill()
+		return
+	}
 	defer context.AfterFunc(ctx, process.Kill)()
 	process.Grace = time.Duration(corev1.DefaultTerminationGracePeriodSeconds) * time.Second
 	if given := p.object.Spec.TerminationGracePeriodSeconds; given != nil {

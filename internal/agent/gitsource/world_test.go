@@ -204,7 +204,7 @@ func (w *world) runAgent(t *testing.T) {
 			}
 		}
 		if t.Failed() {
-			t.Logf("log:\n%s", w.log)
+			programs.ShowLog(t, "the runtime", w.log.String())
 		}
 	})
 }

@@ -53,7 +53,7 @@ func newWorld(t *testing.T) *world {
 			t.Errorf("the log has a secret:\n%s", text)
 		}
 		if t.Failed() {
-			t.Log(text)
+			programs.ShowLog(t, "the agent", text)
 		}
 	})
 	return w

@@ -54,7 +54,7 @@ func newReleaseWorld(t *testing.T, namespace string) *releaseWorld {
 		stop()
 		node.Wait()
 		if t.Failed() {
-			t.Logf("the agent:\n%s", w.agentLog.String())
+			programs.ShowLog(t, "the agent", w.agentLog.String())
 		}
 	})
 	return w

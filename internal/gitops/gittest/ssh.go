@@ -20,6 +20,10 @@ import (
 	"slipway.dev/slipway/internal/must"
 )
 
+// longestLog bounds the log of sshd that a failure shows: the message of the test is
+// above it.
+const longestLog = 1 << 10
+
 // sshServer hands each connection to an sshd of its own, as inetd does: so
 // there is no daemon to look for a port for, nor to end.
 type sshServer struct {
@@ -58,7 +62,7 @@ func ServeSSH(t testing.TB) *Server {
 		s.ssh.closeAll()
 		s.ssh.running.Wait()
 		if log, err := os.ReadFile(s.ssh.log); t.Failed() && err == nil {
-			t.Logf("sshd:\n%s", log)
+			t.Logf("sshd:\n%s", log[max(0, len(log)-longestLog):])
 		}
 	})
 	return s

@@ -58,7 +58,7 @@ func follow(t testing.TB, cluster *kube.Cluster, namespaces ...string) *world {
 	})
 	t.Cleanup(func() {
 		if t.Failed() {
-			t.Logf("the cache logged:\n%s", w.log)
+			programs.ShowLog(t, "the cache", w.log.String())
 		}
 	})
 	w.Hurry(20*time.Millisecond, 100*time.Millisecond)

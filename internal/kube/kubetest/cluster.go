@@ -10,6 +10,7 @@ import (
 
 	"slipway.dev/slipway/internal/kube"
 	"slipway.dev/slipway/internal/kube/kubetest/privatenet"
+	"slipway.dev/slipway/internal/programs"
 )
 
 // Cluster is a running development cluster: a real API server with its
@@ -238,7 +239,7 @@ func (c *Cluster) requireOwn(t testing.TB) {
 func (c *Cluster) showLogOnFailure(t testing.TB) {
 	t.Cleanup(func() {
 		if t.Failed() {
-			t.Logf("end of the cluster's log:\n%s", c.logTail())
+			programs.ShowLog(t, "the cluster", c.logTail())
 		}
 	})
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"slipway.dev/slipway/internal/must"
+	"slipway.dev/slipway/internal/programs"
 	"slipway.dev/slipway/test/binary"
 )
 
@@ -32,7 +33,7 @@ func runShort(t *testing.T, folder string) {
 	var output bytes.Buffer
 	t.Cleanup(func() {
 		if t.Failed() {
-			t.Log(output.String())
+			t.Log(programs.Tail(output.String()))
 		}
 	})
 	report := runSuite(t, startCluster(t, folder), folder, &output,

@@ -104,7 +104,7 @@ func (s *suite) testNotifications(t *testing.T) {
 			return
 		}
 		if app, err := agentprocess.Applications(s.cluster.Cluster, n.control).Get(context.Background(), "app", metav1.GetOptions{}); err == nil {
-			t.Logf("record: %s\nstatus: %v", app.GetAnnotations()["notified.notifications.argoproj.io"], app.Object["status"])
+			programs.ShowLog(t, "the Application", fmt.Sprintf("record: %s\nstatus: %v", app.GetAnnotations()["notified.notifications.argoproj.io"], app.Object["status"]))
 		}
 	})
 	n.repository = gittest.Serve(t).Repository(t, "app", round(0))
