@@ -16,7 +16,7 @@ import (
 const (
 	// Timeout bounds every wait. Only a failing test waits that long.
 	Timeout = 3 * time.Minute
-	// lookAgain is the poll interval for conditions that have no notification.
+	// lookAgain is the first poll interval for conditions that have no notification.
 	lookAgain = 25 * time.Millisecond
 	// lookSoon is the poll interval for conditions within the process, which
 	// cost nothing to look at.
@@ -81,11 +81,18 @@ func Await(ctx context.Context, condition func(ctx context.Context) error) error
 
 // poll is Await with an interval. It ends early when ended is closed; the error
 // is then that of the condition.
+//
+// The interval grows with the wait, to slower times the first one, and is never
+// shorter than twice the condition took: what is waited for needs the processor
+// as well, and a condition may be a command.
 func poll(ctx context.Context, interval time.Duration, ended <-chan struct{}, condition func(ctx context.Context) error) error {
-	tick := time.NewTicker(interval)
-	defer tick.Stop()
+	const slower, share = 4, 20
+	began := time.Now()
+	again := time.NewTimer(interval)
+	defer again.Stop()
 	var last error
 	for {
+		checked := time.Now()
 		err := condition(ctx)
 		if err == nil {
 			return nil
@@ -93,8 +100,10 @@ func poll(ctx context.Context, interval time.Duration, ended <-chan struct{}, co
 		if ctx.Err() == nil || last == nil {
 			last = err // later errors only report the expired context
 		}
+		now := time.Now()
+		again.Reset(max(interval, min(now.Sub(began)/share, slower*interval), 2*now.Sub(checked)))
 		select {
-		case <-tick.C:
+		case <-again.C:
 		case <-ended:
 			return last
 		case <-ctx.Done():
