@@ -11,7 +11,10 @@ variable() { sed -n "s/^$1 *:= *//p" Makefile; }
 # As the program is built: see the Makefile.
 export GOFLAGS="${GOFLAGS:-} -gcflags=all=-dwarf=false -tags=$(variable GO_TAGS)"
 static=(CGO_ENABLED=0 GOFLAGS="$GOFLAGS -trimpath -buildvcs=false")
-flags=(-vet=off -ldflags='-s -w' -timeout 80m)
+# The compiler and the linker collect garbage less often, which saves a fifth of their time. Tests and the programs that they
+# start do not: for them GOGC would be a setting of the user.
+export GOGC=400
+flags=(-vet=off -ldflags='-s -w' -timeout 80m -exec 'env -u GOGC')
 
 # In each group what takes longest comes first, so that none of it is left alone at the end.
 #
@@ -46,5 +49,8 @@ group -race -p 3 $raced
 wait $other || { cat "$beside"; exit 1; }
 cat "$beside"
 export "${static[@]}"
+# test/binary has every test process do this, unless it is done.
+go build -o bin/under-test/slipway ./cmd/slipway
+export UNDER_TEST_BUILT=yes
 group -p 5 $longest $others
 group -p 2 $console
