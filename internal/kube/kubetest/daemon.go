@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -29,13 +30,14 @@ const (
 
 	stopTimeout = 30 * time.Second
 
-	// collectSeldom makes the cluster collect garbage less often than one that
-	// people use: a seventh of the processor time of a start, for 50 MB.
-	collectSeldom = "GOGC=400"
+	// collectPercent makes the cluster and the tests collect garbage less often than
+	// programs that people use: a seventh of the processor time of a start of the
+	// cluster, for 50 MB.
+	collectPercent = 400
 
 	// keptOutput bounds the objects that are shown on failure, and keptLog the cluster's log: the messages of the test
 	// are above it.
-	keptOutput = 8 << 10
+	keptOutput = 3 << 10
 	keptLog    = 1 << 10
 )
 
@@ -89,7 +91,7 @@ func startDaemon(binary string, arguments []string) (*daemon, error) {
 	// it when the test process dies.
 	command.SysProcAttr = &syscall.SysProcAttr{}
 	if os.Getenv("GOGC") == "" {
-		command.Env = append(os.Environ(), collectSeldom)
+		command.Env = append(os.Environ(), "GOGC="+strconv.Itoa(collectPercent))
 	}
 	stdin, err := command.StdinPipe()
 	if err != nil {

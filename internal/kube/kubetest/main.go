@@ -3,6 +3,7 @@ package kubetest
 import (
 	"fmt"
 	"os"
+	"runtime/debug"
 	"syscall"
 	"testing"
 
@@ -56,6 +57,11 @@ func Main(m *testing.M, options ...MainOption) {
 // cluster goes first: its connection has goroutines of its own. After a failure
 // the leak check is skipped, because a failed test often leaks.
 func runTests(m *testing.M, settings mainSettings) int {
+	// Like the cluster: most of what a client decodes is garbage at once. Not by the
+	// environment, in which programs that a test starts would find it.
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(collectPercent)
+	}
 	code := m.Run()
 	if err := process.stopShared(); err != nil {
 		fmt.Fprintf(os.Stderr, "kubetest: %v\n", err)
