@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"golang.org/x/tools/txtar"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"slipway.dev/slipway/api/argo/v1alpha1"
 	"slipway.dev/slipway/internal/archives"
@@ -96,6 +97,14 @@ func (h *hostility) meet(t *testing.T, name string, archive *txtar.Archive) {
 		t.Errorf("it has resources or an operation: %+v", app.Status)
 	}
 	t.Logf("it says %s", agentprocess.Reported(app))
+	h.remove(t, name)
+}
+
+// remove deletes an Application that has shown what it is for: the agent would render it
+// again and again, and each time use the processor until the limit ends it.
+func (h *hostility) remove(t *testing.T, name string) {
+	t.Helper()
+	must.Do(t, h.applications(h.control).Delete(t.Context(), name, metav1.DeleteOptions{}))
 }
 
 // repository makes what Git can hold and an archive cannot.

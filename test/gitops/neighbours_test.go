@@ -11,7 +11,6 @@ import (
 	"strings"
 	"testing"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"slipway.dev/slipway/api/argo/v1alpha1"
@@ -90,7 +89,7 @@ func (n *neighbours) testWorkers(t *testing.T) {
 		t.Error("all renders of the other project went first")
 	}
 	for i := range count {
-		must.Do(t, n.applications(n.control).Delete(t.Context(), fmt.Sprint("endless-", i), metav1.DeleteOptions{}))
+		n.remove(t, fmt.Sprint("endless-", i))
 	}
 }
 

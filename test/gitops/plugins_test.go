@@ -130,6 +130,7 @@ spec: {sourceRepos: ['*'], destinations: [{server: '*', namespace: %s}]}
 		if app.Status.Sync.Status == v1alpha1.SyncSynced {
 			t.Errorf("%s is Synced", name)
 		}
+		h.remove(t, name)
 	}
 	module := h.git.Repository(t, "module", map[string]string{"app/text": "text"})
 	module.Submodule(t, "app/module")
