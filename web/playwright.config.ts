@@ -23,12 +23,14 @@ export default defineConfig({
     timezoneId: "UTC",
     colorScheme: "light",
     contextOptions: { reducedMotion: "reduce" },
-    trace: "retain-on-failure",
+    // Without the pictures between the actions, which take a browser without a GPU longer than the actions.
+    trace: { mode: "retain-on-failure", screenshots: false, sources: false },
     screenshot: "only-on-failure",
     launchOptions: {
       executablePath: process.env["CHROMIUM"] ?? "/usr/bin/chromium",
       // The tests run in a network and often a container of their own, where the sandbox cannot be.
-      args: ["--no-sandbox", "--disable-dev-shm-usage", "--js-flags=--expose-gc"],
+      // Debian's Chromium draws with the GPU, which it emulates where there is none.
+      args: ["--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu", "--js-flags=--expose-gc"],
     },
   },
 });
