@@ -19,20 +19,25 @@ func releasesBy(counts *traffic.ReleaseCounts) *reconcile.Releases {
 			ofStable, ofCanary, reported := counts.Traffic(namespace, name, stable, canary)
 			return reconcile.ReleaseTraffic{Stable: trafficOf(&ofStable), Canary: trafficOf(&ofCanary)}, reported
 		},
-		NewJudge: newReleaseJudge,
+		Quantiles: quantilesOf,
+		NewJudge:  newReleaseJudge,
 	}
 }
 
 // trafficOf converts the counts of a revision.
 func trafficOf(counts *traffic.RevisionCounts) reconcile.RevisionTraffic {
-	spread := make([]uint32, len(counts.Latency))
-	for i, n := range counts.Latency {
+	return reconcile.RevisionTraffic{
+		Started: int64(counts.Started), Requests: int64(counts.Requests), Errors: int64(counts.Errors), Latency: counts.Latency,
+	}
+}
+
+// quantilesOf are those that the status of a Release has.
+func quantilesOf(latency []uint64) (p50, p99 time.Duration) {
+	spread := make([]uint32, len(latency))
+	for i, n := range latency {
 		spread[i] = uint32(n)
 	}
-	return reconcile.RevisionTraffic{Started: int64(counts.Started), Latency: counts.Latency, Counts: release.Counts{
-		Requests: int64(counts.Requests), Errors: int64(counts.Errors),
-		P50: trafficreport.Quantile(spread, 0.5), P99: trafficreport.Quantile(spread, 0.99),
-	}}
+	return trafficreport.Quantile(spread, 0.5), trafficreport.Quantile(spread, 0.99)
 }
 
 // releaseJudge compares the revisions of a release by the counts of the edges.

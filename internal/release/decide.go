@@ -267,3 +267,11 @@ func (in *Input) setShare(release *v1alpha1.Release, weight int32) {
 
 // share describes the canary for people.
 func share(weight int32) string { return fmt.Sprintf("canary %d %%", weight) }
+
+// count is a number with its noun.
+func count[N int32 | int64](n N, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}

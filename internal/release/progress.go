@@ -28,17 +28,17 @@ func (in *Input) progress() Plan {
 	case in.Judged.Outcome == v1alpha1.DecisionFail && !in.Policy.Unjudged:
 		return in.rollBack(plan, in.Judged.Message)
 	case in.Unanswered > 0 && !in.Policy.Unjudged:
-		return in.rollBack(plan, fmt.Sprintf("no response to %d requests", in.Unanswered))
+		return in.rollBack(plan, fmt.Sprintf("no response to %s", count(in.Unanswered, "request")))
 	case in.Restarts > maxRestarts:
 		return in.rollBack(plan, fmt.Sprintf("a container of the new revision ended %d times", in.Restarts))
 	case in.overdue(status, short):
-		return in.rollBack(plan, fmt.Sprintf("the new revision lacks %d ready Pods for %s", short, in.readyTimeout()))
+		return in.rollBack(plan, fmt.Sprintf("the new revision lacks %s for %s", count(short, "ready Pod"), in.readyTimeout()))
 	}
 	weight := canaryOf(release).Weight
 	step := in.Policy.step(status.Step)
 	switch {
 	case short > 0:
-		status.Message = fmt.Sprintf("%s, waiting for %d Pods", share(weight), short)
+		status.Message = fmt.Sprintf("%s, waiting for %s", share(weight), count(short, "Pod"))
 	case weight != step.Weight:
 		// The Pods came first: a share is never more than what they were made for.
 		in.setShare(release, step.Weight)
@@ -109,7 +109,7 @@ func (in *Input) hold(status *v1alpha1.ReleaseStatus, step Step, weight int32) {
 	case !in.Known && (step.Requests > 0 || !in.Policy.Unjudged && weight > 0):
 		status.Message = share(weight) + ", waiting for counts of an edge"
 	case needed > 0:
-		status.Message = fmt.Sprintf("%s, waiting for %d requests", share(weight), needed)
+		status.Message = fmt.Sprintf("%s, waiting for %s", share(weight), count(needed, "request"))
 	case !in.Policy.Unjudged && weight > 0 && in.Judged.Outcome != v1alpha1.DecisionPass:
 		status.Message = fmt.Sprintf("%s, %s", share(weight), in.Judged.Message)
 	default:

@@ -117,7 +117,7 @@ func TestWaiting(t *testing.T) {
 			if in.Mark.Stable != "" {
 				in.Current.Ready = 0
 			}
-		}, "canary 0 %, waiting for 1 Pods"},
+		}, "canary 0 %, waiting for 1 Pod"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRun(t, &Policy{Steps: defaultSteps()})
@@ -166,7 +166,7 @@ func TestRollBack(t *testing.T) {
 			if in.Mark.Stable != "" {
 				in.Current.Ready, in.Now = 0, in.Now.Add(time.Minute)
 			}
-		}, "lacks 1 ready Pods"},
+		}, "lacks 1 ready Pod for"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRun(t, &Policy{Steps: defaultSteps()})

@@ -22,9 +22,11 @@ import (
 
 // Releases are the parts that releases of Deployments need.
 type Releases struct {
-	// Traffic returns what two revisions of a Release served since it began, by
-	// their hashes; false if no edge reported it.
+	// Traffic returns what two revisions of a Release served since the object
+	// exists, by their hashes; false if no edge reported it.
 	Traffic func(namespace, name, stable, canary string) (ReleaseTraffic, bool)
+	// Quantiles returns median and 99th percentile of a histogram.
+	Quantiles func(latency []uint64) (p50, p99 time.Duration)
 	// NewJudge makes the judge of one canary. It continues with a state of an earlier judge,
 	// if that is not empty and can be read.
 	NewJudge func(guards slipway.ReleaseGuards, state []byte) ReleaseJudge
@@ -36,9 +38,10 @@ type ReleaseTraffic struct{ Stable, Canary RevisionTraffic }
 // RevisionTraffic is what a revision served, of the requests that were sent to it.
 // Latency is the histogram that the judge reads.
 type RevisionTraffic struct {
-	release.Counts
-	Started int64
-	Latency []uint64
+	Started  int64    `json:"-"`
+	Requests int64    `json:"requests,omitempty"`
+	Errors   int64    `json:"errors,omitempty"`
+	Latency  []uint64 `json:"latency,omitempty"`
 }
 
 // ReleaseJudge compares two revisions. It is used by one goroutine at a time.
@@ -57,9 +60,12 @@ type releaseSession struct {
 	// the live Deployment and a digest of the desired one.
 	template, digest string
 	generation       int64
-	// judge is that of the canary with the hash judged.
-	judge  ReleaseJudge
-	judged string
+	// trial identifies a canary and when its release began. first is what both
+	// revisions had served by then: the Release of a revision that went back stays,
+	// and so do its counts. judge compares the revisions of this trial.
+	trial string
+	first ReleaseTraffic
+	judge ReleaseJudge
 	// base has the requests of the canary at the begin of the share baseOf.
 	base    int64
 	baseOf  string

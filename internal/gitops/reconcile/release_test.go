@@ -84,7 +84,7 @@ func newReleaseWorld(t *testing.T, policy string) *releaseWorld {
 	w.traffic.Store(true)
 	w.options.Releases = &reconcile.Releases{
 		Traffic: func(_, _, _, _ string) (reconcile.ReleaseTraffic, bool) {
-			traffic := reconcile.ReleaseTraffic{Canary: reconcile.RevisionTraffic{Counts: release.Counts{Requests: w.served.Add(2)}}}
+			traffic := reconcile.ReleaseTraffic{Canary: reconcile.RevisionTraffic{Requests: w.served.Add(2)}}
 			return traffic, w.traffic.Load()
 		},
 		NewJudge: func(slipway.ReleaseGuards, []byte) reconcile.ReleaseJudge { return w },

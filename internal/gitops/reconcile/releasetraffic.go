@@ -3,8 +3,10 @@ package reconcile
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
+	slipway "slipway.dev/slipway/api/v1alpha1"
 	"slipway.dev/slipway/internal/release"
 )
 
@@ -40,9 +42,9 @@ func (s *silence) observe(at time.Time, traffic *ReleaseTraffic) int64 {
 // sessionState is the part of a releaseSession that is in the status of the Release. The
 // counts of edges go on while an agent restarts, so that the comparison can too.
 type sessionState struct {
-	// Canary is the hash of the canary that Judge compares.
-	Canary string          `json:"canary,omitempty"`
-	Judge  json.RawMessage `json:"judge,omitempty"`
+	Trial string          `json:"trial,omitempty"`
+	First ReleaseTraffic  `json:"first,omitzero"`
+	Judge json.RawMessage `json:"judge,omitempty"`
 	// Base are the requests of the canary at the begin of the share Share.
 	Base  int64  `json:"base,omitempty"`
 	Share string `json:"share,omitempty"`
@@ -53,9 +55,9 @@ const maxSessionState = 16 << 10
 
 // encode is the state as text; empty if there is none that can be kept.
 func (s *releaseSession) encode() string {
-	kept := sessionState{Base: s.base, Share: s.baseOf}
+	kept := sessionState{Trial: s.trial, First: s.first, Base: s.base, Share: s.baseOf}
 	if s.judge != nil {
-		kept.Canary, kept.Judge = s.judged, s.judge.State()
+		kept.Judge = s.judge.State()
 	}
 	text, err := json.Marshal(&kept)
 	if err != nil || len(text) > maxSessionState {
@@ -68,13 +70,35 @@ func (s *releaseSession) encode() string {
 // begins again.
 func (s *releaseSession) restore(text string, newJudge func(state []byte) ReleaseJudge) {
 	var kept sessionState
-	if s.judge != nil || s.baseOf != "" || text == "" || json.Unmarshal([]byte(text), &kept) != nil || kept.Base < 0 {
+	if s.trial != "" || text == "" || json.Unmarshal([]byte(text), &kept) != nil || kept.Base < 0 {
 		return
 	}
-	s.base, s.baseOf = kept.Base, kept.Share
-	if kept.Canary != "" && len(kept.Judge) > 0 {
-		s.judge, s.judged = newJudge(kept.Judge), kept.Canary
+	s.trial, s.first, s.base, s.baseOf = kept.Trial, kept.First, kept.Base, kept.Share
+	if len(kept.Judge) > 0 {
+		s.judge = newJudge(kept.Judge)
 	}
+}
+
+// begin starts a trial from the counts of now, unless it runs. A revision that is tried again
+// has its hash again, but neither the evidence against it nor its requests count.
+func (s *releaseSession) begin(trial string, traffic *ReleaseTraffic) {
+	if s.trial != trial {
+		s.trial, s.first = trial, *traffic
+		s.judge, s.silence, s.base, s.baseOf = nil, silence{}, 0, ""
+	}
+}
+
+// since is what a revision served since other counts of it.
+func (r *Releases) since(now, first *RevisionTraffic) release.Counts {
+	counts := release.Counts{Requests: max(now.Requests-first.Requests, 0), Errors: max(now.Errors-first.Errors, 0)}
+	latency := slices.Clone(now.Latency)
+	for i := range min(len(latency), len(first.Latency)) {
+		latency[i] -= min(first.Latency[i], latency[i])
+	}
+	if r.Quantiles != nil {
+		counts.P50, counts.P99 = r.Quantiles(latency)
+	}
+	return counts
 }
 
 // addTraffic adds the counts of the edges, and what the judge decides.
@@ -93,7 +117,8 @@ func (p *reconcileRun) addTraffic(in *release.Input, state *releaseState) {
 	if in.Policy != nil {
 		own.restore(last.Status.State, newJudge)
 	}
-	in.StableCount, in.Count = traffic.Stable.Counts, traffic.Canary.Counts
+	own.begin(trialOf(last), &traffic)
+	in.StableCount, in.Count = p.Releases.since(&traffic.Stable, &own.first.Stable), p.Releases.since(&traffic.Canary, &own.first.Canary)
 	share := fmt.Sprintf("%s/%d/%d", in.Current.Hash, last.Status.Step, last.Spec.Revisions[1].Weight)
 	if own.baseOf != share || own.base > in.Count.Requests {
 		own.base, own.baseOf = in.Count.Requests, share
@@ -104,9 +129,18 @@ func (p *reconcileRun) addTraffic(in *release.Input, state *releaseState) {
 		own.silence = silence{}
 		return
 	}
-	if own.judge == nil || own.judged != in.Current.Hash {
-		own.judge, own.judged, own.silence = newJudge(nil), in.Current.Hash, silence{}
+	if own.judge == nil {
+		own.judge = newJudge(nil)
 	}
 	in.Unanswered = own.silence.observe(in.Now, &traffic)
 	in.Judged = own.judge.Judge(in.Now, traffic)
+}
+
+// trialOf identifies the canary of a Release, and which of its releases it is.
+func trialOf(last *slipway.Release) string {
+	started := int64(0)
+	if at := last.Status.StartedAt; at != nil {
+		started = at.Unix()
+	}
+	return fmt.Sprintf("%s/%d", last.Spec.Revisions[1].Hash, started)
 }
