@@ -92,20 +92,15 @@ func (f *Fields) reset() {
 // unless there are most lines already.
 func (f *Fields) add(buf []byte, start, end, most int, underscores bool) error {
 	line := buf[start:end]
-	colon, odd := -1, uint8(0)
-	for i, c := range line {
-		class := nameClass[c]
-		if class >= nameRefuse {
-			colon = i
-			break
+	colon, id := bytes.IndexByte(line, ':'), normalize.FieldOther
+	if colon > 0 {
+		id = normalize.KnownField(line[:colon])
+	}
+	if id == normalize.FieldOther {
+		var err error
+		if colon, id, err = scanName(line, underscores); err != nil {
+			return err
 		}
-		odd |= class
-	}
-	if colon <= 0 || line[colon] != ':' {
-		return nameError(line, colon)
-	}
-	if odd&nameUnder != 0 && !underscores {
-		return ErrUnderscore
 	}
 	rest := line[colon+1:]
 	if !cleanValue(rest) {
@@ -114,12 +109,7 @@ func (f *Fields) add(buf []byte, start, end, most int, underscores bool) error {
 	if len(f.list) >= most {
 		return ErrTooManyFields
 	}
-	entry := field{start: uint32(start), colon: uint32(start + colon), end: uint32(end + 2)}
-	if odd == 0 {
-		entry.id = normalize.PlainField(line[:colon])
-	} else {
-		entry.id = normalize.FieldOf(line[:colon])
-	}
+	entry := field{start: uint32(start), colon: uint32(start + colon), end: uint32(end + 2), id: id}
 	n := len(rest)
 	if n >= 2 && rest[0] == ' ' && !blank(rest[1]) && !blank(rest[n-1]) {
 		entry.plain = true
@@ -139,6 +129,30 @@ func (f *Fields) add(buf []byte, start, end, most int, underscores bool) error {
 	}
 	f.list = append(f.list, entry)
 	return nil
+}
+
+// scanName validates the name of a line, byte by byte, and returns where it ends and
+// what it stands for.
+func scanName(line []byte, underscores bool) (colon int, id normalize.Field, err error) {
+	colon, odd := -1, uint8(0)
+	for i, c := range line {
+		class := nameClass[c]
+		if class >= nameRefuse {
+			colon = i
+			break
+		}
+		odd |= class
+	}
+	if colon <= 0 || line[colon] != ':' {
+		return 0, 0, nameError(line, colon)
+	}
+	if odd&nameUnder != 0 && !underscores {
+		return 0, 0, ErrUnderscore
+	}
+	if odd == 0 {
+		return colon, normalize.PlainField(line[:colon]), nil
+	}
+	return colon, normalize.FieldOf(line[:colon]), nil
 }
 
 // nameError returns why a line has no valid name; stop is where the name ended.

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 
 	"slipway.dev/slipway/internal/edge/httperr"
+	"slipway.dev/slipway/internal/edge/normalize"
 )
 
 // The classes of bytes in a header name.
@@ -42,6 +43,12 @@ func controls(x uint64) uint64 {
 	del := x ^ ones*0x7f
 	return low | (del-ones)&^del&highs
 }
+
+// CleanValue reports whether the value of a header is free of control characters, tabs
+// excepted. It is what [httpguts.ValidHeaderFieldValue] reports, by words.
+//
+// [httpguts.ValidHeaderFieldValue]: https://pkg.go.dev/golang.org/x/net/http/httpguts#ValidHeaderFieldValue
+func CleanValue(value string) bool { return cleanValue(normalize.Bytes(value)) }
 
 // cleanValue reports whether b is free of control characters, tabs excepted.
 func cleanValue(b []byte) bool {

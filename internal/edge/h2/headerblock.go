@@ -3,6 +3,8 @@ package h2
 import (
 	"golang.org/x/net/http/httpguts"
 	"golang.org/x/net/http2/hpack"
+
+	"slipway.dev/slipway/internal/edge/h1"
 )
 
 const (
@@ -82,7 +84,7 @@ func (b *headerBlock) addField(f hpack.HeaderField) {
 	case b.size > b.limit:
 		b.truncated = true
 		return
-	case !httpguts.ValidHeaderFieldValue(f.Value) || surrounded(f.Value):
+	case !h1.CleanValue(f.Value) || surrounded(f.Value):
 		b.malformed = true
 		return
 	case f.IsPseudo():

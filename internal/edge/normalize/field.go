@@ -165,13 +165,8 @@ func FieldOf(name []byte) Field {
 // PlainField is FieldOf for a name that is known to hold letters, digits and
 // hyphens only.
 func PlainField(name []byte) Field {
-	if len(name) < 2 {
-		return FieldOther
-	}
-	for slot := fieldHash(name); fieldSlots[slot] != FieldOther; slot++ {
-		if f := fieldSlots[slot]; EqualFold(name, fieldFacts[f].name) {
-			return f
-		}
+	if f := KnownField(name); f != FieldOther || len(name) < 2 {
+		return f
 	}
 	if name[0]|0x20 == 'x' && (hasPrefixFold(name, "x-forwarded-") || hasPrefixFold(name, "x-ssl-")) {
 		return FieldIdentityOther
