@@ -157,16 +157,7 @@ func (p *point) accept() {
 	pool := workers.New(p.serve)
 	pool.AddUser()
 	defer pool.RemoveUser()
-	for {
-		conn, err := p.listener.AcceptConn()
-		if err != nil {
-			if !errors.Is(err, net.ErrClosed) {
-				p.server.options.Log.Error("accepting connections failed", "entryPoint", p.Name, "error", err)
-			}
-			return
-		}
-		pool.Serve(conn)
-	}
+	p.listener.Serve(pool.Serve)
 }
 
 // serve detects the protocol of a client and serves it. The order is always the

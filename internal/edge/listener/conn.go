@@ -9,6 +9,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"slipway.dev/slipway/internal/edge/connset"
 )
 
 // Conn is an accepted connection. Its read deadline is the listener's
@@ -37,6 +39,7 @@ type Conn struct {
 	notified     atomic.Bool // Drain's callback was called
 
 	// The rest is guarded by the tracker.
+	place     connset.Place
 	handedOut bool         // Accept returned it
 	source    netip.Prefix // the client that MaxConnsPerSource counts it for
 }
@@ -50,6 +53,9 @@ var (
 func newConn(tcp *net.TCPConn, owner *Listener) *Conn {
 	return &Conn{tcp: tcp, owner: owner, accepted: time.Now(), remote: tcp.RemoteAddr(), local: tcp.LocalAddr()}
 }
+
+// Place implements [connset.Member].
+func (c *Conn) Place() *connset.Place { return &c.place }
 
 // RemoteAddr is the client's address: that of the PROXY header if it has one,
 // otherwise the socket's.
@@ -77,7 +83,8 @@ func (c *Conn) Read(p []byte) (int, error) {
 func (c *Conn) SetBlocked(blocked bool) { c.blocked = blocked }
 
 // AwaitRead waits until Read does not have to, within the read deadline. A goroutine
-// that waits needs neither a buffer nor much of a stack.
+// that waits needs neither a buffer nor much of a stack. It returns io.EOF if the
+// client has ended the connection and there is nothing left to read.
 func (c *Conn) AwaitRead() error {
 	if c.hasAhead.Load() {
 		return nil
@@ -86,7 +93,15 @@ func (c *Conn) AwaitRead() error {
 	if err != nil {
 		return err
 	}
-	return raw.Read(readable)
+	ended := false
+	err = raw.Read(func(fd uintptr) (ready bool) {
+		ready, ended = readable(fd)
+		return ready
+	})
+	if err == nil && ended {
+		err = io.EOF
+	}
+	return err
 }
 
 func (c *Conn) readAhead(p []byte) (int, bool) {

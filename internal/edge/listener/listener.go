@@ -33,8 +33,9 @@ type Listener struct {
 	pools  bufferPools
 	live   *tracker
 
-	ready    chan *Conn    // to Accept
-	abort    chan struct{} // closed by Close
+	ready    chan *Conn                  // to Accept
+	handler  atomic.Pointer[func(*Conn)] // of Serve; nil before it
+	abort    chan struct{}               // closed by Close
 	stopping atomic.Bool
 
 	// workers are the accept loop and the readers of PROXY headers. stopped is
@@ -122,17 +123,40 @@ func (l *Listener) AcceptConn() (*Conn, error) {
 	for {
 		select {
 		case c := <-l.ready:
-			notify, ok := l.live.handOut(c)
-			if !ok {
-				continue // Drain has closed it meanwhile
+			if !l.handOut(c) {
+				continue
 			}
-			l.config.Hooks.opened()
-			c.notify(notify)
 			return c, nil
 		case <-l.stopped:
 			return nil, net.ErrClosed
 		}
 	}
+}
+
+// Serve calls handle for each connection, in place of Accept, until the listener is
+// closed or drained. Handle must not block. It is called by the goroutine that
+// accepted the connection, which so reaches its own goroutine with one hand-over less.
+func (l *Listener) Serve(handle func(*Conn)) {
+	l.handler.Store(&handle)
+	// The accept loop may have a connection for Accept still.
+	for {
+		c, err := l.AcceptConn()
+		if err != nil {
+			return
+		}
+		handle(c)
+	}
+}
+
+// handOut gives a connection to its owner. It reports false if Drain or Close has
+// closed it meanwhile.
+func (l *Listener) handOut(c *Conn) bool {
+	notify, ok := l.live.handOut(c)
+	if ok {
+		l.config.Hooks.opened()
+		c.notify(notify)
+	}
+	return ok
 }
 
 // Close stops accepting, and closes the connections that Accept has not
@@ -249,9 +273,9 @@ func headerRefusal(err error) RefuseReason {
 	return RefusedProxyHeader
 }
 
-// deliver hands a connection to Accept. It waits for Accept, so that
-// connections that are not accepted stay in the kernel's queue. unlimited is
-// for trusted proxies themselves.
+// deliver hands a connection to the handler of Serve, or to Accept. It waits for
+// Accept, so that connections that are not accepted stay in the kernel's queue.
+// unlimited is for trusted proxies themselves.
 func (l *Listener) deliver(c *Conn, unlimited bool) {
 	if client := addrOf(c.remote); !unlimited && client.IsValid() {
 		if l.config.Banned != nil && l.config.Banned(client) {
@@ -262,6 +286,12 @@ func (l *Listener) deliver(c *Conn, unlimited bool) {
 			l.refuse(c, RefusedSource)
 			return
 		}
+	}
+	if handle := l.handler.Load(); handle != nil {
+		if l.handOut(c) {
+			(*handle)(c)
+		}
+		return
 	}
 	select {
 	case l.ready <- c:

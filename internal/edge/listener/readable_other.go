@@ -3,4 +3,4 @@
 package listener
 
 // readable is not implemented here: the wait is that of the next read.
-func readable(uintptr) bool { return true }
+func readable(uintptr) (ready, ended bool) { return true, false }

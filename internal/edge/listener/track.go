@@ -3,12 +3,14 @@ package listener
 import (
 	"net/netip"
 	"sync"
+
+	"slipway.dev/slipway/internal/edge/connset"
 )
 
 // tracker counts connections from their accept until they are closed.
 type tracker struct {
 	mu      sync.Mutex
-	conns   map[*Conn]struct{}
+	conns   connset.Set[*Conn]
 	sources map[netip.Prefix]int
 
 	draining bool
@@ -18,7 +20,7 @@ type tracker struct {
 }
 
 func newTracker() *tracker {
-	return &tracker{conns: make(map[*Conn]struct{}), sources: make(map[netip.Prefix]int)}
+	return &tracker{sources: make(map[netip.Prefix]int)}
 }
 
 // add counts a connection, unless there are too many.
@@ -28,7 +30,7 @@ func (t *tracker) add(c *Conn, limit int) bool {
 	if len(t.conns) >= limit {
 		return false
 	}
-	t.conns[c] = struct{}{}
+	t.conns.Add(c)
 	return true
 }
 
@@ -36,7 +38,7 @@ func (t *tracker) add(c *Conn, limit int) bool {
 func (t *tracker) addSource(c *Conn, source netip.Prefix, limit int) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if _, live := t.conns[c]; !live {
+	if !t.conns.Has(c) {
 		return false
 	}
 	if t.sources[source] >= limit {
@@ -52,7 +54,7 @@ func (t *tracker) addSource(c *Conn, source netip.Prefix, limit int) bool {
 func (t *tracker) handOut(c *Conn) (notify func(*Conn), ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	_, ok = t.conns[c]
+	ok = t.conns.Has(c)
 	c.handedOut = ok
 	return t.notify, ok
 }
@@ -61,10 +63,9 @@ func (t *tracker) handOut(c *Conn) (notify func(*Conn), ok bool) {
 func (t *tracker) remove(c *Conn) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if _, live := t.conns[c]; !live {
+	if !t.conns.Remove(c) {
 		return false
 	}
-	delete(t.conns, c)
 	if c.source.IsValid() {
 		if t.sources[c.source]--; t.sources[c.source] == 0 {
 			delete(t.sources, c.source)
@@ -95,7 +96,7 @@ func (t *tracker) list(want func(given bool) bool) []*Conn {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	var conns []*Conn
-	for c := range t.conns {
+	for _, c := range t.conns {
 		if want(c.handedOut) {
 			conns = append(conns, c)
 		}

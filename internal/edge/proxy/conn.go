@@ -4,6 +4,7 @@ import (
 	"net"
 	"time"
 
+	"slipway.dev/slipway/internal/edge/connset"
 	"slipway.dev/slipway/internal/edge/filter"
 	"slipway.dev/slipway/internal/edge/h1"
 	"slipway.dev/slipway/internal/edge/httperr"
@@ -46,6 +47,8 @@ type conn struct {
 	buffers  buffers
 	exchange exchange
 
+	place connset.Place // guarded by proxy.mu
+
 	// ownReader and ownWriter are what reader and writer point to; reader only for
 	// a stream.
 	ownReader h1.Reader
@@ -87,6 +90,9 @@ func newConn(p *Proxy, connection net.Conn, from Accepted, stream bool) *conn {
 	c.attach(p, connection, from)
 	return c
 }
+
+// Place implements [connset.Member].
+func (c *conn) Place() *connset.Place { return &c.place }
 
 // release gives a conn back whose connection was closed. Nothing may refer to it any
 // more.

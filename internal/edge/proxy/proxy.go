@@ -36,6 +36,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"slipway.dev/slipway/internal/edge/connset"
 	"slipway.dev/slipway/internal/edge/filter"
 	"slipway.dev/slipway/internal/edge/h1"
 	"slipway.dev/slipway/internal/edge/program"
@@ -96,8 +97,8 @@ type Proxy struct {
 	date    atomic.Pointer[dateText]
 
 	mu       sync.Mutex
-	conns    map[*conn]struct{}
-	resting  map[*restingConn]struct{}
+	conns    connset.Set[*conn]
+	resting  connset.Set[*restingConn]
 	draining atomic.Bool
 	pressure atomic.Int32 // an overload.Level
 
@@ -162,7 +163,7 @@ func (a *Accepted) Describe() {
 func New(cfg Config) *Proxy {
 	cfg.MaxBufferedBytes = cmp.Or(cfg.MaxBufferedBytes, defaultMaxBufferedBytes)
 	cfg.MirrorsInFlight = cmp.Or(cfg.MirrorsInFlight, defaultMirrors)
-	p := &Proxy{cfg: cfg, conns: map[*conn]struct{}{}, resting: map[*restingConn]struct{}{}, encoders: filter.NewEncoders()}
+	p := &Proxy{cfg: cfg, encoders: filter.NewEncoders()}
 	p.resumed = workers.New((*restingConn).resume)
 	p.counters.unrouted = new(requestCounters)
 	p.memory.pool, p.memory.limit = cfg.Pool, cfg.MaxBufferedBytes
@@ -242,10 +243,10 @@ func (p *Proxy) Drain() {
 	p.draining.Store(true)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for c := range p.conns {
+	for _, c := range p.conns {
 		c.reader.Interrupt()
 	}
-	for r := range p.resting {
+	for _, r := range p.resting {
 		// Best effort: the connection may be gone already.
 		_ = r.net.SetReadDeadline(time.Unix(1, 0))
 	}
@@ -254,13 +255,13 @@ func (p *Proxy) Drain() {
 func (p *Proxy) add(c *conn) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.conns[c] = struct{}{}
+	p.conns.Add(c)
 }
 
 func (p *Proxy) remove(c *conn) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	delete(p.conns, c)
+	p.conns.Remove(c)
 }
 
 // dateText is the Date header of one second.

@@ -5,6 +5,7 @@ import (
 	"net"
 	"time"
 
+	"slipway.dev/slipway/internal/edge/connset"
 	"slipway.dev/slipway/internal/edge/h1"
 )
 
@@ -17,7 +18,8 @@ var errRest = errors.New("the connection rests until its client sends")
 
 // readWaiter is a connection that can be waited for without a buffer.
 type readWaiter interface {
-	// AwaitRead waits until Read does not have to, within the read deadline.
+	// AwaitRead waits until Read does not have to, within the read deadline. It returns
+	// io.EOF if the client has ended the connection.
 	AwaitRead() error
 	// SetBlocked makes Read fail in place of a wait.
 	SetBlocked(bool)
@@ -37,9 +39,13 @@ type restingConn struct {
 	net    net.Conn
 	waiter readWaiter
 	from   Accepted
+	place  connset.Place // guarded by proxy.mu
 	since  time.Time
 	until  time.Time // the end of the idle timeout; zero for none
 }
+
+// Place implements [connset.Member].
+func (r *restingConn) Place() *connset.Place { return &r.place }
 
 // readRequest reads the next request. It returns errRest if that is left to a
 // resting connection: where the last request came alone, or the next one does not
@@ -105,7 +111,8 @@ func (r *restingConn) begin() {
 }
 
 // wait ends with the client's next bytes, which a goroutine with a large stack reads,
-// or with the connection.
+// or with the connection. Most clients that rest send no other request, and their end
+// is seen without such a goroutine.
 func (r *restingConn) wait() {
 	err := r.waiter.AwaitRead()
 	r.proxy.removeResting(r)
@@ -138,12 +145,12 @@ func (p *Proxy) addResting(r *restingConn) bool {
 	if p.draining.Load() || r.net.SetReadDeadline(r.until) != nil {
 		return false
 	}
-	p.resting[r] = struct{}{}
+	p.resting.Add(r)
 	return true
 }
 
 func (p *Proxy) removeResting(r *restingConn) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	delete(p.resting, r)
+	p.resting.Remove(r)
 }
