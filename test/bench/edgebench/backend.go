@@ -39,43 +39,42 @@ func freeAddresses(count int) ([]string, error) {
 	return addresses, nil
 }
 
-// startBackend starts the nginx that all proxies forward to and waits until it
-// accepts connections. Its one worker is the same for every proxy. The caller
-// must stop it.
-func startBackend(ctx context.Context, dir string) (backend *programs.Process, address string, err error) {
-	addresses, err := freeAddresses(1)
-	if err != nil {
-		return nil, "", err
-	}
-	address = addresses[0]
+// startBackend starts the nginx that all proxies forward to, at some addresses, and
+// waits until it accepts connections. Its one worker is the same for every proxy. The
+// caller must stop it.
+func startBackend(ctx context.Context, dir string, addresses []string) (backend *programs.Process, err error) {
 	files := filepath.Join(dir, "files")
 	if err := os.MkdirAll(files, 0o755); err != nil {
-		return nil, "", err
+		return nil, err
 	}
 	for name, size := range map[string]int{largeName: largeBody, hugeName: hugeBody} {
 		if err := os.WriteFile(filepath.Join(files, name), []byte(strings.Repeat("x", size)), 0o644); err != nil {
-			return nil, "", err
+			return nil, err
 		}
 	}
+	var listen strings.Builder
+	for _, address := range addresses {
+		fmt.Fprintf(&listen, "\t\tlisten %s backlog=4096;\n", address)
+	}
 	command, err := nginxCommand(dir, 1, fmt.Sprintf(`	server {
-		listen %s backlog=4096;
+%s
 		location / { return 200 "%s"; }
 		location = /%s { return 200 "$http_x_forwarded_for $http_x_forwarded_proto"; }
 		location = /%s { root %s; }
 		location = /%s { root %s; }
 	}
-`, address, strings.Repeat("x", smallBody), seenName, largeName, files, hugeName, files))
+`, &listen, strings.Repeat("x", smallBody), seenName, largeName, files, hugeName, files))
 	if err != nil {
-		return nil, "", err
+		return nil, err
 	}
 	backend, err = startChild("backend", dir, command)
 	if err != nil {
-		return nil, "", err
+		return nil, err
 	}
 	// An accepted connection suffices here: the probe of each proxy checks the
 	// responses of the backend.
 	ready := func(ctx context.Context) error {
-		conn, err := new(net.Dialer).DialContext(ctx, "tcp", address)
+		conn, err := new(net.Dialer).DialContext(ctx, "tcp", addresses[len(addresses)-1])
 		if err != nil {
 			return err
 		}
@@ -83,9 +82,9 @@ func startBackend(ctx context.Context, dir string) (backend *programs.Process, a
 	}
 	if err := await(ctx, backend, ready); err != nil {
 		_ = backend.End(nil) // the first error counts
-		return nil, "", err
+		return nil, err
 	}
-	return backend, address, nil
+	return backend, nil
 }
 
 // nginxCommand writes the configuration of an nginx whose http block contains

@@ -25,11 +25,11 @@ type bench struct {
 	dir        string
 	out        io.Writer
 
-	// backend is the address of the backend, and rate the requests per second of a
+	// backends are the addresses of the backend, one or one for each route, and rate the requests per second of a
 	// scenario with a fixed rate; turn counts turns for the progress lines.
-	backend string
-	rate    float64
-	turn    int
+	backends []string
+	rate     float64
+	turn     int
 }
 
 // contestant is a proxy that runs for the length of a scenario.
@@ -54,12 +54,12 @@ func (b *bench) run(ctx context.Context) (*scenarioResult, error) {
 	}
 	// One backend serves all turns of the scenario, so that differences between
 	// proxies cannot come from it.
-	stop, address, err := b.scenario.backend(ctx, dir)
+	stop, addresses, err := b.scenario.backend(ctx, dir)
+	defer stop()
 	if err != nil {
 		return result, err
 	}
-	defer stop()
-	b.backend = address
+	b.backends = addresses
 	fmt.Fprintf(b.out, "\n%s: %s\n", b.scenario.name, b.scenario.about)
 	var running []*contestant
 	for i, p := range b.settings.peers {
@@ -157,6 +157,10 @@ func (e *skipError) Error() string { return e.reason }
 
 // start starts a proxy and waits until it has given correct responses.
 func (b *bench) start(ctx context.Context, c *contestant) error {
+	http3 := b.scenario.proto == http3Proto
+	if http3 && !c.peer.http3 {
+		return &skipError{"it does not serve HTTP/3"}
+	}
 	dir, err := openDir(b.dir, c.peer.name+"-")
 	if err != nil {
 		return err
@@ -169,7 +173,11 @@ func (b *bench) start(ctx context.Context, c *contestant) error {
 	}
 	c.site = &site{
 		dir: dir, address: addresses[0], admin: addresses[1], health: addresses[2],
-		backend: b.backend, routes: b.scenario.routeKeys(), grpc: b.scenario.grpc(), upgrade: b.scenario.kind == webSocket,
+		backend: b.backends[0], routes: b.scenario.routeKeys(), grpc: b.scenario.grpc(), upgrade: b.scenario.kind == webSocket,
+		http3: http3,
+	}
+	if b.scenario.endpoints {
+		c.site.endpoints = b.backends
 	}
 	if b.scenario.tls {
 		c.site.tls = b.identities.of(b.scenario)
@@ -221,23 +229,30 @@ func (b *bench) warmUp(ctx context.Context, c *contestant) error {
 	return nil
 }
 
+// observe starts what records a proxy while the load runs: a profile, or a count of
+// its system calls. finish collects it after the load and must be called.
+func (b *bench) observe(ctx context.Context, c *contestant, length time.Duration, calls *map[string]int64) (finish func(requests int64) error, err error) {
+	switch {
+	case b.settings.profile != "" && b.counter != nil:
+		return profileBlocks(b.counter.blocksFile(c.site), c.peer.program, b.settings.profile)
+	case b.settings.profile != "" && c.peer.profiles:
+		collect := fetchProfile(ctx, c.site.admin, length, b.settings.profile)
+		return func(int64) error { return collect() }, nil
+	case b.settings.syscalls:
+		counted, err := countCalls(ctx, c)
+		return func(int64) (err error) { *calls, err = counted(); return err }, err
+	}
+	return func(int64) error { return nil }, nil
+}
+
 // measure loads a running proxy and returns one sample. CPU time is the difference
 // of two readings of the process tree around the load.
 func (b *bench) measure(ctx context.Context, c *contestant) (sample, error) {
 	o := order{scenario: b.scenario, site: c.site, length: b.settings.duration, rate: b.rate}
-	// The profile has to record while the load runs, so it starts before it and
-	// is collected after.
-	finish := func() error { return nil }
 	var calls map[string]int64
-	switch {
-	case b.settings.profile != "" && c.peer.profiles:
-		finish = fetchProfile(ctx, c.site.admin, o.length, b.settings.profile)
-	case b.settings.syscalls:
-		counting, err := countCalls(ctx, c)
-		if err != nil {
-			return sample{}, err
-		}
-		finish = func() (err error) { calls, err = counting(); return err }
+	finish, err := b.observe(ctx, c, o.length, &calls)
+	if err != nil {
+		return sample{}, err
 	}
 	pid := c.process.PID()
 	// Only the time between the two readings counts, so the start of the proxy
@@ -251,7 +266,7 @@ func (b *bench) measure(ctx context.Context, c *contestant) (sample, error) {
 		return sample{}, err
 	}
 	saw, err := b.scenario.load(ctx, o)
-	if err := errors.Join(err, finish()); err != nil {
+	if err := errors.Join(err, finish(saw.requests)); err != nil {
 		return sample{}, err
 	}
 	after, err := measureTree(pid)

@@ -12,8 +12,10 @@ import (
 // client is slower than the backend.
 func prepareNginx(s *site) (*exec.Cmd, error) {
 	var b strings.Builder
-	fmt.Fprintf(&b, `	upstream backend { server %s; keepalive 256; keepalive_requests 1000000000; }
-	proxy_http_version 1.1;
+	for i, address := range s.backends() {
+		fmt.Fprintf(&b, "\tupstream backend-%d { server %s; keepalive 256; keepalive_requests 1000000000; }\n", i, address)
+	}
+	b.WriteString(`	proxy_http_version 1.1;
 	proxy_set_header Connection "";
 	proxy_set_header Host $host;
 	proxy_set_header X-Forwarded-For $remote_addr;
@@ -22,16 +24,18 @@ func prepareNginx(s *site) (*exec.Cmd, error) {
 	proxy_max_temp_file_size 0;
 	server_names_hash_max_size 65536;
 	server_names_hash_bucket_size 128;
-`, s.backend)
+`)
 	listen := s.address + " backlog=4096"
 	if s.tls != nil {
 		listen += " ssl http2"
 		fmt.Fprintf(&b, "\tssl_certificate %s;\n\tssl_certificate_key %s;\n\tssl_protocols TLSv1.2 TLSv1.3;\n", s.tls.chainFile, s.tls.keyFile)
 	}
+	route := 0
 	s.hosts(func(host string, prefixes []string) {
 		fmt.Fprintf(&b, "\tserver {\n\t\tlisten %s;\n\t\tserver_name %s;\n", listen, host)
 		for _, prefix := range prefixes {
-			fmt.Fprintf(&b, "\t\tlocation %s { %s }\n", prefix, nginxPass(s))
+			fmt.Fprintf(&b, "\t\tlocation %s { %s }\n", prefix, nginxPass(s, s.backendOf(route)))
+			route++
 		}
 		b.WriteString("\t}\n")
 		listen = s.address // socket options may be given once per address
@@ -42,16 +46,16 @@ func prepareNginx(s *site) (*exec.Cmd, error) {
 	return nginxCommand(s.dir, 2, b.String())
 }
 
-// nginxPass forwards the requests of a location.
-func nginxPass(s *site) string {
+// nginxPass forwards the requests of a location to a backend.
+func nginxPass(s *site, backend int) string {
 	switch {
 	case s.grpc:
-		return "grpc_pass grpc://backend;"
+		return fmt.Sprintf("grpc_pass grpc://backend-%d;", backend)
 	case s.upgrade:
 		// Headers set in a location replace all of those above it.
-		return `proxy_pass http://backend; proxy_set_header Upgrade $http_upgrade; proxy_set_header Connection upgrade; proxy_set_header Host $host;`
+		return fmt.Sprintf(`proxy_pass http://backend-%d; proxy_set_header Upgrade $http_upgrade; proxy_set_header Connection upgrade; proxy_set_header Host $host;`, backend)
 	}
-	return "proxy_pass http://backend;"
+	return fmt.Sprintf("proxy_pass http://backend-%d;", backend)
 }
 
 // prepareHAProxy configures an HAProxy with two threads. Many routes become a
@@ -63,17 +67,20 @@ func prepareHAProxy(s *site) (*exec.Cmd, error) {
 	if s.tls != nil {
 		bind += " ssl crt " + s.tls.bothFile + " alpn h2,http/1.1"
 	}
-	server := s.backend
-	if s.grpc {
-		server += " proto h2"
+	var backends strings.Builder
+	for i, server := range s.backends() {
+		if s.grpc {
+			server += " proto h2"
+		}
+		fmt.Fprintf(&backends, "backend backend-%d\n\tserver backend %s\n", i, server)
 	}
 	// A single route compares the Host header only, as a hand-written
 	// configuration would.
-	choose := "use_backend backend if { hdr(host) -i " + s.routes[0].host + " }"
+	choose := "use_backend backend-0 if { hdr(host) -i " + s.routes[0].host + " }"
 	if len(s.routes) > 1 {
 		var routes strings.Builder
-		for _, r := range s.routes {
-			routes.WriteString(r.host + r.prefix + " backend\n")
+		for i, r := range s.routes {
+			fmt.Fprintf(&routes, "%s%s backend-%d\n", r.host, r.prefix, s.backendOf(i))
 		}
 		file, err := s.write("routes.map", routes.String())
 		if err != nil {
@@ -96,9 +103,7 @@ frontend frontend
 	option forwardfor
 	http-request set-header X-Forwarded-Proto %s
 	%s
-backend backend
-	server backend %s
-`, bind, s.scheme(), choose, server))
+%s`, bind, s.scheme(), choose, &backends))
 	if err != nil {
 		return nil, err
 	}
@@ -114,23 +119,41 @@ func prepareCaddy(s *site) (*exec.Cmd, error) {
 	var b strings.Builder
 	// Without auto_https off, Caddy would also open a listener that redirects
 	// HTTP to HTTPS.
-	b.WriteString("{\n\tadmin off\n\tauto_https off\n\tservers {\n\t\tprotocols h1 h2\n\t}\n}\n")
+	protocols := "h1 h2"
+	if s.http3 {
+		protocols += " h3"
+	}
+	fmt.Fprintf(&b, "{\n\tadmin off\n\tauto_https off\n\tservers {\n\t\tprotocols %s\n\t}\n}\n", protocols)
 	// Caddy takes the port from the site address and the interface from bind.
 	_, port, _ := strings.Cut(s.address, ":")
+	route := 0
 	s.hosts(func(host string, prefixes []string) {
 		fmt.Fprintf(&b, "%s://%s:%s {\n\tbind 127.0.0.1\n", s.scheme(), host, port)
 		if s.tls != nil {
 			fmt.Fprintf(&b, "\ttls %s %s\n", s.tls.chainFile, s.tls.keyFile)
 		}
-		b.WriteString("\t@parts path")
-		for _, prefix := range prefixes {
-			b.WriteString(" " + path.Join(prefix, "*"))
-		}
 		transport := "keepalive_idle_conns_per_host 256"
 		if s.grpc {
 			transport += "\n\t\t\tversions h2c"
 		}
-		fmt.Fprintf(&b, "\n\treverse_proxy @parts %s {\n\t\ttransport http {\n\t\t\t%s\n\t\t}\n\t}\n}\n", s.backend, transport)
+		pass := func(matcher, backend string) {
+			fmt.Fprintf(&b, "\treverse_proxy %s %s {\n\t\ttransport http {\n\t\t\t%s\n\t\t}\n\t}\n", matcher, backend, transport)
+		}
+		if s.endpoints != nil {
+			for _, prefix := range prefixes {
+				pass(path.Join(prefix, "*"), s.endpoints[route])
+				route++
+			}
+			b.WriteString("}\n")
+			return
+		}
+		b.WriteString("\t@parts path")
+		for _, prefix := range prefixes {
+			b.WriteString(" " + path.Join(prefix, "*"))
+		}
+		b.WriteString("\n")
+		pass("@parts", s.backend)
+		b.WriteString("}\n")
 	})
 	file, err := s.write("Caddyfile", b.String())
 	if err != nil {

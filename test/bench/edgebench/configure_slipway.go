@@ -45,33 +45,39 @@ func slipwayPeer(name, program string, environment []string) peer {
 		if s.tls != nil {
 			command.Args = append(command.Args, "--entryPoints.web.http.tls=true")
 		}
+		if s.http3 {
+			command.Args = append(command.Args, "--entryPoints.web.http3=true")
+		}
 		command.Env = environment
 		return command, nil
 	}
 	return peer{
 		name: name, program: program, version: []string{"version"},
-		prepare: prepare, lacks: unknownOption, profiles: true,
+		prepare: prepare, lacks: unknownOption, profiles: true, http3: true,
 	}
 }
 
 // slipwayTable converts the site to a routing table: one rule per route, and
-// one backend for all of them.
+// one backend for all of them or for each.
 func slipwayTable(s *site) (*route.Table, error) {
-	endpoint, err := netip.ParseAddrPort(s.backend)
-	if err != nil {
-		return nil, err
-	}
-	backend := route.BackendID{Name: "backend"}
-	table := &route.Table{Backends: []*route.Backend{{ID: backend, Endpoints: []route.Endpoint{{Address: endpoint}}}}}
-	if s.grpc {
-		table.Backends[0].Transport.Protocol = route.ProtocolH2C
+	table := &route.Table{}
+	for i, address := range s.backends() {
+		endpoint, err := netip.ParseAddrPort(address)
+		if err != nil {
+			return nil, err
+		}
+		backend := &route.Backend{ID: route.BackendID{Name: fmt.Sprintf("backend-%d", i)}, Endpoints: []route.Endpoint{{Address: endpoint}}}
+		if s.grpc {
+			backend.Transport.Protocol = route.ProtocolH2C
+		}
+		table.Backends = append(table.Backends, backend)
 	}
 	for i, r := range s.routes {
 		table.Rules = append(table.Rules, &route.Rule{
 			ID:       route.ID{Name: fmt.Sprintf("route-%05d", i)},
 			Host:     r.host,
 			Match:    route.Match{Path: route.PathMatch{Type: route.PathPrefix, Value: r.prefix}},
-			Backends: []route.BackendRef{{Backend: backend}},
+			Backends: []route.BackendRef{{Backend: table.Backends[s.backendOf(i)].ID}},
 		})
 	}
 	// The table contains the certificate itself, so the key is read here rather

@@ -39,7 +39,7 @@ var errEcho = errors.New("the echo is not what was sent")
 func startEcho(serve func(net.Listener) (stop func())) (stop func(), address string, err error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		return nil, "", err
+		return func() {}, "", err
 	}
 	return serve(listener), listener.Addr().String(), nil
 }

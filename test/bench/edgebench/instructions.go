@@ -24,6 +24,8 @@ var counterSource []byte
 // is shared by fewer requests. They are no measure of caches and system calls.
 type counter struct {
 	plugin string
+	// blocks counts those of each function too.
+	blocks bool
 }
 
 // newCounter compiles the plugin below dir.
@@ -49,6 +51,9 @@ func (c *counter) attach(command *exec.Cmd, s *site) error {
 	command.Args = append([]string{emulator, "-plugin", c.plugin, command.Path}, command.Args[1:]...)
 	command.Path = path
 	command.Env = append(command.Env, "INSTRUCTION_COUNT_FILE="+c.file(s), "GOMAXPROCS=1")
+	if c.blocks {
+		command.Env = append(command.Env, "INSTRUCTION_BLOCKS_FILE="+c.blocksFile(s))
+	}
 	return nil
 }
 

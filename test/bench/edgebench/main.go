@@ -77,6 +77,7 @@ func measureAll(ctx context.Context, s *settings, found *tools, out io.Writer) (
 		if count, err = newCounter(ctx, dir); err != nil {
 			return nil, err
 		}
+		count.blocks = s.profile != ""
 	}
 	result := newReport(s, found)
 	fmt.Fprintln(out, result.heading())

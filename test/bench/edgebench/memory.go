@@ -57,12 +57,12 @@ func measureMemory(ctx context.Context, s *settings, into *report, b *bench) err
 	if err != nil {
 		return err
 	}
-	stop, address, err := scenario{}.backend(ctx, dir)
+	stop, addresses, err := scenario{}.backend(ctx, dir)
+	defer stop()
 	if err != nil {
 		return err
 	}
-	defer stop()
-	b.backend = address
+	b.backends = addresses
 	for _, p := range s.peers {
 		result := &memoryResult{Name: p.name}
 		err := errors.Join(

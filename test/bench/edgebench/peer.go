@@ -15,9 +15,13 @@ type site struct {
 	health  string // the same
 	backend string // where it forwards to
 	routes  []routeKey
-	tls     *identity // nil is plain
-	grpc    bool      // the backend speaks HTTP/2 without TLS
-	upgrade bool      // connections become WebSockets
+	// endpoints is where each route forwards to, in the order of routes; nil if all
+	// forward to backend.
+	endpoints []string
+	tls       *identity // nil is plain
+	grpc      bool      // the backend speaks HTTP/2 without TLS
+	upgrade   bool      // connections become WebSockets
+	http3     bool      // the proxy serves HTTP/3 on the same port
 }
 
 // requested returns the route for loads that use a single one. It is the middle of
@@ -38,6 +42,22 @@ func (s *site) scheme() string {
 func (s *site) write(name, text string) (string, error) {
 	file := filepath.Join(s.dir, name)
 	return file, os.WriteFile(file, []byte(text), 0o600)
+}
+
+// backends are the distinct addresses that the proxy forwards to.
+func (s *site) backends() []string {
+	if s.endpoints != nil {
+		return s.endpoints
+	}
+	return []string{s.backend}
+}
+
+// backendOf is the number in backends of where a route forwards to.
+func (s *site) backendOf(route int) int {
+	if s.endpoints != nil {
+		return route
+	}
+	return 0
 }
 
 // hosts calls each with every host and its prefixes, in order. Routes of one
@@ -69,6 +89,8 @@ type peer struct {
 	lacks string
 	// profiles is set if the proxy serves /debug/pprof at site.admin.
 	profiles bool
+	// http3 is set if the proxy serves HTTP/3; others are skipped in its scenarios.
+	http3 bool
 }
 
 // Names of the peers that other code refers to: the baseline of the comparison,
@@ -84,7 +106,7 @@ func housePeers(slipway string) []peer {
 	return []peer{
 		{name: nginxName, program: "nginx", version: []string{"-v"}, prepare: prepareNginx},
 		{name: "haproxy", program: "haproxy", version: []string{"-v"}, prepare: prepareHAProxy},
-		{name: "caddy", program: "caddy", version: []string{"version"}, prepare: prepareCaddy},
+		{name: "caddy", program: "caddy", version: []string{"version"}, prepare: prepareCaddy, http3: true},
 		slipwayPeer(slipwayName, slipway, nil),
 	}
 }

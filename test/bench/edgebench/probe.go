@@ -16,11 +16,16 @@ type probe struct {
 	scenario scenario
 	site     *site
 	client   *http.Client
+	close    func() error // of what the client uses
 }
 
 // newProbe returns a probe that speaks only the protocol of the scenario and
 // dials the proxy for every host. It keeps no connection open between checks.
 func newProbe(sc scenario, s *site) *probe {
+	if sc.proto == http3Proto {
+		transport := newHTTP3(s)
+		return &probe{scenario: sc, site: s, client: &http.Client{Transport: transport, Timeout: 5 * time.Second}, close: transport.Close}
+	}
 	// With one protocol enabled, a proxy that does not negotiate it fails the
 	// probe instead of falling back.
 	protocols := new(http.Protocols)
@@ -36,13 +41,14 @@ func newProbe(sc scenario, s *site) *probe {
 	if s.tls != nil {
 		transport.TLSClientConfig = &tls.Config{RootCAs: s.tls.trust}
 	}
-	return &probe{scenario: sc, site: s, client: &http.Client{Transport: transport, Timeout: 5 * time.Second}}
+	return &probe{scenario: sc, site: s, client: &http.Client{Transport: transport, Timeout: 5 * time.Second}, close: func() error { return nil }}
 }
 
 // check fails until the proxy serves the first and the last of its routes and
 // forwards the client's address and scheme to the backend. The last route shows
 // that a large table has been loaded completely.
 func (p *probe) check(ctx context.Context) error {
+	defer p.close()
 	for _, key := range []routeKey{p.site.routes[0], p.site.routes[len(p.site.routes)-1]} {
 		body, err := p.get(ctx, key.host, p.scenario.path(key))
 		if err != nil {

@@ -37,6 +37,8 @@ type scenario struct {
 	// otherwise all go to one of them.
 	routes int
 	spread bool
+	// endpoints gives each route an endpoint of its own.
+	endpoints bool
 	// kind is what the backend serves.
 	kind kind
 	// connections replaces the number of connections of a load.
@@ -59,6 +61,7 @@ func houseScenarios() []scenario {
 		{name: "h1-new", about: "128 bytes, plain, a connection for each request", body: smallBody, load: runNewConnections, proto: h1},
 		{name: "tls-h1", about: "128 bytes, TLS", body: smallBody, tls: true, load: runWrk, proto: h1},
 		{name: "tls-h2", about: "128 bytes, TLS, HTTP/2, 8 connections with 8 streams each", body: smallBody, tls: true, load: runH2load, proto: h2},
+		{name: "h3", about: "128 bytes, HTTP/3, 8 connections with 8 streams each", body: smallBody, tls: true, load: runHTTP3, proto: http3Proto},
 		{name: "tls-new", about: "128 bytes, a full TLS handshake for each request", body: smallBody, tls: true, load: runNewConnections, proto: h1},
 		{name: "tls-resumed", about: "128 bytes, a resumed TLS session for each request", body: smallBody, tls: true, load: runResumed, proto: h1},
 		{name: "tls-new-rsa", about: "128 bytes, a full TLS handshake with an RSA key for each request", body: smallBody, tls: true, rsa: true, load: runNewConnections, proto: h1},
@@ -76,6 +79,9 @@ func houseScenarios() []scenario {
 	return append(all, scenario{
 		name: "routes-10000-same", about: "128 bytes, plain, one of 10000 routes",
 		body: smallBody, load: runWrk, proto: h1, routes: 10_000,
+	}, scenario{
+		name: "routes-5000-endpoints", about: "128 bytes, plain, 5000 routes with an endpoint each requested at random",
+		body: smallBody, load: runWrk, proto: h1, routes: 5000, spread: true, endpoints: true,
 	})
 }
 
@@ -129,19 +135,29 @@ func (s scenario) path(key routeKey) string {
 // grpc reports whether the backend speaks gRPC.
 func (s scenario) grpc() bool { return s.kind == grpcUnary || s.kind == grpcStream }
 
-// backend starts what the proxies forward to. The caller must stop it.
-func (s scenario) backend(ctx context.Context, dir string) (stop func(), address string, err error) {
+// backend starts what the proxies forward to, at one address or at one for each
+// route. The caller must stop it, also after an error.
+func (s scenario) backend(ctx context.Context, dir string) (stop func(), addresses []string, err error) {
+	var address string
 	switch {
+	case s.endpoints:
+		return startEndpoints(ctx, dir, s.routes)
 	case s.grpc():
-		return startEcho(serveGRPC)
+		stop, address, err = startEcho(serveGRPC)
 	case s.kind == webSocket:
-		return startEcho(serveWebSockets)
+		stop, address, err = startEcho(serveWebSockets)
+	default:
+		stop = func() {}
+		if addresses, err = freeAddresses(1); err != nil {
+			return stop, nil, err
+		}
+		process, err := startBackend(ctx, dir, addresses)
+		if err == nil {
+			stop = func() { _ = process.End(nil) } // nothing depends on how it ends
+		}
+		return stop, addresses, err
 	}
-	process, address, err := startBackend(ctx, dir)
-	if err != nil {
-		return nil, "", err
-	}
-	return func() { _ = process.End(nil) }, address, nil // nothing depends on how it ends
+	return stop, []string{address}, err
 }
 
 // check fails until a proxy gives correct responses.

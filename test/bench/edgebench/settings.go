@@ -30,7 +30,7 @@ type settings struct {
 	rounds    int
 	scenarios []scenario
 	peers     []peer
-	profile   string // file for a CPU profile of slipway; empty makes none
+	profile   string // file for a profile of slipway; empty makes none
 	jsonFile  string
 	// instructions runs the proxies in an emulator that counts.
 	instructions bool
@@ -44,7 +44,7 @@ func parseSettings(args []string, log io.Writer) (*settings, error) {
 	flags := flag.NewFlagSet("edgebench", flag.ContinueOnError)
 	flags.DurationVar(&s.duration, "duration", 2*time.Second, "how long a turn of a proxy lasts, whole seconds")
 	flags.IntVar(&s.rounds, "rounds", 9, "how often the proxies take their turn")
-	flags.StringVar(&s.profile, "profile", "", "write a CPU profile of slipway to this `file`; needs one scenario, measures slipway only, once")
+	flags.StringVar(&s.profile, "profile", "", "write a CPU profile of slipway to this `file`, or with -instructions a table of functions; needs one scenario, measures slipway only, once")
 	flags.BoolVar(&s.instructions, "instructions", false, "run the proxies in an emulator and count the instructions per request: slow, and the same on a busy machine")
 	flags.BoolVar(&s.syscalls, "syscalls", false, "count the system calls per request with strace: the other figures are then meaningless")
 	flags.BoolVar(&s.memory, "memory", false, "measure memory only: at rest, for each idle connection and with 10,000 active ones, or as many as open files allow")
