@@ -35,6 +35,7 @@ func (w *world) deeds() map[string]func(t *testing.T, body []byte) (any, error) 
 	return map[string]func(t *testing.T, body []byte) (any, error){
 		"/install":        w.install,
 		"/push":           w.push,
+		"/files":          w.pushFiles,
 		"/refresh":        w.refresh,
 		"/policy":         w.setPolicy,
 		"/platform/stop":  w.stopPlatform,
@@ -110,7 +111,19 @@ func (w *world) push(t *testing.T, body []byte) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return map[string]string{"commit": w.git.push(t, asked)}, nil
+	return map[string]string{"commit": w.git.push(t, asked.files(), asked.Message)}, nil
+}
+
+// pushFiles commits files by their paths and sends the webhooks. It returns the commit.
+func (w *world) pushFiles(t *testing.T, body []byte) (any, error) {
+	asked, err := read[struct {
+		Files   map[string]string
+		Message string
+	}](body)
+	if err != nil {
+		return nil, err
+	}
+	return map[string]string{"commit": w.git.push(t, asked.Files, asked.Message)}, nil
 }
 
 // refresh commits a change, and refreshes the Application in the cluster: no webhook

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"fmt"
@@ -72,16 +73,23 @@ spec:
 `, encode(w.authority.Cert), encode(w.authority.Key)))
 }
 
-// load is requests to the edge, one after another.
+// load is requests to a host of the edge, one after another.
 type load struct {
+	host             string
 	cancel           context.CancelFunc
 	running          sync.WaitGroup
 	answered, failed atomic.Int64
 }
 
-func (w *world) startLoad(t *testing.T, _ []byte) (any, error) {
+// startLoad sends requests to the host that is asked for, or to that of the application
+// web.
+func (w *world) startLoad(t *testing.T, body []byte) (any, error) {
+	asked, err := read[struct{ Host string }](body)
+	if err != nil {
+		return nil, err
+	}
 	ctx, cancel := context.WithCancel(w.t.Context())
-	started := &load{cancel: cancel}
+	started := &load{cancel: cancel, host: cmp.Or(asked.Host, webHost)}
 	w.loadMu.Lock()
 	defer w.loadMu.Unlock()
 	if w.load != nil {
@@ -90,7 +98,7 @@ func (w *world) startLoad(t *testing.T, _ []byte) (any, error) {
 	}
 	w.load = started
 	w.t.Cleanup(func() { cancel(); started.running.Wait() })
-	programs.Eventually(t, func(ctx context.Context) error { return w.edge.ask(ctx) })
+	programs.Eventually(t, func(ctx context.Context) error { return w.edge.ask(ctx, started.host) })
 	for range loadClients {
 		started.running.Go(func() { started.ask(ctx, w.edge) })
 	}
@@ -101,7 +109,7 @@ func (l *load) ask(ctx context.Context, edge *edgeHost) {
 	pause := time.NewTicker(loadPause)
 	defer pause.Stop()
 	for {
-		err := edge.ask(ctx)
+		err := edge.ask(ctx, l.host)
 		switch {
 		case ctx.Err() != nil:
 			return
@@ -114,15 +122,15 @@ func (l *load) ask(ctx context.Context, edge *edgeHost) {
 	}
 }
 
-// ask is one request for the application.
-func (e *edgeHost) ask(ctx context.Context) error {
+// ask is one request for the application of a host.
+func (e *edgeHost) ask(ctx context.Context, host string) error {
 	ctx, cancel := context.WithTimeout(ctx, loadTimeout)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, e.url+"/", nil)
 	if err != nil {
 		return err
 	}
-	request.Host = webHost
+	request.Host = host
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
 		return err

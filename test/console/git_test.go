@@ -2,8 +2,10 @@ package console
 
 import (
 	"fmt"
+	"maps"
 	"net/http/httputil"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 
@@ -114,18 +116,20 @@ spec:
 // commit gives an application another value.
 func (h *gitHost) commit(t *testing.T, asked change) string {
 	t.Helper()
-	return h.apps.Commit(t, map[string]string{asked.file(): settings(asked.Folder+"-settings", asked.Value)}, asked.Message)
+	return h.apps.Commit(t, asked.files(), asked.Message)
 }
 
-func (c change) file() string { return c.Folder + "/settings.yaml" }
+func (c change) files() map[string]string {
+	return map[string]string{c.Folder + "/settings.yaml": settings(c.Folder+"-settings", c.Value)}
+}
 
-// push commits a change and calls every webhook, as a provider does after a push. It
+// push commits files and calls every webhook, as a provider does after a push. It
 // returns the commit.
-func (h *gitHost) push(t *testing.T, asked change) string {
+func (h *gitHost) push(t *testing.T, files map[string]string, message string) string {
 	t.Helper()
 	before := h.apps.Head(t)
-	commit := h.commit(t, asked)
-	push := providertest.Push{Path: appsPath, CloneURL: h.url(appsPath), Before: before, After: commit, Files: []string{asked.file()}}
+	commit := h.apps.Commit(t, files, message)
+	push := providertest.Push{Path: appsPath, CloneURL: h.url(appsPath), Before: before, After: commit, Files: slices.Sorted(maps.Keys(files))}
 	hooks := h.provider.Hooks(appsPath)
 	if len(hooks) == 0 {
 		t.Fatal("there is no webhook")

@@ -44,6 +44,8 @@ const documented = new Set([
   "applications-cards",
   "application",
   "application-history",
+  "release-canary",
+  "release-rolled-back",
   "traffic",
   "traffic-chain",
   "explain",

@@ -55,6 +55,12 @@ export async function push(folder: string, value: string, message: string): Prom
   return commit;
 }
 
+/** pushFiles commits files to the repository of the applications and sends the webhooks; it returns the commit. */
+export async function pushFiles(files: Record<string, string>, message: string): Promise<string> {
+  const { commit } = await ask<{ commit: string }>("/files", { files, message });
+  return commit;
+}
+
 /** refresh commits another value without a webhook. */
 export async function refresh(folder: string, value: string, message: string): Promise<string> {
   const { commit } = await ask<{ commit: string }>("/refresh", { namespace: "slipway", folder, value, message });
@@ -70,7 +76,8 @@ export async function valueInCluster(folder: string): Promise<string> {
 export const stopPlatform = (): Promise<unknown> => ask("/platform/stop");
 /** startPlatform starts the platform, with options besides those that it always has. */
 export const startPlatform = (...options: string[]): Promise<unknown> => ask("/platform/start", { options });
-export const startLoad = (): Promise<unknown> => ask("/load/start");
+/** startLoad sends requests to a host of the edge, by default that of the application web. */
+export const startLoad = (host = ""): Promise<unknown> => ask("/load/start", { host });
 export const stopLoad = (): Promise<{ answered: number; failed: number }> => ask("/load/stop");
 
 /** gather has a runtime report many applications. */

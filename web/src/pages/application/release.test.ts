@@ -1,7 +1,7 @@
 import { create } from "@bufbuild/protobuf";
 import { expect, test } from "vitest";
 import { ReleaseTrafficSchema } from "../../api/gen/slipway/runtime/v1/release_pb";
-import { actionText, errorWord, latencyWord, phaseTone, totalWeight, weightWord } from "./release";
+import { actionText, errorWord, latencyWord, phaseTone, sharesWord, totalWeight, weightWord } from "./release";
 
 test("numbers of a revision", () => {
   expect(errorWord(undefined)).toBe("–");
@@ -16,6 +16,9 @@ test("numbers of a revision", () => {
   expect(weightWord(200, 1000)).toBe("200/1000");
   expect(totalWeight([{ weight: 800 }, { weight: 200 }, {}])).toBe(1000);
   expect(totalWeight([{}])).toBe(100);
+  expect(sharesWord([{ name: "stable", weight: 80 }, { name: "canary", weight: 20 }, { name: "" }])).toBe(
+    "stable 80 %, canary 20 %",
+  );
 });
 
 test("words of phases and actions", () => {

@@ -41,6 +41,13 @@ export const totalWeight = (revisions: readonly { weight?: number }[]): number =
 export const weightWord = (weight: number | undefined, total: number): string =>
   weight === undefined ? "–" : total === 100 ? `${weight} %` : `${weight}/${total}`;
 
+/** sharesWord is the shares of all revisions that have one, for those who cannot see their bar. */
+export const sharesWord = (revisions: readonly { name: string; weight?: number }[]): string =>
+  revisions
+    .filter((one) => one.weight !== undefined)
+    .map((one) => `${one.name} ${weightWord(one.weight, totalWeight(revisions))}`)
+    .join(", ");
+
 /** errorWord is the share of failed requests, and their number. */
 export function errorWord(traffic: ReleaseTraffic | undefined): string {
   if (!traffic || traffic.requests === 0n) return "–";

@@ -14,7 +14,7 @@ import { toast } from "../../ui/toast";
 import { shortRevision } from "../applications/parts";
 import type { Place } from "./follow";
 import { releasesQuery } from "./queries";
-import { actionText, errorWord, latencyWord, phaseTone, totalWeight, weightWord } from "./release";
+import { actionText, errorWord, latencyWord, phaseTone, sharesWord, totalWeight, weightWord } from "./release";
 import { Offline } from "./resources";
 
 export interface ReleasesProps {
@@ -66,7 +66,11 @@ const columns = (total: number): Column<ReleaseRevision>[] => [
     header: "Requests",
     cell: (row) => (row.traffic ? row.traffic.requests.toLocaleString("en") : "–"),
   },
-  { id: "errors", header: "Errors", cell: (row) => errorWord(row.traffic) },
+  {
+    id: "errors",
+    header: "Errors",
+    cell: (row) => <span className={row.traffic?.errors ? "tone-bad" : undefined}>{errorWord(row.traffic)}</span>,
+  },
   { id: "p50", header: "p50", wideOnly: true, cell: (row) => latencyWord(row.traffic?.p50Micros) },
   { id: "p99", header: "p99", cell: (row) => latencyWord(row.traffic?.p99Micros) },
   {
@@ -76,6 +80,19 @@ const columns = (total: number): Column<ReleaseRevision>[] => [
     cell: (row) => <code title={row.images.join(", ")}>{row.hash}</code>,
   },
 ];
+
+/** Shares is a bar with the part of each revision. A revision without weights, as in blue-green, has none. */
+function Shares({ revisions }: { revisions: ReleaseRevision[] }) {
+  const weighted = revisions.filter((one) => one.weight !== undefined);
+  if (weighted.length < 2) return null;
+  return (
+    <div className="release-shares" role="img" aria-label={sharesWord(revisions)}>
+      {weighted.map((one) => (
+        <span key={`${one.name} ${one.hash}`} className={`of-${one.name}`} style={{ flexGrow: one.weight }} />
+      ))}
+    </div>
+  );
+}
 
 const outcomes: Record<string, Tone> = { Pass: "good", Wait: "progress", Fail: "bad" };
 
@@ -136,12 +153,15 @@ function ReleasePanel({ place, release, blocked }: { place: Place; release: Rele
           ]}
         />
         {release.revisions.length > 0 && (
-          <Table
-            label={`Revisions of ${title}`}
-            columns={columns(totalWeight(release.revisions))}
-            rows={release.revisions}
-            rowKey={(row) => `${row.name} ${row.number} ${row.hash}`}
-          />
+          <div>
+            <Shares revisions={release.revisions} />
+            <Table
+              label={`Revisions of ${title}`}
+              columns={columns(totalWeight(release.revisions))}
+              rows={release.revisions}
+              rowKey={(row) => `${row.name} ${row.number} ${row.hash}`}
+            />
+          </div>
         )}
       </div>
       {chosen !== "" && (
