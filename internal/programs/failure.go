@@ -74,3 +74,15 @@ func ShowLog(t testing.TB, name, text string) {
 	}
 	t.Logf("the log of %s:\n%s", name, end(text, size))
 }
+
+// Logged returns a writer for the log of a part that runs in the test process. What
+// it has is shown if the test fails, like that of a program.
+func Logged(t testing.TB, name string) *Output {
+	output := &Output{}
+	t.Cleanup(func() {
+		if t.Failed() {
+			ShowLog(t, name, output.String())
+		}
+	})
+	return output
+}

@@ -89,7 +89,7 @@ func newRouteWorld(t *testing.T) *world {
 	t.Cleanup(transport.CloseIdleConnections)
 	w.client = &http.Client{Transport: transport, Timeout: time.Minute}
 
-	controller := own.New(own.Options{Cluster: w.Connect(t), Namespaces: []string{w.namespace}, Log: slog.New(slog.NewTextHandler(t.Output(), nil))})
+	controller := own.New(own.Options{Cluster: w.Connect(t), Namespaces: []string{w.namespace}, Log: slog.New(slog.NewTextHandler(programs.Logged(t, "the controller"), nil))})
 	ctx, stop := context.WithCancel(context.Background())
 	programs.Background(t, func() { _ = controller.Run(ctx) }, stop)
 	w.Apply(t, w.namespace, strings.ReplaceAll(routedRollout, "VERSION", "v1"))

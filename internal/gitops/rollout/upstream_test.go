@@ -91,7 +91,7 @@ func newCluster(t *testing.T, definitions bool) *kubetest.Cluster {
 // rights of newCluster.
 func startOurs(t *testing.T, cluster *kubetest.Cluster, namespace string) {
 	t.Helper()
-	log := slog.New(slog.NewTextHandler(t.Output(), nil))
+	log := slog.New(slog.NewTextHandler(programs.Logged(t, "the controller"), nil))
 	renderer := must.Get(render.New(render.Options{Command: []string{must.Get(os.Executable())(t), "render-worker"}}))(t)
 	t.Cleanup(func() { _ = renderer.Close() })
 	account := kubetest.Account("slipway-system", "slipway-agent")

@@ -38,7 +38,7 @@ type reader struct {
 func read(t *testing.T, cluster *kube.Cluster, options watch.Options, prepare ...func(*watch.Watcher)) *reader {
 	t.Helper()
 	if options.Log == nil {
-		options.Log = slog.New(slog.NewTextHandler(t.Output(), nil))
+		options.Log = slog.New(slog.NewTextHandler(programs.Logged(t, "the watcher"), nil))
 	}
 	watcher := must.Get(watch.New(cluster, options))(t)
 	for _, change := range prepare {
