@@ -27,7 +27,7 @@ const (
 // certificate is in the namespace before the Ingress is, so the edge never
 // serves its default one.
 func (s *scene) deliver(ctx context.Context) (string, error) {
-	commit, err := s.git.push("the shop opens", map[string]string{"shop/shop.yaml": fmt.Sprintf(shopManifest, "hello", webImage, appHost)})
+	commit, err := s.git.push("the shop opens", map[string]string{"shop/shop.yaml": shop("hello", "", "")})
 	if err != nil {
 		return "", err
 	}
@@ -102,7 +102,7 @@ func (s *scene) serve(ctx context.Context) (string, error) {
 // change pushes a commit and waits until its greeting is served. It reports the
 // time from the push to Synced; traffic follows after the rollout.
 func (s *scene) change(ctx context.Context) (string, error) {
-	commit, err := s.git.push("the shop shows welcome", map[string]string{"shop/shop.yaml": fmt.Sprintf(shopManifest, "welcome", webImage, appHost)})
+	commit, err := s.git.push("the shop shows welcome", map[string]string{"shop/shop.yaml": shop("welcome", "", "")})
 	if err != nil {
 		return "", err
 	}
@@ -226,12 +226,17 @@ func (s *scene) removeApplication(ctx context.Context) error {
 	return s.stopGateway(ctx)
 }
 
-// shopManifest is the format of the application's manifests. Its arguments are
-// the greeting, the image and the host. The Pods satisfy the restricted Pod
+// shop returns the application's manifests with a greeting, further fields of
+// the Deployment's metadata, and further variables of its container.
+func shop(greeting, metadata, variables string) string {
+	return fmt.Sprintf(shopManifest, greeting, webImage, appHost, metadata, variables)
+}
+
+// shopManifest is the format of shop. The Pods satisfy the restricted Pod
 // Security Standard, and a change of the greeting causes a rollout.
 const shopManifest = `apiVersion: apps/v1
 kind: Deployment
-metadata: {name: shop}
+metadata: {name: shop%[4]s}
 spec:
   replicas: 2
   selector: {matchLabels: {app: shop}}
@@ -242,8 +247,8 @@ spec:
       securityContext: {runAsNonRoot: true, seccompProfile: {type: RuntimeDefault}}
       containers:
         - name: shop
-          env: [{name: GREETING, value: %s}]
-          image: %s
+          env: [{name: GREETING, value: %[1]s}%[5]s]
+          image: %[2]s
           imagePullPolicy: Never
           ports: [{containerPort: 8080}]
           securityContext: {allowPrivilegeEscalation: false, readOnlyRootFilesystem: true, capabilities: {drop: [ALL]}}

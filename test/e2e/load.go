@@ -27,6 +27,17 @@ type Load struct {
 	Errors  []string       `json:"errors,omitempty"`
 	Kinds   map[string]int `json:"kinds"`
 	Slowest time.Duration  `json:"slowest"`
+	// Revisions has the span of each revision of the application, by the header
+	// that its responses have.
+	Revisions map[string]Span `json:"revisions,omitempty"`
+}
+
+// Span is the time from the first response of a revision to its last one, with
+// all requests that ended in it, whichever revision served them.
+type Span struct {
+	Took     time.Duration `json:"took"`
+	Requests int           `json:"requests"`
+	Failures int           `json:"failures"`
 }
 
 const (
@@ -75,6 +86,7 @@ func sendLoad(ctx context.Context, args []string) error {
 		wait.Go(func() { one.send(ctx, seen, *want+"\n") })
 	}
 	wait.Wait()
+	seen.load.Revisions = spans(seen.samples)
 	return json.NewEncoder(os.Stdout).Encode(seen.load)
 }
 
@@ -121,24 +133,24 @@ func (c client) send(ctx context.Context, seen *counters, want string) {
 			began := time.Now()
 			// A started request is completed: canceling it at the end would
 			// count as a failure of the edge.
-			err := c.request(context.WithoutCancel(ctx), want)
-			seen.add(c.kind, time.Since(began), err)
+			revision, err := c.request(context.WithoutCancel(ctx), want)
+			seen.add(sample{c.kind, revision, time.Now(), time.Since(began), err})
 		}
 	}
 }
 
-// request sends one request and returns an error unless the response is 200 with
-// the wanted body.
-func (c client) request(ctx context.Context, want string) error {
+// request sends one request. It returns the revision that responded, and an error
+// unless the response is 200 with the wanted body.
+func (c client) request(ctx context.Context, want string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, c.url, nil)
 	if err != nil {
-		return err
+		return "", err
 	}
 	response, err := c.transport.RoundTrip(request)
 	if err != nil {
-		return err
+		return "", err
 	}
 	// The body is read to the end, so that the connection is reused and a
 	// truncated response is an error.
@@ -147,28 +159,71 @@ func (c client) request(ctx context.Context, want string) error {
 	if err == nil && (response.StatusCode != http.StatusOK || string(body) != want) {
 		err = fmt.Errorf("%s: %q", response.Status, body[:min(len(body), 100)])
 	}
-	return err
+	return response.Header.Get(revisionHeader), err
 }
 
-// counters accumulates the results of all clients. mu guards load.
+// sample is a request that has ended.
+type sample struct {
+	kind, revision string
+	ended          time.Time
+	took           time.Duration
+	err            error
+}
+
+// counters accumulates the results of all clients. mu guards load and samples.
 type counters struct {
 	mu   sync.Mutex
 	load Load
+	// samples are kept for the spans, which are known at the end only: until
+	// then, any response may be the last one of a revision.
+	samples []sample
 }
 
 // add counts one request. The time in an error is UTC, to be matched with the
 // logs of the Pods.
-func (t *counters) add(kind string, took time.Duration, err error) {
+func (t *counters) add(one sample) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.samples = append(t.samples, one)
 	t.load.Requests++
-	t.load.Kinds[kind]++
-	t.load.Slowest = max(t.load.Slowest, took)
-	if err == nil {
+	t.load.Kinds[one.kind]++
+	t.load.Slowest = max(t.load.Slowest, one.took)
+	if one.err == nil {
 		return
 	}
 	t.load.Failures++
 	if len(t.load.Errors) < mostErrors {
-		t.load.Errors = append(t.load.Errors, fmt.Sprintf("%s %s: %v", time.Now().UTC().Format("15:04:05.000"), kind, err))
+		t.load.Errors = append(t.load.Errors, fmt.Sprintf("%s %s: %v", one.ended.UTC().Format("15:04:05.000"), one.kind, one.err))
 	}
+}
+
+// spans returns the span of each revision that has responded.
+func spans(samples []sample) map[string]Span {
+	first, last := map[string]time.Time{}, map[string]time.Time{}
+	for _, one := range samples {
+		if one.revision == "" {
+			continue
+		}
+		if begin, known := first[one.revision]; !known || one.ended.Before(begin) {
+			first[one.revision] = one.ended
+		}
+		if one.ended.After(last[one.revision]) {
+			last[one.revision] = one.ended
+		}
+	}
+	found := make(map[string]Span, len(first))
+	for revision, begin := range first {
+		span := Span{Took: last[revision].Sub(begin)}
+		for _, one := range samples {
+			if one.ended.Before(begin) || one.ended.After(last[revision]) {
+				continue
+			}
+			span.Requests++
+			if one.err != nil {
+				span.Failures++
+			}
+		}
+		found[revision] = span
+	}
+	return found
 }

@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -31,10 +33,12 @@ func TestLoadCountsFailures(t *testing.T) {
 	one := client{kind: "test", url: server.URL, transport: &http.Transport{DisableKeepAlives: true}}
 	seen := &counters{load: Load{Kinds: map[string]int{}}}
 	for range 5 {
-		seen.add(one.kind, time.Millisecond, one.request(t.Context(), "hello\n"))
+		_, err := one.request(t.Context(), "hello\n")
+		seen.add(sample{kind: one.kind, took: time.Millisecond, err: err})
 	}
 	server.Close()
-	seen.add(one.kind, time.Second, one.request(t.Context(), "hello\n"))
+	_, err := one.request(t.Context(), "hello\n")
+	seen.add(sample{kind: one.kind, took: time.Second, err: err})
 	if got := seen.load; got.Requests != 6 || got.Failures != 4 || got.Slowest != time.Second || got.Kinds["test"] != 6 {
 		t.Errorf("the client has seen %+v", got)
 	}
@@ -57,6 +61,55 @@ func TestLoadEnds(t *testing.T) {
 	client{kind: "test", url: server.URL, transport: &http.Transport{DisableKeepAlives: true}}.send(ctx, seen, "hello\n")
 	if seen.load.Requests == 0 || seen.load.Failures != 0 {
 		t.Errorf("the client has seen %+v", seen.load)
+	}
+}
+
+// TestSpans: a revision's span has every request from its first response to its last one, and
+// a failure of another revision, or of none, counts only in there.
+func TestSpans(t *testing.T) {
+	var samples []sample
+	at := func(second int, revision string, err error) {
+		samples = append(samples, sample{revision: revision, ended: time.Unix(int64(second), 0), err: err})
+	}
+	failed := errors.New("500")
+	at(1, "", failed)
+	at(5, "bad", nil) // clients end their requests in any order
+	at(2, "bad", nil)
+	at(3, "good", nil)
+	at(4, "", failed)
+	at(6, "", failed)
+	at(7, "good", nil)
+	want := map[string]Span{"bad": {3 * time.Second, 4, 1}, "good": {4 * time.Second, 5, 2}}
+	if got := spans(samples); !maps.Equal(got, want) {
+		t.Errorf("the spans are %v, and not %v", got, want)
+	}
+}
+
+// TestFault: a part of the requests fails, spread evenly, and no probe does.
+func TestFault(t *testing.T) {
+	server := httptest.NewServer(web("hello", "two", 5))
+	defer server.Close()
+	failed := 0
+	for i := range 100 {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Header.Set("User-Agent", map[bool]string{true: "kube-probe/1.37", false: "e2e"}[i%5 == 0])
+		response, err := http.DefaultClient.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = response.Body.Close() // only the head counts here
+		if response.StatusCode != http.StatusOK {
+			failed++
+		}
+		if got := response.Header.Get(revisionHeader); got != "two" {
+			t.Fatalf("the revision is %q", got)
+		}
+	}
+	if failed != 4 {
+		t.Errorf("%d of 80 requests failed, and not 5 %%", failed)
 	}
 }
 

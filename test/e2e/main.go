@@ -70,8 +70,13 @@ func runScene(ctx context.Context, args []string) error {
 	flags.StringVar(&s.work, "work", "", "empty folder for everything that is made")
 	flags.DurationVar(&s.quiet, "quiet", time.Minute, "how long the idle runtime is measured")
 	flags.DurationVar(&s.traffic, "traffic", 10*time.Second, "how long traffic goes on before and after the upgrade")
+	flags.StringVar(&s.only, "only", "", "part that runs after the installation, in place of the usual ones: "+partRelease)
 	if err := flags.Parse(args); err != nil {
 		return err
+	}
+	// Other parts need what the ones before them leave.
+	if s.only != "" && s.only != partRelease {
+		return fmt.Errorf("--only %s: want %s", s.only, partRelease)
 	}
 	if s.work == "" {
 		return errors.New("--work is missing")

@@ -43,6 +43,8 @@ type scene struct {
 	// are the durations of the footprint and of the load around the upgrade.
 	root, work     string
 	quiet, traffic time.Duration
+	// only is the part that runs after the installation; empty runs all but partRelease.
+	only string
 
 	// account is the ID of the admin's account, and before the inventory of the
 	// empty cluster.
@@ -61,7 +63,14 @@ func newScene() *scene { return &scene{began: time.Now()} }
 type step struct {
 	what string
 	do   func(context.Context) (string, error)
+	// part can be chosen with --only. Steps without one belong to the
+	// installation, which every part needs.
+	part string
 }
+
+// partRelease is the part with releases that the traffic decides. It runs only if it is
+// chosen: it judges times, which a busy machine makes longer.
+const partRelease = "release"
 
 // play runs the steps until one fails, prints the state of the cluster after a
 // failure, and always stops the Git server and the node.
@@ -133,23 +142,28 @@ func (s *scene) start(ctx context.Context) (err error) {
 // footprint is measured before the upgrade, while no load runs.
 func (s *scene) steps(ctx context.Context) error {
 	for _, one := range []step{
-		{"the image has a second tag", s.tagImage},
-		{"the platform is installed with its chart", s.installPlatform},
-		{"an admin signs in", s.signIn},
-		{"the runtime is installed with its chart and joins through the tunnel", s.installRuntime},
-		{"an application is synced from Git and healthy", s.deliver},
-		{"the application is served through the edge, from outside", s.serve},
-		{"a commit is live", s.change},
-		{"the runtime is reached through an Ingress of its own edge", s.joinIngress},
-		{"the runtime is reached through the gateway of a mesh", s.joinMesh},
-		{"the runtime is reached as with the Gateway API", s.joinHTTPRoute},
-		{"the runtime is reached through the tunnel again", s.joinTunnel},
-		{"footprint of the idle runtime", s.footprint},
-		{"the chart is upgraded under traffic", s.upgrade},
-		{"the runtime is uninstalled", s.uninstallRuntime},
-		{"the platform is uninstalled", s.uninstallPlatform},
-		{"nothing is left", s.compare},
+		{"the image has a second tag", s.tagImage, ""},
+		{"the platform is installed with its chart", s.installPlatform, ""},
+		{"an admin signs in", s.signIn, ""},
+		{"the runtime is installed with its chart and joins through the tunnel", s.installRuntime, ""},
+		{"an application is synced from Git and healthy", s.deliver, ""},
+		{"the application is served through the edge, from outside", s.serve, ""},
+		{"a commit is live", s.change, ""},
+		{"a bad revision goes back by itself", s.rollBack, partRelease},
+		{"the next revision is promoted", s.promote, partRelease},
+		{"the runtime is reached through an Ingress of its own edge", s.joinIngress, "access"},
+		{"the runtime is reached through the gateway of a mesh", s.joinMesh, "access"},
+		{"the runtime is reached as with the Gateway API", s.joinHTTPRoute, "access"},
+		{"the runtime is reached through the tunnel again", s.joinTunnel, "access"},
+		{"footprint of the idle runtime", s.footprint, "footprint"},
+		{"the chart is upgraded under traffic", s.upgrade, "upgrade"},
+		{"the runtime is uninstalled", s.uninstallRuntime, "uninstall"},
+		{"the platform is uninstalled", s.uninstallPlatform, "uninstall"},
+		{"nothing is left", s.compare, "uninstall"},
 	} {
+		if isOptional := one.part == partRelease; one.part != s.only && one.part != "" && (s.only != "" || isOptional) {
+			continue
+		}
 		began := time.Now()
 		about, err := one.do(ctx)
 		if err != nil {

@@ -7,16 +7,44 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"strconv"
+	"strings"
+	"sync/atomic"
 	"time"
 )
 
+// revisionHeader is the header of responses with the revision of the
+// application, for releases that do not change the greeting.
+const revisionHeader = "X-Revision"
+
 // serveWeb runs the application that is delivered from Git. It responds with
-// its greeting, which shows which commit is live.
+// its greeting, which shows which commit is live. ERRORS is the percentage of
+// requests that fail.
 func serveWeb(ctx context.Context) error {
-	greeting := cmp.Or(os.Getenv("GREETING"), "hello")
-	return serve(ctx, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	percent, err := strconv.Atoi(cmp.Or(os.Getenv("ERRORS"), "0"))
+	if err != nil {
+		return err
+	}
+	return serve(ctx, web(cmp.Or(os.Getenv("GREETING"), "hello"), os.Getenv("REVISION"), percent))
+}
+
+// web returns the handler of the application. Failures are spread evenly, so
+// that a run has as many as the next one. Probes succeed: a Pod that is not
+// ready would get no requests, and there would be nothing to judge.
+func web(greeting, revision string, percent int) http.Handler {
+	var served atomic.Int64
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if revision != "" {
+			w.Header().Set(revisionHeader, revision)
+		}
+		if !strings.HasPrefix(r.UserAgent(), "kube-probe/") {
+			if n := served.Add(1); n*int64(percent)/100 != (n-1)*int64(percent)/100 {
+				http.Error(w, "this revision is bad", http.StatusInternalServerError)
+				return
+			}
+		}
 		_, _ = fmt.Fprintln(w, greeting)
-	}))
+	})
 }
 
 // serve serves HTTP in a container until ctx is done.
