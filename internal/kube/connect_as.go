@@ -73,6 +73,9 @@ func ConnectAs(options ConnectOptions, more ...Option) (*Cluster, error) {
 		return nil, err
 	}
 	config.AcceptContentTypes, config.ContentType = acceptedEncodings, sentEncoding
+	// The API server compresses each event of a watch that began with all objects (since
+	// Kubernetes 1.37), for each client again. Within a cluster the bytes cost less.
+	config.DisableCompression = true
 	cluster, err := newCluster(config, more)
 	if err != nil {
 		return nil, fmt.Errorf("make clients for %s: %w", config.Host, err)

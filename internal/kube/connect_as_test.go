@@ -73,6 +73,9 @@ func (s *surroundings) authorization(t *testing.T, cluster *kube.Cluster) string
 	}
 	select {
 	case header := <-s.headers:
+		if encoding := header.Get("Accept-Encoding"); encoding != "" {
+			t.Errorf("the server may compress its response: %s", encoding)
+		}
 		return header.Get("Authorization")
 	default:
 		t.Fatal("the server was not reached")

@@ -26,6 +26,7 @@ func FuzzCertain(f *testing.F) {
 		if again := isCertainNoop(sanitize(desired), live.DeepCopy()); first != again {
 			t.Errorf("it is certain: %t, then %t", first, again)
 		}
+		CertainChange(live, &unstructured.Unstructured{Object: desired}, live)
 		_, _ = migration(live)
 		_, _ = stateOf(desired, live)
 		resembles(desired, content)

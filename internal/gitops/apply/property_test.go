@@ -19,7 +19,7 @@ import (
 )
 
 // Whatever others do to an object, and whatever Git wants of it: if no request was
-// sent, an apply changes nothing.
+// sent, an apply changes nothing, and if a change is certain it changes something.
 func TestCertainIsCertain(t *testing.T) {
 	archive := must.Get(txtar.ParseFile("testdata/common.txtar"))(t)
 	rounds := 40
@@ -28,6 +28,7 @@ func TestCertainIsCertain(t *testing.T) {
 	}
 	w := enter(t)
 	w.defineWidgets()
+	changes := 0
 	for _, file := range archive.Files {
 		switch file.Name {
 		case "exact/deployment", "exact/service", "exact/ingress", "exact/configmap", "exact/secret", "exact/custom", "written/quantities", "asked/nulls":
@@ -44,11 +45,15 @@ func TestCertainIsCertain(t *testing.T) {
 				}
 				p.round(round)
 			}
-			t.Logf("%d times certain, %d times asked, %d changes were refused", p.certain, p.asked, p.refused)
+			t.Logf("%d times certain, %d times asked, %d changes were refused, %d were certain", p.certain, p.asked, p.refused, p.changes)
+			changes += p.changes
 			if p.certain == 0 || p.asked == 0 {
 				t.Errorf("%d times certain and %d times asked say too little", p.certain, p.asked)
 			}
 		})
+	}
+	if changes == 0 {
+		t.Error("no change was certain")
 	}
 }
 
@@ -58,6 +63,7 @@ type property struct {
 	random                  *rand.Rand
 	base                    *unstructured.Unstructured
 	certain, asked, refused int
+	changes                 int
 }
 
 // round applies the object, has others change it, and compares it with what Git
@@ -90,6 +96,10 @@ func (p *property) round(round int) {
 		return
 	}
 	when := fmt.Sprintf("round %d, after %s", round, changed)
+	if apply.CertainChange(desired, wanted, is) != nil {
+		p.changes++
+		p.confirmChange(when, desired, wanted)
+	}
 	for range 2 { // what was asked about may be known then
 		requests := p.requests(func() {
 			if _, err := by.Predict(p.context(), nil)(wanted, is); err != nil {
@@ -105,21 +115,41 @@ func (p *property) round(round int) {
 	}
 }
 
-// confirm makes the dry run that was not made.
-func (p *property) confirm(when string, wanted, is *unstructured.Unstructured) {
+// confirmChange makes the dry run that a certain change does without. One that is refused
+// is no mistake: so is the apply.
+func (p *property) confirmChange(when string, before, wanted *unstructured.Unstructured) {
 	p.t.Helper()
-	after, err := p.dryRun(wanted)
-	if err != nil {
-		p.t.Errorf("%s: it was certain, and an apply fails: %v", when, err)
-		return
+	if after, now, err := p.compared(wanted); err == nil && equality.Semantic.DeepEqual(after.Object, now.Object) {
+		p.t.Errorf("%s: a change was certain, and an apply changes nothing of\n%s\nbefore\n%s\nwanted\n%s", when,
+			at(p.t, now, "spec"), at(p.t, before, "spec"), at(p.t, wanted, "spec"))
 	}
-	now := p.live(wanted)
+}
+
+// compared is an object after a dry run, and as it is now, without what others write.
+func (p *property) compared(wanted *unstructured.Unstructured) (after, now *unstructured.Unstructured, err error) {
+	p.t.Helper()
+	after, err = p.dryRun(wanted)
+	if err != nil {
+		return nil, nil, err
+	}
+	now = p.live(wanted)
 	for _, object := range []*unstructured.Unstructured{after, now} {
 		for _, field := range []string{"managedFields", "resourceVersion", "generation"} {
 			unstructured.RemoveNestedField(object.Object, "metadata", field)
 		}
 		delete(object.Object, "status")
 		unstructured.RemoveNestedField(object.Object, "metadata", "annotations", "deployment.kubernetes.io/revision")
+	}
+	return after, now, nil
+}
+
+// confirm makes the dry run that was not made.
+func (p *property) confirm(when string, wanted, is *unstructured.Unstructured) {
+	p.t.Helper()
+	after, now, err := p.compared(wanted)
+	if err != nil {
+		p.t.Errorf("%s: it was certain, and an apply fails: %v", when, err)
+		return
 	}
 	if !equality.Semantic.DeepEqual(after.Object, now.Object) {
 		p.t.Errorf("%s: it was certain, and an apply changes\n%s\nto\n%s\nwanted\n%s\nfields %v", when,

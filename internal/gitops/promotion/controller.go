@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
-	"slices"
 	"sync"
 	"time"
 
@@ -19,7 +18,6 @@ import (
 	"slipway.dev/slipway/api/refusal"
 	slipway "slipway.dev/slipway/api/v1alpha1"
 	"slipway.dev/slipway/internal/backoff"
-	"slipway.dev/slipway/internal/gitops/feed"
 	"slipway.dev/slipway/internal/gitops/gitwrite"
 	"slipway.dev/slipway/internal/gitops/source"
 	"slipway.dev/slipway/internal/kube"
@@ -50,10 +48,12 @@ const (
 	defaultInterval = 5 * time.Second
 	runTimeout      = 5 * time.Minute
 	workers         = 4
-	// definitionInterval is how often the cluster is checked for the definitions.
-	definitionInterval = 10 * time.Second
-	firstBackoff       = 2 * time.Second
-	maxBackoff         = 5 * time.Minute
+	firstBackoff    = 2 * time.Second
+	maxBackoff      = 5 * time.Minute
+	// firstCheck and longestCheck are the times between checks for the definitions. A
+	// cluster that never has them is not asked all the time.
+	firstCheck   = 10 * time.Second
+	longestCheck = 2 * time.Minute
 )
 
 // Controller carries out Promotions. One may run in a cluster at a time: the leader's.
@@ -69,6 +69,12 @@ type Controller struct {
 	catalog catalog
 	jobs    map[string]*record
 	wake    chan struct{}
+
+	// needed is closed by need when the first Product or Promotion is seen. Applications
+	// are watched from then on: many clusters have none, and each event of an Application
+	// costs the API server and this process something.
+	needed chan struct{}
+	need   func()
 }
 
 // record is a Promotion that has not ended. The lock of the Controller guards it, but for
@@ -94,7 +100,9 @@ func New(options Options) *Controller {
 	if options.Pushed == nil {
 		options.Pushed = func(string) {}
 	}
-	return &Controller{options: options, catalog: newCatalog(), jobs: map[string]*record{}, wake: make(chan struct{}, 1)}
+	c := &Controller{options: options, catalog: newCatalog(), jobs: map[string]*record{}, wake: make(chan struct{}, 1), needed: make(chan struct{})}
+	c.need = sync.OnceFunc(func() { close(c.needed) })
+	return c
 }
 
 // promotionResource is the resource of Promotions.
@@ -112,14 +120,8 @@ func (c *Controller) Run(ctx context.Context) error {
 	}
 	var running sync.WaitGroup
 	defer running.Wait()
-	listed := c.follow(ctx, &running)
-	// Before everything was read, something that exists would seem to be missing.
-	for _, one := range listed {
-		select {
-		case <-one:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
+	if err := c.followAll(ctx, &running); err != nil {
+		return err
 	}
 	// The loop hands out what is due and sleeps until the next time. Several workers run,
 	// because a repository that does not respond must not delay other products.
@@ -152,7 +154,8 @@ func (c *Controller) Run(ctx context.Context) error {
 
 // awaitDefinitions waits until the cluster serves what promotions are made of.
 func (c *Controller) awaitDefinitions(ctx context.Context) error {
-	for {
+	pause := backoff.Policy{First: firstCheck, Longest: longestCheck, JitterUp: 0.1}
+	for checks := 1; ; checks++ {
 		// Both groups are needed: the definitions of codefresh.io can be left out of an
 		// installation.
 		own, err := c.options.Cluster.Serves(ctx, slipway.Group+"/"+slipway.Version, slipway.ResourcePromotion)
@@ -162,40 +165,10 @@ func (c *Controller) awaitDefinitions(ctx context.Context) error {
 				return nil
 			}
 		}
-		if err := backoff.Sleep(ctx, definitionInterval); err != nil {
+		if err := backoff.Sleep(ctx, pause.Delay(checks)); err != nil {
 			return err
 		}
 	}
-}
-
-// follow watches everything that promotions are made of, and returns when each was
-// listed.
-func (c *Controller) follow(ctx context.Context, running *sync.WaitGroup) (listed []<-chan struct{}) {
-	watch := func(resource schema.GroupVersionResource, namespace string, put func(*unstructured.Unstructured), gone func(types.NamespacedName)) {
-		one := feed.New(feed.Options{
-			Resource: resource, Namespace: namespace, Put: put, Log: c.options.Log,
-			Gone: func(name types.NamespacedName, _ types.UID) { gone(name) },
-		})
-		listed = append(listed, one.Listed())
-		running.Go(func() { one.Follow(ctx, c.options.Cluster) })
-	}
-	namespaces := slices.Compact(slices.Sorted(slices.Values(c.options.Namespaces)))
-	if slices.Contains(namespaces, "*") {
-		namespaces = []string{""}
-	}
-	for _, namespace := range namespaces {
-		watch(v1alpha1.ApplicationResource(), namespace, c.putApplication, c.goneApplication)
-	}
-	// Everything about promotions is in the control namespace: who may write there decides
-	// what is promoted, as it decides about AppProjects.
-	control := c.options.ControlNamespace
-	watch(v1beta1.ProductResource(), control, putParsed(c, &c.catalog.products, v1beta1.DecodeProduct), goneFrom(c, &c.catalog.products))
-	watch(v1beta1.FlowResource(), control, putParsed(c, &c.catalog.flows, v1beta1.DecodeFlow), goneFrom(c, &c.catalog.flows))
-	watch(v1beta1.PolicyResource(), control, putParsed(c, &c.catalog.policies, v1beta1.DecodePolicy), goneFrom(c, &c.catalog.policies))
-	watch(v1beta1.TemplateResource(), control, putParsed(c, &c.catalog.templates, v1beta1.DecodeTemplate), goneFrom(c, &c.catalog.templates))
-	watch(schema.GroupVersionResource{Group: slipway.Group, Version: slipway.Version, Resource: slipway.ResourceEnvironment}, control, c.putEnvironment, goneFrom(c, &c.catalog.environments))
-	watch(promotionResource(), control, c.putPromotion, c.gonePromotion)
-	return listed
 }
 
 // putParsed takes an object of one of Codefresh's kinds from a watch.
@@ -278,6 +251,7 @@ func (c *Controller) goneApplication(name types.NamespacedName) {
 
 // putPromotion takes a Promotion from the watch.
 func (c *Controller) putPromotion(object *unstructured.Unstructured) {
+	c.need()
 	made := &slipway.Promotion{}
 	if convert(object, made) != nil {
 		return

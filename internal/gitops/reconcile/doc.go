@@ -44,8 +44,9 @@
 // sources name another one: comparison, self-heal and automated syncs are about
 // the held revision until the sources give other objects, or a user syncs.
 //
-// See decisions 0027, 0036, 0065 and 0082 in docs/decisions: A reconcile run is a
-// list of steps, the status of Applications is a subresource, and need not be,
-// releases of plain Deployments, and holds, and a sync that was not recorded is
-// found by the digest of its objects.
+// See decisions 0027, 0036, 0065, 0082 and 0086 in docs/decisions: A reconcile run
+// is a list of steps, the status of Applications is a subresource, and need not be,
+// releases of plain Deployments, and holds, a sync that was not recorded is found by
+// the digest of its objects, and a change that is certain is applied without a dry
+// run.
 package reconcile

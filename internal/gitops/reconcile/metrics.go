@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 	"strconv"
+	"strings"
 	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -42,7 +43,7 @@ func NewMetrics(registerer prometheus.Registerer) *Metrics {
 			Help: "Duration of a reconcile run of an Application.", Buckets: []float64{.0005, .001, .005, .01, .05, .1, .5, 1, 5, 30}}),
 		operations: counter("operations_total", "Operations that ended, by phase. Running are those that will be retried.", "phase"),
 		renders:    counter("renders_total", "Renders, by result.", "result"),
-		requests:   counter("api_requests_total", "Requests to the API server, by method and status code.", "method", "code"),
+		requests:   counter("api_requests_total", "Requests to the API server, by method, resource and status code.", "method", "resource", "code"),
 		fetches:    counter("source_requests_total", "Requests to Git servers, chart repositories and registries, by kind of request and result.", "what", "result"),
 		fetching: metrics.NewHistogram(prometheus.HistogramOpts{Name: "source_request_seconds",
 			Help: "Time of a request to a Git server, chart repository or registry.", Buckets: []float64{.01, .05, .1, .5, 1, 5, 30, 120}}),
@@ -155,8 +156,8 @@ func (m *Metrics) Transport(next http.RoundTripper) http.RoundTripper {
 	return &countingTransport{next, m.requests}
 }
 
-// countingTransport counts requests to the API server by method and status
-// code.
+// countingTransport counts requests to the API server by method, resource and
+// status code.
 type countingTransport struct {
 	next  http.RoundTripper
 	count *prometheus.CounterVec
@@ -169,8 +170,30 @@ func (t *countingTransport) RoundTrip(request *http.Request) (*http.Response, er
 	if err == nil {
 		code = strconv.Itoa(response.StatusCode)
 	}
-	t.count.WithLabelValues(request.Method, code).Inc()
+	t.count.WithLabelValues(request.Method, resourceOf(request.URL.Path), code).Inc()
 	return response, err
+}
+
+// resourceOf returns the resource of a path of the API server, such as pods or
+// applications/status; empty for one without, such as discovery. There are as many as
+// the kinds that Applications have.
+func resourceOf(path string) string {
+	parts := strings.Split(strings.Trim(path, "/"), "/")
+	switch {
+	case len(parts) > 2 && parts[0] == "api":
+		parts = parts[2:]
+	case len(parts) > 3 && parts[0] == "apis":
+		parts = parts[3:]
+	default:
+		return ""
+	}
+	if len(parts) > 2 && parts[0] == "namespaces" {
+		parts = parts[2:]
+	}
+	if len(parts) > 2 {
+		return parts[0] + "/" + parts[2]
+	}
+	return parts[0]
 }
 
 // WrappedRoundTripper lets client-go find the transport that has the idle

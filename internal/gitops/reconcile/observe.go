@@ -49,6 +49,11 @@ type observedState struct {
 	// unread are desired objects that were not read because no watch has them: if a
 	// sync starts it creates them, and finds out whether they exist.
 	unread []*plan.Desired
+	// replaced are the objects that Git had before the ones that are desired, where they
+	// differ, and presumed is whether one is OutOfSync because of it. Both are of the
+	// first comparison with a new rendering; see presume.go.
+	replaced map[tracking.Key]*unstructured.Unstructured
+	presumed bool
 	// fingerprint is that of the objects with the Application's label.
 	fingerprint string
 }
@@ -95,12 +100,13 @@ func (p *reconcileRun) observe(ctx context.Context, of *rendering) (*observedSta
 	if set == nil {
 		return p.observeOwned(nil, allowAll{}), nil // only their health is read
 	}
+	seen := p.observeOwned(set, p.gate())
+	seen.of = of
 	if of != p.session.comparedWith {
+		seen.replaced = p.replacedObjects(p.session.comparedWith, set, of)
 		p.session.comparedWith = of
 		p.session.forgetComparison()
 	}
-	seen := p.observeOwned(set, p.gate())
-	seen.of = of
 	missing := p.missing(seen.live, set.Resources())
 	if p.maySync() {
 		seen.unread, missing = p.split(missing)
@@ -224,7 +230,7 @@ func (p *reconcileRun) split(missing []*plan.Desired) (unread, rest []*plan.Desi
 func (p *reconcileRun) readRest(ctx context.Context, seen *observedState) error {
 	err := p.fetchAll(ctx, seen.live, seen.unread)
 	if err == nil {
-		seen.unread = nil
+		seen.unread, seen.replaced, seen.presumed = nil, nil, false
 		err = p.compare(ctx, seen)
 	}
 	return err
@@ -311,6 +317,9 @@ func (p *reconcileRun) compare(ctx context.Context, seen *observedState) error {
 	predict := func(desired, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 		if version, ok := p.session.syncedVersions[tracking.KeyOf(desired)]; ok && version == live.GetResourceVersion() {
 			return live, nil
+		}
+		if after := p.presume(seen, desired, live); after != nil {
+			return after, nil
 		}
 		return predictor(desired, live)
 	}

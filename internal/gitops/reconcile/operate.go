@@ -82,7 +82,7 @@ func (p *reconcileRun) operate(ctx context.Context) (operated, error) {
 		return p.recordInterrupted(seen), nil
 	}
 	decision := p.decide(seen)
-	if decision.start == nil && len(seen.unread) > 0 {
+	if decision.start == nil && seen.isForSync() {
 		if err := p.readRest(ctx, seen); err != nil {
 			p.observed, p.lastErr = nil, err
 			return operated{}, nil

@@ -146,9 +146,9 @@ func (p *reconcileRun) runOperation(ctx context.Context) result {
 }
 
 // observeChanges observes the cluster again if the operation wrote to it, changed
-// what is desired, or did neither and left objects unread.
+// what is desired, or did neither and the observation is only good for a sync.
 func (p *reconcileRun) observeChanges(ctx context.Context) result {
-	if p.operated.changed || p.lastErr == nil && p.session.comparedWith != p.comparable() || p.observed != nil && len(p.observed.unread) > 0 {
+	if p.operated.changed || p.lastErr == nil && p.session.comparedWith != p.comparable() || p.observed.isForSync() {
 		p.observeCluster(ctx)
 	}
 	return failed(ctx.Err())

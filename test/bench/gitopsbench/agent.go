@@ -150,7 +150,7 @@ func (a *agent) notify(ctx context.Context, repository, commit string) error {
 // time of all processes. Phases take the difference of two.
 type counts struct {
 	requests, renders float64
-	// kinds are the requests by method and status code, for finding out which
+	// kinds are the requests by status code, method and resource, for finding out which
 	// ones a regression added.
 	kinds map[string]float64
 	cpu   processorTime
@@ -205,9 +205,9 @@ func (c *counts) add(page string) {
 		switch {
 		case strings.HasPrefix(name, "slipway_gitops_api_requests_total"):
 			c.requests += number
-			// This turns {code="200",method="GET"} into a short label for the
-			// progress lines.
-			labels := strings.NewReplacer("slipway_gitops_api_requests_total", "", `method=`, "", `code=`, "", `"`, "", "{", "", "}", "", ",", " ").Replace(name)
+			// This turns {code="200",method="GET",resource="pods"} into a short label for
+			// the progress lines.
+			labels := strings.NewReplacer("slipway_gitops_api_requests_total", "", `method=`, "", `code=`, "", `resource=`, "", `"`, "", "{", "", "}", "", ",", " ").Replace(name)
 			c.kinds[labels] += number
 		case strings.HasPrefix(name, "slipway_gitops_renders_total"):
 			c.renders += number

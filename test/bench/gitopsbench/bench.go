@@ -132,12 +132,10 @@ func (b *bench) all(ctx context.Context, name, revision string, into *syncFigure
 	}
 	b.report("%s: all Synced after %.1f s; %.0f requests, %.0f renders, %.1f s CPU of the agent, memory %.0f MB, at most %.0f MB",
 		name, into.Seconds, into.Requests, into.Renders, into.CPU, into.Memory, into.Peak)
-	b.report("  requests by method and code: %v", used)
+	b.report("  requests by code, method and resource: %v", used)
 	b.report("  processor time: %v", used.cpu)
 	if name == "install" {
-		// What was there is changed in no other phase of an installation but the
-		// statuses, and only Events are posted.
-		b.figures.writes = installWrites{statuses: int(used.kinds["200 PATCH"]), events: int(used.kinds["201 POST"])}
+		b.figures.writes = installWrites{statuses: int(used.kinds["200 PATCH applications/status"]), events: int(used.kinds["201 POST events"])}
 		if b.figures.writes.model, err = b.world.modelStatus(ctx); err != nil {
 			return err
 		}
@@ -204,7 +202,7 @@ func (b *bench) one(ctx context.Context) error {
 	used := done.since(before)
 	b.figures.One = oneFigures{Seconds: took.Seconds(), Requests: used.requests, Renders: used.renders}
 	b.report("one of %d: Synced after %.2f s; %.0f renders, %.0f requests", b.world.apps, took.Seconds(), used.renders, used.requests)
-	b.report("  requests by method and code: %v", used)
+	b.report("  requests by code, method and resource: %v", used)
 	return nil
 }
 
@@ -319,7 +317,7 @@ func (b *bench) idle(ctx context.Context) error {
 	}
 	b.report("idle for %.0f s: %.2f requests per second, %d objects written, %.1f ms CPU per second, memory %.0f MB",
 		length, b.figures.Idle.Requests, changed, 1000*b.figures.Idle.CPU, b.figures.Idle.Memory)
-	b.report("  requests by method and code: %v", used)
+	b.report("  requests by code, method and resource: %v", used)
 	return b.profiles.Heap(ctx, "idle")
 }
 
