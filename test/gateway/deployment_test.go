@@ -72,7 +72,7 @@ func (s *scene) deploymentOf(t *testing.T, gateway string, meets func(*appsv1.De
 // which follows that of the edge and goes with the Gateway. Its Pods serve this Gateway
 // alone, and it is programmed when one of them is ready.
 func TestDeployments(t *testing.T) {
-	s := newCluster(t, "standard")
+	s := prepare(t, ownCluster(t, "standard"))
 	kubeconfig := s.EdgeKubeconfig(t, "gateway-role")
 	s.Apply(t, home, string(must.Get(os.ReadFile("../../deploy/rbac/gateway-deployments-role.yaml"))(t)))
 	s.Apply(t, home, edgeService+"---\n"+edgeDeployment)

@@ -17,6 +17,7 @@ import (
 	"net/netip"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -53,11 +54,11 @@ type scene struct {
 	edge      *edgeprocess.Replica
 }
 
-// newScene starts a cluster with the definitions of a channel of Gateway API, an edge, and
-// a backend for each of the Services a and b, which respond with their name. The edge has
-// more arguments if some are given.
-func newScene(t *testing.T, channel string, more ...string) *scene {
-	s := newCluster(t, channel)
+// newScene starts an edge in a cluster, with a backend for each of the Services a and b,
+// which respond with their name. The edge has more arguments if some are given.
+func newScene(t *testing.T, cluster *kubetest.Cluster, more ...string) *scene {
+	t.Helper()
+	s := prepare(t, cluster)
 	s.edge = s.startEdge(t, s.EdgeKubeconfig(t, "gateway-role"), append([]string{"--providers.kubernetesGateway.addresses=" + pool, "--providers.kubernetesGateway.services"}, more...)...)
 	return s
 }
@@ -72,10 +73,38 @@ func (s *scene) startEdge(t *testing.T, kubeconfig string, arguments ...string) 
 	return edge
 }
 
-// newCluster is newScene without an edge.
-func newCluster(t *testing.T, channel string) *scene {
-	s := &scene{Cluster: kubetest.Start(t, kubetest.WithoutNode())}
-	s.DefineFiles(t, filepath.Join(definitions(t), channel, "gateway.networking.k8s.io_[a-u]*.yaml"))
+// shared returns the cluster of all tests that need no other channel than the standard one,
+// and no Pods that stay pending.
+func shared(t *testing.T) *kubetest.Cluster {
+	t.Helper()
+	cluster := kubetest.Shared(t)
+	standard.Do(func() { define(t, cluster, "standard") })
+	return cluster
+}
+
+// standard guards the definitions of the shared cluster.
+var standard sync.Once
+
+// ownCluster starts a cluster for one test, with the definitions of a channel.
+func ownCluster(t *testing.T, channel string) *kubetest.Cluster {
+	t.Helper()
+	cluster := kubetest.Start(t, kubetest.WithoutNode())
+	define(t, cluster, channel)
+	return cluster
+}
+
+// define adds the definitions of a channel of Gateway API to a cluster.
+func define(t *testing.T, cluster *kubetest.Cluster, channel string) {
+	t.Helper()
+	cluster.DefineFiles(t, filepath.Join(definitions(t), channel, "gateway.networking.k8s.io_[a-u]*.yaml"))
+}
+
+// prepare is newScene without an edge.
+func prepare(t *testing.T, cluster *kubetest.Cluster) *scene {
+	t.Helper()
+	s := &scene{Cluster: cluster}
+	// Registered first, so that it runs when the edge has ended.
+	t.Cleanup(func() { s.clear(t) })
 	s.namespace = s.Namespace(t)
 	for name, address := range map[string]string{"a": backendA, "b": backendB} {
 		s.Serve(t, name, address, func(w http.ResponseWriter, r *http.Request) {
@@ -84,6 +113,26 @@ func newCluster(t *testing.T, channel string) *scene {
 	}
 	s.Apply(t, "", "apiVersion: gateway.networking.k8s.io/v1\nkind: GatewayClass\nmetadata: {name: slipway}\nspec: {controllerName: slipway.dev/gateway-controller}\n")
 	return s
+}
+
+// clear deletes what the edge of the next test would serve or find: the namespace of the
+// test goes later.
+func (s *scene) clear(t *testing.T) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), programs.Timeout)
+	defer cancel()
+	kinds := must.Get(s.Client.Discovery().ServerResourcesForGroupVersion(gatewayv1.GroupVersion.String()))(t)
+	for _, kind := range kinds.APIResources {
+		if kind.Namespaced && !strings.Contains(kind.Name, "/") {
+			must.Do(t, s.in(kind.Name).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}))
+		}
+	}
+	must.Do(t, s.Client.NetworkingV1().Ingresses(s.namespace).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}))
+	must.Do(t, s.Client.CoordinationV1().Leases(home).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}))
+	for _, service := range must.Get(s.Client.CoreV1().Services(home).List(ctx, metav1.ListOptions{}))(t).Items {
+		must.Do(t, s.Client.CoreV1().Services(home).Delete(ctx, service.Name, metav1.DeleteOptions{}))
+	}
+	must.Do(t, s.Client.DiscoveryV1().EndpointSlices(home).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}))
 }
 
 // home is the namespace of the edge in the shipped manifests.
@@ -195,7 +244,7 @@ func newClient(t *testing.T, config *tls.Config) *http.Client {
 // TestTwoGateways: two Gateways with listeners on port 80 respond to the same path
 // differently, and come and go without touching each other.
 func TestTwoGateways(t *testing.T) {
-	s := newScene(t, "standard")
+	s := newScene(t, shared(t))
 	client := newClient(t, nil)
 	for name, backend := range map[string]string{"first": "a", "second": "b"} {
 		s.Apply(t, s.namespace, fmt.Sprintf(gatewayAndRoute, name, backend))
@@ -275,7 +324,7 @@ spec:
 // TestHTTPS: a listener has the certificate of its Secret, also after that changed,
 // and the status entries of other controllers stay as they are.
 func TestHTTPS(t *testing.T) {
-	s := newScene(t, "standard")
+	s := newScene(t, shared(t))
 	authority := pkitest.NewAuthority(t)
 	issue := func() pkitest.Pair { return s.issue(t, authority, "shop", "shop.example.com") }
 	first := issue()

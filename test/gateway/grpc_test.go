@@ -20,7 +20,7 @@ import (
 // TestGRPCRoute: a call reaches the backend of its method, a stream included; a method
 // that no rule has is unimplemented.
 func TestGRPCRoute(t *testing.T) {
-	s := newScene(t, "standard")
+	s := newScene(t, shared(t))
 	server := grpc.NewServer()
 	healthv1.RegisterHealthServer(server, health.NewServer())
 	listener := must.Get(net.Listen("tcp", net.JoinHostPort(backendC, "8080")))(t)

@@ -75,7 +75,7 @@ spec:
 // server accepts what it prints, and the responses of the Gateway are those of the
 // Ingresses; the one that cannot be expressed stays with its Ingress.
 func TestMigrate(t *testing.T) {
-	s := newScene(t, "standard")
+	s := newScene(t, shared(t))
 	s.Serve(t, "echo", backendC, func(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprintf(w, "echo %s %s %s %s", r.Host, r.URL, r.Header.Get("X-Added"), r.Header.Get("X-Forwarded-Prefix"))
 	}, s.namespace)

@@ -38,7 +38,7 @@ func (s *scene) ownLease(ctx context.Context) (*coordinationv1.Lease, error) {
 // TestStatusWaitsForReplicas: the status of a Gateway and a route is written when another
 // replica serves them, too. The edge deletes its own Lease when it stops.
 func TestStatusWaitsForReplicas(t *testing.T) {
-	s := newScene(t, "standard", "--log.level=debug")
+	s := newScene(t, shared(t), "--log.level=debug")
 	leases := s.Client.CoordinationV1().Leases(home)
 	programs.Eventually(t, func(ctx context.Context) error {
 		lease, err := s.ownLease(ctx)

@@ -74,7 +74,7 @@ func (s *scene) leads(t *testing.T, gateway string, port int32) string {
 // listeners come, Services are changed by a tenant, and the edge restarts; and the ports of a
 // namespace are limited.
 func TestServices(t *testing.T) {
-	s := newCluster(t, "standard")
+	s := prepare(t, shared(t))
 	kubeconfig := s.EdgeKubeconfig(t, "gateway-role")
 	s.Apply(t, home, edgeService)
 	arguments := []string{"--providers.kubernetesGateway.serviceType=ClusterIP", "--providers.kubernetesGateway.edgeService=" + home + "/edge",

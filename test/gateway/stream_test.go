@@ -18,7 +18,7 @@ import (
 // TCPRoute passes those of a port on, and a UDPRoute datagrams. One name, which belongs
 // to an older route, cannot be had from another namespace.
 func TestStreamRoutes(t *testing.T) {
-	s := newScene(t, "standard")
+	s := newScene(t, shared(t))
 	authority := pkitest.NewAuthority(t)
 	own := authority.Issue(t, "passed.example.com").TLS(t)
 	serveStreams(t, own)

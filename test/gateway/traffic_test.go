@@ -20,7 +20,7 @@ import (
 // TestTraffic: rewrites, headers of a backend, mirrors, timeouts, retries and CORS of an
 // HTTPRoute, as clients and backends see them.
 func TestTraffic(t *testing.T) {
-	s := newScene(t, "experimental") // it has retries
+	s := newScene(t, ownCluster(t, "experimental")) // it has retries
 	var failed sync.Map
 	mirrored := make(chan string, 1000)
 	s.Serve(t, "c", backendC, func(w http.ResponseWriter, r *http.Request) {
@@ -113,7 +113,7 @@ spec:
 // TestMisdirected: a request on the connection of another HTTPS listener gets 421. A
 // Gateway without any listener that is accepted is not accepted either.
 func TestMisdirected(t *testing.T) {
-	s := newScene(t, "standard")
+	s := newScene(t, shared(t))
 	authority := pkitest.NewAuthority(t)
 	pair := s.issue(t, authority, "shop", "*.example.com")
 	s.Apply(t, s.namespace, sharedGateway)

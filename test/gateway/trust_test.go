@@ -25,7 +25,7 @@ import (
 // authorities of ConfigMaps, from the next connection on. The backend verifies the
 // certificate of the Gateway. The listener is one of a ListenerSet.
 func TestTrust(t *testing.T) {
-	s := newScene(t, "standard")
+	s := newScene(t, shared(t))
 	clients, servers, other := pkitest.NewAuthority(t), pkitest.NewAuthority(t), pkitest.NewAuthority(t)
 	backend := &httptest.Server{
 		Listener: must.Get(net.Listen("tcp", net.JoinHostPort(backendC, "8080")))(t),
@@ -135,7 +135,7 @@ spec:
 // TestServiceOfGateway: the Service of a Gateway has the metadata of spec.infrastructure and
 // leads to its address, follows both, and does not take the place of another one.
 func TestServiceOfGateway(t *testing.T) {
-	s := newScene(t, "standard")
+	s := newScene(t, shared(t))
 	s.Apply(t, s.namespace, infrastructure)
 	address := s.programmed(t, "named").Status.Addresses[0].Value
 	s.programmed(t, "taken")
