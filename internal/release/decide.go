@@ -121,6 +121,8 @@ func Decide(in *Input) Plan {
 		return in.begin()
 	case in.Mark.Stable == "" || in.Policy == nil:
 		return in.end()
+	case in.Action == v1alpha1.ReleaseRetry && in.Stable != nil && in.Last != nil && in.Last.Status.Phase == v1alpha1.ReleaseRolledBack:
+		return in.again()
 	case in.Change == Back:
 		return in.back()
 	case in.Change == Changed:
@@ -228,6 +230,13 @@ func (in *Input) back() Plan {
 		release.Status.Phase, release.Status.Message = v1alpha1.ReleaseRolledBack, "the stable revision is the desired one again"
 	}
 	return Plan{Release: release, RequeueAt: in.Now.Add(tick)}
+}
+
+// again begins the release again before the Deployment went back. The counts and the
+// judge are still those of the first trial, so nothing is compared yet; the share
+// follows from the next decision, by which the hold is lifted.
+func (in *Input) again() Plan {
+	return Plan{Release: in.fresh(), RequeueAt: in.Now.Add(tick)}
 }
 
 // replaced waits for the sync of another template, which becomes the canary.

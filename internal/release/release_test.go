@@ -194,6 +194,32 @@ func TestRollBack(t *testing.T) {
 	}
 }
 
+// TestRetryBeforeTheWayBack: a revision that is tried again before the Deployment
+// went back begins at the first step, and is not rolled back for the first trial.
+func TestRetryBeforeTheWayBack(t *testing.T) {
+	for name, change := range map[string]Change{"held": Back, "not held yet": Unchanged} {
+		t.Run(name, func(t *testing.T) {
+			r := newRun(t, &Policy{Steps: defaultSteps()})
+			fails := func(in *Input) {
+				in.Known, in.Judged = true, Judgement{Outcome: v1alpha1.DecisionFail, Message: "4 % errors"}
+			}
+			r.before = fails
+			r.until("the rollback", func() bool { return r.plan.RollBack != "" })
+			first := r.plan.Release.Status.StartedAt
+			r.in.Change, r.in.Action = change, v1alpha1.ReleaseRetry
+			if r.decide(); r.plan.RollBack != "" || r.plan.Release.Status.Phase != v1alpha1.ReleaseProgressing || !first.Before(r.plan.Release.Status.StartedAt) {
+				t.Fatalf("it is tried again by %+v", r.plan)
+			}
+			// The hold is lifted, and the new trial has a judge of its own.
+			r.in.Change = Unchanged
+			r.before = func(in *Input) {
+				in.Known, in.Served, in.Judged = true, 1000, Judgement{Outcome: v1alpha1.DecisionPass}
+			}
+			r.until("the promotion", func() bool { return r.plan.Release != nil && r.plan.Release.Status.Phase == v1alpha1.ReleaseSucceeded })
+		})
+	}
+}
+
 // TestAnotherCommit: the next revision becomes the canary, from the first step.
 func TestAnotherCommit(t *testing.T) {
 	r := newRun(t, &Policy{Steps: defaultSteps()})
