@@ -6,10 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
-	"reflect"
-	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -20,7 +17,6 @@ import (
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	"slipway.dev/slipway/internal/ingress/engine"
-	"slipway.dev/slipway/internal/ingress/gateway"
 	"slipway.dev/slipway/internal/ingress/snapshot"
 	"slipway.dev/slipway/internal/kube"
 )
@@ -49,14 +45,16 @@ type GatewayWriter struct {
 	records map[snapshot.Ref]*gatewayRecord
 	// published has the Services that were written; nil if Gateways have none.
 	published map[snapshot.Ref]gatewayService
+	// counted has when the numbers of attached routes were written last, see awaitCounts.
+	counted map[snapshot.Ref]time.Time
 	// fetchFailures has the certificates that this replica could not get as the leader.
 	fetchFailures fetchFailures
-	// Quiet is called when many statuses were written and none is left, as after the
+	// Quiet is called when the backlog has been written and no object waits, as after the
 	// start: what was allocated for them can be released. It may be nil, and is set before
 	// Lead.
 	Quiet func()
-	// written counts the statuses since Quiet was called.
-	written atomic.Int64
+	// crowded is set when an object had to wait in the backlog, until Quiet is called.
+	crowded bool
 	// backlog are objects that wait for room in the queue, which keeps the memory for as many
 	// as it ever had.
 	backlog []snapshot.Ref
@@ -65,20 +63,10 @@ type GatewayWriter struct {
 	failures failureLog
 }
 
-// gatewayRecord is an object as it was last seen, and the status that it should have.
-type gatewayRecord struct {
-	object snapshot.GatewayObject
-	wanted engine.GatewayStatus
-	// needed are the versions that the status is derived from, until it is written. A
-	// replica that does not lead has none: there are thousands of records.
-	needed Versions
-	failed int // failures in a row
-}
-
 // NewGatewayWriter returns a writer. It sends nothing before Lead. It writes a Service for
 // each Gateway, too, if services is set.
 func NewGatewayWriter(cluster *kube.Cluster, services bool, log *slog.Logger) *GatewayWriter {
-	w := &GatewayWriter{cluster: cluster, log: log, records: map[snapshot.Ref]*gatewayRecord{}, fetchFailures: fetchFailures{}, waiting: map[snapshot.Ref]struct{}{}}
+	w := &GatewayWriter{cluster: cluster, log: log, records: map[snapshot.Ref]*gatewayRecord{}, fetchFailures: fetchFailures{}, waiting: map[snapshot.Ref]struct{}{}, counted: map[snapshot.Ref]time.Time{}}
 	if services {
 		w.published = map[snapshot.Ref]gatewayService{}
 	}
@@ -108,7 +96,7 @@ func (w *GatewayWriter) enqueue(ref snapshot.Ref) {
 	switch {
 	case w.queue == nil:
 	case len(w.backlog) > 0 || w.queue.Len() >= maxQueued:
-		w.backlog = append(w.backlog, ref)
+		w.backlog, w.crowded = append(w.backlog, ref), true
 	default:
 		w.queue.Add(ref)
 	}
@@ -152,7 +140,7 @@ func (w *GatewayWriter) awaitReplicas(ref snapshot.Ref) time.Duration {
 	if record == nil {
 		return 0
 	}
-	if w.patch(ref, record) == nil {
+	if !w.differs(ref, record) {
 		record.needed = nil
 		return 0
 	}
@@ -184,6 +172,7 @@ func (w *GatewayWriter) Gone(ref snapshot.Ref) {
 	delete(w.published, ref)
 	delete(w.fetchFailures, ref)
 	delete(w.waiting, ref)
+	delete(w.counted, ref)
 	if w.Deployments != nil {
 		w.Deployments.forget(ref)
 	}
@@ -223,7 +212,7 @@ func (w *GatewayWriter) Lead(ctx context.Context) {
 // write writes the status of an object and the Service of a Gateway if they differ, and
 // returns when to try again.
 func (w *GatewayWriter) write(ctx context.Context, ref snapshot.Ref, rate flowcontrol.RateLimiter) time.Duration {
-	wait, err := w.awaitReplicas(ref), error(nil)
+	wait, err := cmp.Or(w.awaitReplicas(ref), w.awaitCounts(ref)), error(nil)
 	if wait == 0 {
 		err = w.writeStatus(ctx, ref, rate)
 		w.noteQuiet()
@@ -247,7 +236,7 @@ func (w *GatewayWriter) write(ctx context.Context, ref snapshot.Ref, rate flowco
 
 // writeStatus writes the status of an object if it differs.
 func (w *GatewayWriter) writeStatus(ctx context.Context, ref snapshot.Ref, rate flowcontrol.RateLimiter) error {
-	if w.patchOf(ref) == nil || rate.Wait(ctx) != nil {
+	if !w.needsWrite(ref) || rate.Wait(ctx) != nil {
 		return nil
 	}
 	patch := w.patchOf(ref) // the status may have changed during the wait
@@ -257,30 +246,54 @@ func (w *GatewayWriter) writeStatus(ctx context.Context, ref snapshot.Ref, rate 
 	request, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	resource := gatewayv1.SchemeGroupVersion.WithResource(snapshot.GatewayResource(ref.Kind))
-	_, err := w.cluster.Dynamic.Resource(resource).Namespace(ref.Namespace).Patch(
+	// Only the metadata of the object is returned: the watch delivers the rest, and an
+	// object with its managed fields is several times as large as the patch.
+	_, err := w.cluster.Metadata.Resource(resource).Namespace(ref.Namespace).Patch(
 		request, ref.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: FieldManager}, statusSubresource)
-	w.written.Add(1)
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
 		return nil // after a conflict the watch delivers the new version, which queues it again
 	}
 	return err
 }
 
-// quietWrites is the number of statuses after which Quiet is worth its cost.
-const quietWrites = 500
-
-// noteQuiet calls Quiet if no object waits after many writes.
+// noteQuiet calls Quiet if the backlog is written and no object waits. Statuses that come
+// one by one never call it, however many: it collects the whole heap and drops pages of
+// the program, which holds up requests and the next change for tens of milliseconds.
 func (w *GatewayWriter) noteQuiet() {
 	w.mu.Lock()
-	queue, backlog := w.queue, len(w.backlog)
-	w.mu.Unlock()
-	if written := w.written.Load(); w.Quiet == nil || queue == nil || queue.Len()+backlog > 0 || written < quietWrites || !w.written.CompareAndSwap(written, 0) {
-		return
+	quiet := w.crowded && w.queue != nil && w.queue.Len()+len(w.backlog) == 0
+	if quiet {
+		w.crowded = false
 	}
-	w.Quiet()
+	w.mu.Unlock()
+	if quiet && w.Quiet != nil {
+		w.Quiet()
+	}
 }
 
 const statusSubresource = "status"
+
+// needsWrite reports whether the status of an object differs from the one that is there.
+func (w *GatewayWriter) needsWrite(ref snapshot.Ref) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	record := w.records[ref]
+	return record != nil && w.differs(ref, record)
+}
+
+// differs is needsWrite for a caller that holds mu. It encodes nothing: most objects that
+// are queued are versions with our own status, and need no write.
+func (w *GatewayWriter) differs(ref snapshot.Ref, record *gatewayRecord) bool {
+	return w.reported(ref, record).changes(metav1.Time{}) != nil
+}
+
+// reported returns the record of an object with the status that is reported: with the
+// certificates that this replica could not get.
+func (w *GatewayWriter) reported(ref snapshot.Ref, record *gatewayRecord) *gatewayRecord {
+	reported := *record
+	reported.wanted = w.fetchFailures.reported(ref, record.wanted)
+	return &reported
+}
 
 // patchOf returns the patch that writes the status of an object, nil if there is
 // nothing to write. The lists of a status are replaced as a whole, so that the patch
@@ -292,17 +305,12 @@ func (w *GatewayWriter) patchOf(ref snapshot.Ref) []byte {
 	if record == nil {
 		return nil
 	}
-	return w.patch(ref, record)
-}
-
-// patch is patchOf for a caller that holds mu.
-func (w *GatewayWriter) patch(ref snapshot.Ref, record *gatewayRecord) []byte {
-	reported := *record
-	reported.wanted = w.fetchFailures.reported(ref, record.wanted)
-	status := reported.changes(metav1.NewTime(time.Now()))
+	now := time.Now()
+	status := w.reported(ref, record).changes(metav1.NewTime(now))
 	if status == nil {
 		return nil
 	}
+	w.noteCounts(ref, now)
 	patch, err := json.Marshal(map[string]any{
 		"metadata": map[string]any{"resourceVersion": record.object.GetResourceVersion(), "uid": record.object.GetUID()},
 		"status":   status,
@@ -311,179 +319,4 @@ func (w *GatewayWriter) patch(ref snapshot.Ref, record *gatewayRecord) []byte {
 		panic(fmt.Sprintf("encode the status of %s: %v", ref, err)) // internal error: it has plain fields only
 	}
 	return patch
-}
-
-// changes returns the fields of the status to write, nil if they are there.
-func (r *gatewayRecord) changes(now metav1.Time) map[string]any {
-	switch object := r.object.(type) {
-	case *gatewayv1.GatewayClass:
-		if r.wanted.Class == nil {
-			return nil
-		}
-		next := *r.wanted.Class
-		next.Conditions = mergeConditions(object.Status.Conditions, next.Conditions, now, true)
-		if reflect.DeepEqual(object.Status, next) {
-			return nil
-		}
-		return map[string]any{"conditions": next.Conditions, "supportedFeatures": next.SupportedFeatures}
-	case *gatewayv1.Gateway:
-		return r.gatewayChanges(object, now)
-	case *gatewayv1.ListenerSet:
-		return r.setChanges(object, now)
-	case *gatewayv1.HTTPRoute:
-		return r.routeChanges(object.Status.Parents, now)
-	case *gatewayv1.GRPCRoute:
-		return r.routeChanges(object.Status.Parents, now)
-	case *gatewayv1.TLSRoute:
-		return r.routeChanges(object.Status.Parents, now)
-	case *gatewayv1.TCPRoute:
-		return r.routeChanges(object.Status.Parents, now)
-	case *gatewayv1.UDPRoute:
-		return r.routeChanges(object.Status.Parents, now)
-	case *gatewayv1.BackendTLSPolicy:
-		next := mergeAncestors(object.Status.Ancestors, r.wanted.Ancestors, now)
-		if len(next) == len(object.Status.Ancestors) && (len(next) == 0 || reflect.DeepEqual(object.Status.Ancestors, next)) {
-			return nil
-		}
-		return map[string]any{"ancestors": next}
-	}
-	return nil
-}
-
-// routeChanges is changes for a route with these parents.
-func (r *gatewayRecord) routeChanges(before []gatewayv1.RouteParentStatus, now metav1.Time) map[string]any {
-	next := mergeParents(before, r.wanted.Parents, now)
-	if len(next) == len(before) && (len(next) == 0 || reflect.DeepEqual(before, next)) {
-		return nil
-	}
-	return map[string]any{"parents": next}
-}
-
-// gatewayChanges is changes for a Gateway.
-func (r *gatewayRecord) gatewayChanges(object *gatewayv1.Gateway, now metav1.Time) map[string]any {
-	if r.wanted.Gateway == nil {
-		return nil
-	}
-	next := *r.wanted.Gateway
-	// Conditions of others stay. These are ours alone, and go with their cause.
-	before := slices.DeleteFunc(slices.Clone(object.Status.Conditions), func(c metav1.Condition) bool {
-		return (c.Type == string(gatewayv1.GatewayConditionInsecureFrontendValidationMode) || c.Type == string(gatewayv1.GatewayConditionResolvedRefs) || c.Type == snapshot.TargetPortsCondition) &&
-			!slices.ContainsFunc(next.Conditions, func(own metav1.Condition) bool { return own.Type == c.Type })
-	})
-	next.Conditions = mergeConditions(before, next.Conditions, now, true)
-	next.Listeners = slices.Clone(next.Listeners)
-	for i := range next.Listeners {
-		of := &next.Listeners[i]
-		var before []metav1.Condition
-		for _, listener := range object.Status.Listeners {
-			if listener.Name == of.Name {
-				before = listener.Conditions
-			}
-		}
-		of.Conditions = mergeConditions(before, of.Conditions, now, false)
-	}
-	if reflect.DeepEqual(object.Status, next) {
-		return nil
-	}
-	return map[string]any{
-		"addresses": next.Addresses, "conditions": next.Conditions, "listeners": next.Listeners, "attachedListenerSets": next.AttachedListenerSets,
-	}
-}
-
-// setChanges is changes for a ListenerSet.
-func (r *gatewayRecord) setChanges(object *gatewayv1.ListenerSet, now metav1.Time) map[string]any {
-	if r.wanted.Set == nil {
-		return nil
-	}
-	next := *r.wanted.Set
-	next.Conditions = mergeConditions(object.Status.Conditions, next.Conditions, now, true)
-	next.Listeners = slices.Clone(next.Listeners)
-	for i := range next.Listeners {
-		of := &next.Listeners[i]
-		var before []metav1.Condition
-		for _, listener := range object.Status.Listeners {
-			if listener.Name == of.Name {
-				before = listener.Conditions
-			}
-		}
-		of.Conditions = mergeConditions(before, of.Conditions, now, false)
-	}
-	if reflect.DeepEqual(object.Status, next) {
-		return nil
-	}
-	return map[string]any{"conditions": next.Conditions, "listeners": next.Listeners}
-}
-
-// mergeConditions returns conditions with the time of their last transition: now for
-// those whose status changed. Conditions of other types are kept where others may
-// write them.
-func mergeConditions(before, next []metav1.Condition, now metav1.Time, keepOthers bool) []metav1.Condition {
-	merged := slices.Clone(next)
-	find := func(list []metav1.Condition, kind string) int {
-		return slices.IndexFunc(list, func(c metav1.Condition) bool { return c.Type == kind })
-	}
-	for i := range merged {
-		merged[i].LastTransitionTime = now
-		if at := find(before, merged[i].Type); at >= 0 && before[at].Status == merged[i].Status {
-			merged[i].LastTransitionTime = before[at].LastTransitionTime
-		}
-	}
-	for _, other := range before {
-		if keepOthers && find(next, other.Type) < 0 {
-			merged = append(merged, other)
-		}
-	}
-	slices.SortStableFunc(merged, func(a, b metav1.Condition) int {
-		return cmp.Compare(uint(find(before, a.Type)), uint(find(before, b.Type))) // new ones last
-	})
-	return merged
-}
-
-// mergeParents replaces our entries in the status of a route. Those of other
-// controllers stay where they are.
-func mergeParents(before, next []gatewayv1.RouteParentStatus, now metav1.Time) []gatewayv1.RouteParentStatus {
-	merged := make([]gatewayv1.RouteParentStatus, 0, len(before)+len(next))
-	mine := func(of gatewayv1.RouteParentStatus) bool { return of.ControllerName == gateway.ControllerName }
-	same := func(ref gatewayv1.ParentReference) func(gatewayv1.RouteParentStatus) bool {
-		return func(of gatewayv1.RouteParentStatus) bool { return reflect.DeepEqual(of.ParentRef, ref) }
-	}
-	for _, entry := range before {
-		if mine(entry) {
-			at := slices.IndexFunc(next, same(entry.ParentRef))
-			if at < 0 {
-				continue
-			}
-			conditions := mergeConditions(entry.Conditions, next[at].Conditions, now, false)
-			entry = next[at]
-			entry.Conditions = conditions
-		}
-		merged = append(merged, entry)
-	}
-	for _, entry := range next {
-		known := slices.ContainsFunc(merged, func(of gatewayv1.RouteParentStatus) bool { return mine(of) && same(entry.ParentRef)(of) })
-		if !known {
-			entry.Conditions = mergeConditions(nil, entry.Conditions, now, false)
-			merged = append(merged, entry)
-		}
-	}
-	return merged
-}
-
-// mergeAncestors replaces our entries in the status of a policy, as mergeParents does for
-// routes. Those of other controllers come first.
-func mergeAncestors(before, next []gatewayv1.PolicyAncestorStatus, now metav1.Time) []gatewayv1.PolicyAncestorStatus {
-	mine := func(of gatewayv1.PolicyAncestorStatus) bool { return of.ControllerName == gateway.ControllerName }
-	merged := slices.DeleteFunc(slices.Clone(before), mine)
-	for _, entry := range next {
-		known := slices.IndexFunc(before, func(of gatewayv1.PolicyAncestorStatus) bool {
-			return mine(of) && reflect.DeepEqual(of.AncestorRef, entry.AncestorRef)
-		})
-		var conditions []metav1.Condition
-		if known >= 0 {
-			conditions = before[known].Conditions
-		}
-		entry.Conditions = mergeConditions(conditions, entry.Conditions, now, false)
-		merged = append(merged, entry)
-	}
-	return merged
 }

@@ -68,8 +68,10 @@ type Replicas struct {
 
 	mu     sync.Mutex
 	served Versions
-	// changed holds at most one signal that served has changed.
+	// changed holds at most one signal that served or leading has changed.
 	changed chan struct{}
+	// leading is set while this replica reads the Leases of the others.
+	leading bool
 	// listed is set while this replica leads and knows the others, and denied if it may
 	// not read their Leases.
 	listed, denied bool
@@ -109,10 +111,7 @@ func (r *Replicas) setServed(served Versions) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.served = served
-	select {
-	case r.changed <- struct{}{}:
-	default:
-	}
+	r.signal()
 }
 
 // Run publishes what this replica serves, from the first setServed until the context is
@@ -131,16 +130,56 @@ func (r *Replicas) Run(ctx context.Context) error {
 			failures.log(r.log, "write of the Lease of this replica failed, retrying", r.name, err)
 		}
 		if backoff.Sleep(ctx, publishInterval) == nil {
-			select {
-			case <-ctx.Done():
-			case <-r.changed:
-			case <-renew.C:
-			}
+			r.awaitNews(ctx, renew.C)
 		}
 		if ctx.Err() != nil {
 			r.withdraw(ctx)
 			return nil
 		}
+	}
+}
+
+// awaitNews returns when the Lease has to be written. Only the leader reads it, and it
+// does not read its own: while this replica leads, the Lease is renewed and nothing more,
+// so that each change of the cluster does not cost the API server another write. The end
+// of the leadership is news, because the next leader reads the Lease.
+func (r *Replicas) awaitNews(ctx context.Context, renew <-chan time.Time) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-renew:
+			return
+		case <-r.changed:
+			if !r.leads() {
+				return
+			}
+		}
+	}
+}
+
+// leads reports whether this replica reads the Leases of the others.
+func (r *Replicas) leads() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.leading
+}
+
+// setLeading sets whether this replica leads.
+func (r *Replicas) setLeading(leading bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.leading = leading
+	if !leading && r.served != nil { // Run begins with what is served
+		r.signal()
+	}
+}
+
+// signal wakes Run. The caller holds mu.
+func (r *Replicas) signal() {
+	select {
+	case r.changed <- struct{}{}:
+	default:
 	}
 }
 
@@ -189,6 +228,8 @@ func (r *Replicas) withdraw(ctx context.Context) {
 
 // Lead reads the Leases of the other replicas until the context is done.
 func (r *Replicas) Lead(ctx context.Context) {
+	r.setLeading(true)
+	defer r.setLeading(false)
 	_ = kube.Follow(ctx, r.cluster.Client.CoordinationV1().Leases(r.cluster.Namespace),
 		metav1.ListOptions{LabelSelector: replicaLabel + "=" + r.group}, r.observe, func(leases []*coordinationv1.Lease) {
 			for _, name := range r.observeAll(leases, time.Now()) {

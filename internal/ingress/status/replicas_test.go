@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -120,4 +121,42 @@ func TestStatusWaitsForReplicas(t *testing.T) {
 	if text := string(must.Get(json.Marshal(w.Replicas.served))(t)); text != `{"gateways":10}` {
 		t.Errorf("this replica serves %s", text)
 	}
+}
+
+// TestLeaderPublishesLess: what the leader serves is published with the next renewal, and
+// when it ceases to lead; that of others at once.
+func TestLeaderPublishesLess(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := NewReplicas(nil, "slipway-edge", slog.New(slog.DiscardHandler))
+		renew, returned := make(chan time.Time), make(chan struct{}, 3)
+		wait := func() {
+			go func() {
+				r.awaitNews(t.Context(), renew)
+				returned <- struct{}{}
+			}()
+			synctest.Wait()
+		}
+		want := func(what string, publishes bool) {
+			t.Helper()
+			synctest.Wait()
+			if got := len(returned) > 0; got != publishes {
+				t.Errorf("%s: it publishes: %t", what, got)
+			}
+			for len(returned) > 0 {
+				<-returned
+			}
+		}
+		wait()
+		r.setServed(Versions{"gateways": 1})
+		want("a replica that does not lead", true)
+		r.setLeading(true)
+		wait()
+		r.setServed(Versions{"gateways": 2})
+		want("the leader", false)
+		renew <- time.Now()
+		want("a renewal", true)
+		wait()
+		r.setLeading(false)
+		want("the end of the leadership", true)
+	})
 }
