@@ -53,6 +53,8 @@ const (
 	// live heap is large, and requests allocate little.
 	// With Gateway API the heap is larger, and the statuses of all routes are
 	// written one by one after the start: their garbage is collected early, too.
+	// When they are written, servingGCPercent applies: a collection that falls into
+	// a change delays it by milliseconds, so they must not be frequent.
 	readingGCPercent = 25
 	servingGCPercent = 50
 	gatewayGCPercent = 25
@@ -135,7 +137,7 @@ func newIngressProvider(options *config.Edge, server *edge.Server, parts Parts) 
 	}
 	if g := options.Providers.KubernetesGateway; g != nil {
 		p.gateways = status.NewGatewayWriter(cluster, g.Services || g.ServiceType != "", parts.log)
-		p.gateways.Quiet = overload.ReleaseStartupMemory
+		p.gateways.Quiet = p.statusesWritten
 		p.gateways.Replicas = status.NewReplicas(cluster, leaseName(k.IngressClass), parts.log)
 		if g.Deployment != "" {
 			p.deployments = status.NewGatewayDeployments(cluster, g.Deployment, leaseName(k.IngressClass), parts.log)
@@ -379,6 +381,14 @@ func (p *ingressProvider) goLive() {
 	// Most of the heap of the start is garbage now. It runs beside, because
 	// traffic can start already.
 	go overload.ReleaseStartupMemory()
+}
+
+// statusesWritten is called when the statuses of all routes are written after the start.
+func (p *ingressProvider) statusesWritten() {
+	if p.collects {
+		debug.SetGCPercent(servingGCPercent)
+	}
+	overload.ReleaseStartupMemory()
 }
 
 // serveLastGood applies the cluster's part of the last good table, unless the
