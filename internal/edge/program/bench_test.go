@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"testing"
 	"time"
+	"unique"
 
 	"slipway.dev/slipway/internal/edge/program"
 	"slipway.dev/slipway/internal/must"
@@ -80,6 +81,12 @@ func mustCompile(tb testing.TB, table *route.Table) *program.Program {
 
 func BenchmarkLookup(b *testing.B) {
 	compiled := mustCompile(b, largeTable())
+	// The same rules at a listener of a Gateway.
+	table, listener := largeTable(), route.ListenerID{Namespace: "infra", Name: "public", Port: 80}
+	for _, rule := range table.Rules {
+		rule.Listener = listener
+	}
+	listening := mustCompile(b, table)
 	for _, c := range []struct{ name, path string }{
 		{"root", "/"},
 		{"exact", "/healthz"},
@@ -87,20 +94,11 @@ func BenchmarkLookup(b *testing.B) {
 		{"deepmiss", "/api/v5/orderly"},
 	} {
 		requests := manyRequests(c.path)
-		b.Run(c.name, func(b *testing.B) {
-			b.ReportAllocs()
-			best := time.Duration(math.MaxInt64)
-			for b.Loop() {
-				started := time.Now()
-				for i := range requests {
-					if compiled.Lookup(&requests[i]).Rule == nil {
-						b.Fatal("no rule")
-					}
-				}
-				best = min(best, time.Since(started))
-			}
-			perLookup(b, len(requests), best)
-		})
+		b.Run(c.name, func(b *testing.B) { lookupAll(b, compiled, requests) })
+		for i := range requests {
+			requests[i].EntryPoint, requests[i].Listener = "", unique.Make(listener)
+		}
+		b.Run(c.name+"-listener", func(b *testing.B) { lookupAll(b, listening, requests) })
 	}
 	b.Run("unknownhost", func(b *testing.B) {
 		b.ReportAllocs()
@@ -111,6 +109,22 @@ func BenchmarkLookup(b *testing.B) {
 			}
 		}
 	})
+}
+
+// lookupAll measures the lookups of requests that all have a rule.
+func lookupAll(b *testing.B, compiled *program.Program, requests []program.Request) {
+	b.ReportAllocs()
+	best := time.Duration(math.MaxInt64)
+	for b.Loop() {
+		started := time.Now()
+		for i := range requests {
+			if compiled.Lookup(&requests[i]).Rule == nil {
+				b.Fatal("no rule")
+			}
+		}
+		best = min(best, time.Since(started))
+	}
+	perLookup(b, len(requests), best)
 }
 
 // perLookup reports a benchmark whose loop does many lookups: the average, and

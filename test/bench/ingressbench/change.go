@@ -100,7 +100,7 @@ func (b *bench) delays(ctx context.Context, kind kindOfChange) (delayFigures, er
 	defer seen.close()
 	c, request := b.edge.querier(b.settings.tls)
 	defer c.close()
-	var fromCall, fromSight []time.Duration
+	var all []delay
 	pace := time.NewTicker(b.settings.pace())
 	defer pace.Stop()
 	for n := range b.settings.samples {
@@ -111,20 +111,42 @@ func (b *bench) delays(ctx context.Context, kind kindOfChange) (delayFigures, er
 		if _, err := request(ctx, next.host); err != nil && !b.settings.tls { // opens the connection outside of the measured time
 			return delayFigures{}, err
 		}
-		call, sight, err := b.delay(ctx, next, request, seen)
+		one, err := b.delay(ctx, next, request, seen)
 		if err != nil {
 			return delayFigures{}, fmt.Errorf("change %d: %w", n, err)
 		}
-		fromCall, fromSight = append(fromCall, call), append(fromSight, sight)
+		all = append(all, one)
 		select {
 		case <-pace.C:
 		case <-ctx.Done():
 			return delayFigures{}, context.Cause(ctx)
 		}
 	}
-	figures := delayFigures{FromCall: ground.SpreadOf(fromCall), FromSight: ground.SpreadOf(fromSight)}
-	b.report("%s: live %s after the call, %s after the event (%d samples)", kind.name, figures.FromCall.Text(1), figures.FromSight.Text(1), len(fromCall))
+	figures := delayFigures{
+		FromCall:  spreadOf(all, func(d delay) time.Duration { return d.fromCall }),
+		FromSight: spreadOf(all, func(d delay) time.Duration { return d.fromSight }),
+		Call:      spreadOf(all, func(d delay) time.Duration { return d.call }),
+	}
+	b.report("%s: live %s after the call, %s after the event; the call itself %s (%d samples)",
+		kind.name, figures.FromCall.Text(1), figures.FromSight.Text(1), figures.Call.Text(1), len(all))
 	return figures, nil
+}
+
+// delay is how long one change took.
+type delay struct {
+	fromCall, fromSight time.Duration // until it was live
+	// call is until the API server has responded: the part of fromCall that is not the
+	// edge's, though a change can be live a little earlier.
+	call time.Duration
+}
+
+// spreadOf returns the spread of one of the times of delays.
+func spreadOf(delays []delay, of func(delay) time.Duration) ground.Spread {
+	times := make([]time.Duration, len(delays))
+	for i, d := range delays {
+		times[i] = of(d)
+	}
+	return ground.SpreadOf(times)
 }
 
 // delay makes one change and sends requests until it is live. Requests start
@@ -133,29 +155,30 @@ func (b *bench) delays(ctx context.Context, kind kindOfChange) (delayFigures, er
 // event counts as zero from the event.
 func (b *bench) delay(
 	ctx context.Context, next change, request func(context.Context, string) (response, error), seen *sight,
-) (fromCall, fromSight time.Duration, err error) {
+) (delay, error) {
 	type made struct {
 		version string
 		err     error
+		took    time.Duration
 	}
 	returned := make(chan made, 1)
 	began := time.Now()
 	go func() {
 		version, err := next.make(ctx)
-		returned <- made{version, err}
+		returned <- made{version, err, time.Since(began)}
 	}()
 	live, err := b.until(ctx, next.host, request, next.live)
 	// The call's result is taken even if until failed: its error is then the
 	// likely cause.
 	change := <-returned
 	if change.err != nil {
-		return 0, 0, change.err
+		return delay{}, change.err
 	}
 	if err != nil {
-		return 0, 0, err
+		return delay{}, err
 	}
 	sight, err := seen.when(ctx, change.version)
-	return live.Sub(began), max(0, live.Sub(sight)), err
+	return delay{live.Sub(began), max(0, live.Sub(sight)), change.took}, err
 }
 
 // work measures the CPU time per change without concurrent requests, which

@@ -28,7 +28,8 @@
 //
 // A watch of the benchmark separates the delay of the API server from that of
 // the edge: delays are reported from the call, and from the time at which that
-// watch received the event.
+// watch received the event. Beside them is the time of the call itself, by which
+// the first can be judged.
 //
 // Every response must come from the right backend, or the run fails. The
 // program leaves neither processes nor files behind, and no packet leaves the

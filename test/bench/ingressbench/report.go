@@ -100,10 +100,11 @@ type peerFigures struct {
 }
 
 // delayFigures are the delays until changes were live, from the call and from
-// the watch event.
+// the watch event, and the time of the call itself.
 type delayFigures struct {
 	FromCall  ground.Spread `json:"fromCall"`
 	FromSight ground.Spread `json:"fromEvent"`
+	Call      ground.Spread `json:"call"`
 }
 
 // goal is an upper limit for one figure at one number of Ingresses.
@@ -230,10 +231,12 @@ func (r *report) print(out io.Writer) {
 	if r.ran(phaseCreate) {
 		delays("create to 200", func(f *figures) ground.Spread { return f.Create.FromCall })
 		delays("event to 200", func(f *figures) ground.Spread { return f.Create.FromSight })
+		delays("the call itself", func(f *figures) ground.Spread { return f.Create.Call })
 	}
 	if r.ran(phaseEndpoint) {
 		delays("endpoint change to routed", func(f *figures) ground.Spread { return f.Endpoint.FromCall })
 		delays("event to routed", func(f *figures) ground.Spread { return f.Endpoint.FromSight })
+		delays("the call itself", func(f *figures) ground.Spread { return f.Endpoint.Call })
 	}
 	if r.ran(phaseWork) {
 		row("CPU per create, ms", "%.2f", func(f *figures) []any { return []any{f.CreateCPU} })
