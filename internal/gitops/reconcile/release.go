@@ -103,7 +103,7 @@ func (p *reconcileRun) overlayReleases(ctx context.Context, set *plan.Set, live 
 		if desired.Key.Group != "apps" || desired.Key.Kind != "Deployment" || found == nil || found.GetDeletionTimestamp() != nil {
 			continue
 		}
-		state, err := p.releaseOf(ctx, desired, found, of)
+		state, err := p.releaseOf(ctx, set, desired, found, of)
 		if err != nil {
 			return nil, fmt.Errorf("release %s: %w", desired.Key, err)
 		}
@@ -123,13 +123,13 @@ func (p *reconcileRun) overlayReleases(ctx context.Context, set *plan.Set, live 
 
 // releaseOf decides about the release of one Deployment; nil if it has none. One
 // that is Synced and has no Release costs no request.
-func (p *reconcileRun) releaseOf(ctx context.Context, desired *plan.Desired, live *unstructured.Unstructured, of *rendering) (*releaseState, error) {
+func (p *reconcileRun) releaseOf(ctx context.Context, set *plan.Set, desired *plan.Desired, live *unstructured.Unstructured, of *rendering) (*releaseState, error) {
 	own := p.session.releases[desired.Key]
 	if own == nil {
 		own = &releaseSession{}
 	}
 	mark := release.MarkOf(live)
-	policy, err := p.releasePolicy(ctx, desired)
+	policy, err := p.releasePolicy(ctx, set, desired)
 	if err != nil {
 		return nil, err
 	}

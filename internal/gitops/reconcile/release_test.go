@@ -187,9 +187,11 @@ func (w *releaseWorld) ready(version string) int32 {
 // A new version runs beside the old one, gets its share, and is promoted. The
 // Application is Synced meanwhile, and its health names what is waited for.
 func TestReleaseIsPromoted(t *testing.T) {
-	w := newReleaseWorld(t, "quick")
+	w := newReleaseWorld(t, "off")
 	w.traffic.Store(false)
-	second := w.push("v2", "quick")
+	// The policy comes with the version that it is for.
+	w.repository.Commit(t, map[string]string{"web/later.yaml": strings.Replace(quickPolicy, "quick", "later", 1)}, "a policy")
+	second := w.push("v2", "later")
 	w.weight(20)
 	w.wait("web", func(app *v1alpha1.Application) error {
 		if app.Status.Sync.Status != v1alpha1.SyncSynced || app.Status.Sync.Revision != second || app.Status.Health.Status != v1alpha1.Progressing {

@@ -44,10 +44,7 @@ func (p *reconcileRun) readSlipway(ctx context.Context, resource string, key tra
 		return false, nil
 	}
 	if err == nil {
-		var text []byte
-		if text, err = object.MarshalJSON(); err == nil {
-			err = json.Unmarshal(text, into)
-		}
+		err = decodeObject(object, into)
 	}
 	if err != nil {
 		return false, fmt.Errorf("read %s %s: %w", resource, key.Name, err)
@@ -65,8 +62,9 @@ func (p *reconcileRun) readRelease(ctx context.Context, of tracking.Key) (*slipw
 }
 
 // releasePolicy is the policy that a Deployment or its Application names; nil if
-// neither does, or if the Deployment cannot run two revisions.
-func (p *reconcileRun) releasePolicy(ctx context.Context, desired *plan.Desired) (*release.Policy, error) {
+// neither does, or if the Deployment cannot run two revisions. One that is not in
+// the cluster yet may come with the same sync.
+func (p *reconcileRun) releasePolicy(ctx context.Context, set *plan.Set, desired *plan.Desired) (*release.Policy, error) {
 	name, named := desired.Object.GetAnnotations()[release.Annotation]
 	if !named {
 		name = p.app.Annotations[release.Annotation]
@@ -79,16 +77,42 @@ func (p *reconcileRun) releasePolicy(ctx context.Context, desired *plan.Desired)
 	if policy, known := release.Default(name); known {
 		return policy, nil
 	}
-	key := desired.Key
-	key.Name = name
+	key := tracking.Key{Group: slipway.Group, Kind: slipway.KindReleasePolicy, Namespace: desired.Key.Namespace, Name: name}
 	found := &slipway.ReleasePolicy{}
-	switch exists, err := p.readSlipway(ctx, slipway.ResourceReleasePolicy, key, found); {
+	exists, err := p.readSlipway(ctx, slipway.ResourceReleasePolicy, key, found)
+	if err == nil && !exists {
+		exists, err = policyOf(set, key, found)
+	}
+	switch {
 	case err != nil:
 		return nil, err
 	case !exists:
 		return nil, fmt.Errorf("there is no ReleasePolicy %s in namespace %s: make it, or write canary or blue-green into the annotation %s", name, key.Namespace, release.Annotation)
 	}
 	return release.FromSpec(&found.Spec), nil
+}
+
+// policyOf decodes a ReleasePolicy of the desired objects, and reports whether there is one.
+func policyOf(set *plan.Set, key tracking.Key, into *slipway.ReleasePolicy) (bool, error) {
+	for _, desired := range set.Resources() {
+		if desired.Key != key {
+			continue
+		}
+		if err := decodeObject(desired.Object, into); err != nil {
+			return false, fmt.Errorf("read %s: %w", key, err)
+		}
+		return true, nil
+	}
+	return false, nil
+}
+
+// decodeObject decodes an object into its type.
+func decodeObject(object *unstructured.Unstructured, into any) error {
+	text, err := object.MarshalJSON()
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(text, into)
 }
 
 // replicaSet is a revision of a Deployment with its template.
