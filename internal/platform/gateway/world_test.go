@@ -69,7 +69,7 @@ func (h tunnels) Transport(runtimeID string) http.RoundTripper {
 	})
 }
 
-// WaitingTransport is refused for a runtime that is not online: nothing would come.
+// WaitingTransport does not wait: no connection comes later here.
 func (h tunnels) WaitingTransport(runtimeID string) http.RoundTripper { return h.Transport(runtimeID) }
 
 type roundTripper func(*http.Request) (*http.Response, error)

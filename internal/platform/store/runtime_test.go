@@ -12,6 +12,19 @@ import (
 	"slipway.dev/slipway/internal/platform/store"
 )
 
+// TestOnline: a runtime without a heartbeat, or with an old one, is offline.
+func TestOnline(t *testing.T) {
+	now := time.Unix(1_800_000_000, 0)
+	for age, want := range map[time.Duration]bool{0: true, store.OfflineAfter - 1: true, store.OfflineAfter: false} {
+		if got := (store.Runtime{HeartbeatAt: now.Add(-age)}).Online(now); got != want {
+			t.Errorf("online %t after %s", got, age)
+		}
+	}
+	if (store.Runtime{}).Online(time.Time{}) {
+		t.Error("a runtime without a heartbeat is online")
+	}
+}
+
 func TestRuntimes(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, w *world) {
