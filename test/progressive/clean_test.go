@@ -32,7 +32,7 @@ func TestCleanReleases(t *testing.T) {
 	w.deployed(t)
 	// The releases begin with the second commit, which brings the program.
 	rate := programs.Setting(t, "PROGRESSIVE_RATE", 1000)
-	requests, _ := w.load(t, http.MethodGet, rate*8/10)
+	requests, _ := w.load(t, http.MethodGet, rate)
 	w.released(t, revision{image: w.good(), program: streamsImage})
 	streams := w.streams(t, rate/10)
 	for _, strategy := range []string{
@@ -42,8 +42,9 @@ func TestCleanReleases(t *testing.T) {
 			beforeRequests, beforeStreams, began := requests.counts(), streams.counts(), time.Now()
 			w.released(t, revision{image: w.good(), policy: strategy, program: streamsImage})
 			plain, long := requests.counts().since(beforeRequests), streams.counts().since(beforeStreams)
-			t.Logf("%s: %s: %d of %d requests and %d of %d messages and calls failed", strategy, time.Since(began).Round(time.Second),
-				plain.failed, plain.requests, long.failed, long.requests)
+			took := time.Since(began)
+			t.Logf("%s: %s: %d of %d requests (%.0f/s) and %d of %d messages and calls failed", strategy, took.Round(time.Second),
+				plain.failed, plain.requests, float64(plain.requests)/took.Seconds(), long.failed, long.requests)
 			if plain.failed+long.failed > 0 {
 				t.Errorf("failed: %s %s", requests.lastError(), streams.lastError())
 			}
@@ -86,17 +87,14 @@ func (w *world) streams(t *testing.T, perSecond int) *load {
 		})
 	}
 	running.Go(func() {
-		ticks := time.NewTicker(time.Second / time.Duration(perSecond))
-		defer ticks.Stop()
-		for ctx.Err() == nil {
-			<-ticks.C
+		pace(ctx, perSecond, func() {
 			running.Go(func() {
 				limited, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 				defer cancel()
 				var out wrapperspb.StringValue
 				l.note(conn.Invoke(limited, "/shop.Echo/Say", wrapperspb.String("hello"), &out))
 			})
-		}
+		})
 	})
 	t.Cleanup(func() {
 		stop()
