@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"syscall"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -167,7 +169,7 @@ func (b *bench) delay(
 		version, err := next.make(ctx)
 		returned <- made{version, err, time.Since(began)}
 	}()
-	live, err := b.until(ctx, next.host, request, next.live)
+	live, err := b.liveAt(ctx, next, request)
 	// The call's result is taken even if until failed: its error is then the
 	// likely cause.
 	change := <-returned
@@ -179,6 +181,28 @@ func (b *bench) delay(
 	}
 	sight, err := seen.when(ctx, change.version)
 	return delay{live.Sub(began), max(0, live.Sub(sight)), change.took}, err
+}
+
+// liveAt sends a request every lookPeriod until a response shows the change, and returns
+// the time of that response. Unlike until it does not wait longer after a response that
+// took long: the wait would count as delay of the edge. It sleeps in the kernel, because a
+// timer of the Go runtime waits for at least a millisecond in an idle process.
+func (b *bench) liveAt(ctx context.Context, next change, request func(context.Context, string) (response, error)) (time.Time, error) {
+	for {
+		got, err := request(ctx, next.host)
+		now := time.Now()
+		switch {
+		case err == nil && next.live(got):
+			return now, nil
+		case ctx.Err() != nil:
+			return time.Time{}, errors.Join(fmt.Errorf("%w: %s responds with %d from %s", context.Cause(ctx), next.host, got.status, got.backend), err)
+		}
+		if err := b.edge.Alive(); err != nil {
+			return time.Time{}, err
+		}
+		pause := syscall.NsecToTimespec(lookPeriod.Nanoseconds())
+		_ = syscall.Nanosleep(&pause, nil) // a signal ends it early, and the next request comes sooner
+	}
 }
 
 // work measures the CPU time per change without concurrent requests, which
