@@ -85,8 +85,9 @@ type updateState struct {
 	challenges bool
 	// gateways are the dirty Gateways.
 	gateways map[*gatewayUnit]struct{}
-	// reattached are the Gateways with routes that came, went or changed.
-	reattached map[snapshot.Ref]struct{}
+	// reattached are the routes that came, went or changed, by Gateway. A route can be
+	// there twice.
+	reattached map[snapshot.Ref][]*routeUnit
 	change     route.Change
 }
 
@@ -127,7 +128,7 @@ func (e *Engine) Update(changed []snapshot.Ref) Result {
 		routes: map[*routeUnit]struct{}{}, backends: map[*backendUnit]struct{}{}, idle: map[*backendUnit]struct{}{},
 		hosts: map[string]struct{}{}, moved: map[string]struct{}{}, dirtyRules: map[*routeUnit]struct{}{}, ownershipChanged: map[snapshot.Ref]struct{}{},
 		requesters: map[*routeUnit]struct{}{}, wantChanges: map[snapshot.Ref]struct{}{}, gateways: map[*gatewayUnit]struct{}{},
-		reattached: map[snapshot.Ref]struct{}{}, requestedHosts: map[string]struct{}{},
+		reattached: map[snapshot.Ref][]*routeUnit{}, requestedHosts: map[string]struct{}{},
 	}
 	e.requestsChanged, e.tokensChanged = false, false
 	for _, ref := range changed {

@@ -36,6 +36,10 @@ type gatewayState struct {
 	// conflicted counts the routes of each Gateway that an older one of the other kind
 	// keeps out.
 	conflicted map[snapshot.Ref]int
+	// rivals has the hosts of the routes of Gateways with HTTPRoutes and GRPCRoutes.
+	rivals map[snapshot.Ref]*rivalIndex
+	// conflictVisits is maxConflictVisits, and less in tests.
+	conflictVisits int
 	// requesters are the Gateways with listeners that request certificates, by host.
 	requesters map[string]map[*gatewayUnit]struct{}
 	// unopened are the listeners that the edge could not open, with the reason.
@@ -76,7 +80,7 @@ func newGatewayState(options resolve.GatewayOptions, exists func(snapshot.Ref) b
 	return gatewayState{
 		units: map[snapshot.Ref]*gatewayUnit{}, pool: gateway.NewPool(options, exists),
 		targets: gateway.Targets{Options: options}, starved: map[*gatewayUnit]struct{}{},
-		attached: map[snapshot.Ref]map[*routeUnit][]string{}, counts: map[snapshot.Ref]map[string]int32{}, grpcRoutes: map[snapshot.Ref]int{}, conflicted: map[snapshot.Ref]int{},
+		attached: map[snapshot.Ref]map[*routeUnit][]string{}, counts: map[snapshot.Ref]map[string]int32{}, grpcRoutes: map[snapshot.Ref]int{}, conflicted: map[snapshot.Ref]int{}, rivals: map[snapshot.Ref]*rivalIndex{}, conflictVisits: maxConflictVisits,
 		requesters: map[string]map[*gatewayUnit]struct{}{}, unopened: map[route.ListenerID]string{}, stale: map[snapshot.Ref]struct{}{},
 		shared: map[sharedRoute]*gateway.Route{},
 	}
@@ -196,7 +200,7 @@ func (e *Engine) replaceAttached(u *routeUnit, next *gateway.Route) {
 	u.route = next
 	for _, of := range before {
 		ref := of.Gateway
-		e.state.reattached[ref] = struct{}{}
+		e.markReattached(ref, u)
 		if next.Attached.At(ref) == nil {
 			e.setAttached(u, ref, nil)
 			e.countGRPC(u, ref, -1)
@@ -205,7 +209,7 @@ func (e *Engine) replaceAttached(u *routeUnit, next *gateway.Route) {
 	}
 	for _, of := range next.Attached {
 		ref, names := of.Gateway, of.Listeners
-		e.state.reattached[ref] = struct{}{}
+		e.markReattached(ref, u)
 		if before.At(ref) == nil {
 			e.countGRPC(u, ref, 1)
 		}
@@ -213,6 +217,16 @@ func (e *Engine) replaceAttached(u *routeUnit, next *gateway.Route) {
 			e.setAttached(u, ref, names)
 		}
 	}
+}
+
+// markReattached marks a route of a Gateway that came, went or changed. Routes of
+// connections have no conflicts.
+func (e *Engine) markReattached(at snapshot.Ref, u *routeUnit) {
+	units := e.state.reattached[at]
+	if !snapshot.IsStreamRoute(u.ref.Kind) {
+		units = append(units, u)
+	}
+	e.state.reattached[at] = units
 }
 
 // setAttached sets the listeners of a Gateway that a route is attached to; nil for none.

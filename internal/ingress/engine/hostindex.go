@@ -1,82 +1,77 @@
 package engine
 
 import (
+	"iter"
 	"strings"
 
 	"slipway.dev/slipway/internal/route"
 )
 
-// hostIndex finds the first of many host names of listeners that has a name in common
-// with another one, as gateway.Intersect decides it for two, without comparing it with
-// each: a tenant can have thousands.
-type hostIndex struct {
-	// hosts has host names as they are, with the place of the first, and wildcards has
-	// those with a star by what follows it.
-	hosts, wildcards map[hostAt]int
-	// below has the first host name that ends with a suffix, from its dot.
-	below map[hostAt]int
-	// all has the first host name of a listener.
-	all map[route.ListenerID]int
-}
-
-// hostAt is a host name, or a suffix, of a listener.
+// hostAt is a host name of a listener.
 type hostAt struct {
 	listener route.ListenerID
 	host     string
 }
 
-func newHostIndex() *hostIndex {
-	return &hostIndex{hosts: map[hostAt]int{}, wildcards: map[hostAt]int{}, below: map[hostAt]int{}, all: map[route.ListenerID]int{}}
+// hostKey is a key of indexes that find the host names which have a name in common with
+// another one, as gateway.Intersect decides it for two, without comparing it with each: a
+// tenant can have thousands.
+type hostKey struct {
+	listener route.ListenerID
+	part     hostPart
+	text     string
 }
 
-// add adds a host name. An earlier place counts.
-func (x *hostIndex) add(listener route.ListenerID, host string, place int) {
-	if _, wildcard := route.WildcardParent(host); wildcard {
-		setFirst(x.wildcards, hostAt{listener, host[1:]}, place)
-	} else {
-		setFirst(x.hosts, hostAt{listener, host}, place)
-	}
-	setFirst(x.all, listener, place)
-	for suffix, more := parentSuffix(host); more; suffix, more = parentSuffix(suffix) {
-		setFirst(x.below, hostAt{listener, suffix}, place)
-	}
-}
+// hostPart is what the text of a hostKey is.
+type hostPart uint8
 
-// first returns the place of the first host name that has one in common with host.
-func (x *hostIndex) first(listener route.ListenerID, host string) (int, bool) {
-	if host == "" {
-		place, found := x.all[listener]
-		return place, found
-	}
-	var best firstPlace
-	best.take(x.hosts, hostAt{listener, ""})
-	best.take(x.hosts, hostAt{listener, host})
-	if _, wildcard := route.WildcardParent(host); wildcard {
-		best.take(x.below, hostAt{listener, host[1:]})
-	}
-	for suffix, more := parentSuffix(host); more; suffix, more = parentSuffix(suffix) {
-		best.take(x.wildcards, hostAt{listener, suffix})
-	}
-	return best.place, best.found
-}
+const (
+	// wholeHost is a host name as it is, empty for all hosts.
+	wholeHost hostPart = iota
+	// wildcardSuffix is what follows the star of a wildcard.
+	wildcardSuffix
+	// parentDomain is a suffix that a host name ends with, from its dot.
+	parentDomain
+	// anyHost has all host names of the listener, and no text.
+	anyHost
+)
 
-// firstPlace is the least of some places.
-type firstPlace struct {
-	place int
-	found bool
-}
-
-// take takes the place of a key into account.
-func (f *firstPlace) take(places map[hostAt]int, key hostAt) {
-	if place, found := places[key]; found && (!f.found || place < f.place) {
-		f.place, f.found = place, true
+// keys yields the keys that a host name is stored with.
+func (h hostAt) keys() iter.Seq[hostKey] {
+	return func(yield func(hostKey) bool) {
+		own := hostKey{h.listener, wholeHost, h.host}
+		if _, wildcard := route.WildcardParent(h.host); wildcard {
+			own = hostKey{h.listener, wildcardSuffix, h.host[1:]}
+		}
+		if !yield(own) || !yield(hostKey{listener: h.listener, part: anyHost}) {
+			return
+		}
+		for suffix, more := parentSuffix(h.host); more; suffix, more = parentSuffix(suffix) {
+			if !yield(hostKey{h.listener, parentDomain, suffix}) {
+				return
+			}
+		}
 	}
 }
 
-// setFirst keeps the least place of a key.
-func setFirst[K comparable](places map[K]int, key K, place int) {
-	if before, found := places[key]; !found || place < before {
-		places[key] = place
+// matches yields the keys of which each host name with a name in common has at least one.
+func (h hostAt) matches() iter.Seq[hostKey] {
+	return func(yield func(hostKey) bool) {
+		if h.host == "" {
+			yield(hostKey{listener: h.listener, part: anyHost})
+			return
+		}
+		if !yield(hostKey{h.listener, wholeHost, ""}) || !yield(hostKey{h.listener, wholeHost, h.host}) {
+			return
+		}
+		if _, wildcard := route.WildcardParent(h.host); wildcard && !yield(hostKey{h.listener, parentDomain, h.host[1:]}) {
+			return
+		}
+		for suffix, more := parentSuffix(h.host); more; suffix, more = parentSuffix(suffix) {
+			if !yield(hostKey{h.listener, wildcardSuffix, suffix}) {
+				return
+			}
+		}
 	}
 }
 
@@ -90,4 +85,28 @@ func parentSuffix(host string) (string, bool) {
 		return "", false
 	}
 	return host[1+at:], true
+}
+
+// hostIndex finds the first of many host names that has a name in common with another
+// one. It has the place of the first by each key.
+type hostIndex map[hostKey]int
+
+// add adds a host name. An earlier place counts.
+func (x hostIndex) add(host hostAt, place int) {
+	for key := range host.keys() {
+		if before, found := x[key]; !found || place < before {
+			x[key] = place
+		}
+	}
+}
+
+// first returns the place of the first host name that has one in common with host.
+func (x hostIndex) first(host hostAt) (int, bool) {
+	best, shared := 0, false
+	for key := range host.matches() {
+		if place, found := x[key]; found && (!shared || place < best) {
+			best, shared = place, true
+		}
+	}
+	return best, shared
 }

@@ -24,11 +24,11 @@ func TestHostIndex(t *testing.T) {
 	}
 	at := func() route.ListenerID { return route.ListenerID{Port: uint16(80 + random.IntN(2))} }
 	for range 2000 {
-		index, all := newHostIndex(), []hostAt(nil)
+		index, all := hostIndex{}, []hostAt(nil)
 		for place := range random.IntN(6) {
 			one := hostAt{at(), name()}
 			all = append(all, one)
-			index.add(one.listener, one.host, place)
+			index.add(one, place)
 		}
 		listener, host := at(), name()
 		want, shared := 0, false
@@ -38,7 +38,7 @@ func TestHostIndex(t *testing.T) {
 				break
 			}
 		}
-		if got, found := index.first(listener, host); found != shared || got != want {
+		if got, found := index.first(hostAt{listener, host}); found != shared || got != want {
 			t.Fatalf("%q at %v among %v: got %d, %t, want %d, %t", host, listener, all, got, found, want, shared)
 		}
 	}

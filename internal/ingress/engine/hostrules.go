@@ -42,7 +42,7 @@ func (e *Engine) setOwner(host string, claims *hostClaims, owner string, units [
 			continue
 		}
 		for _, of := range u.route.Attached {
-			e.state.reattached[of.Gateway] = struct{}{}
+			e.markReattached(of.Gateway, u)
 		}
 	}
 }

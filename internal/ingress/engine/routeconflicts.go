@@ -43,26 +43,50 @@ func gatewayOfListener(id route.ListenerID) snapshot.Ref {
 }
 
 // recomputeConflicts decides between the routes of the Gateways whose routes changed. A
-// Gateway with routes of one kind, as most are, costs nothing.
+// Gateway with routes of one kind, as most are, costs nothing. At others a change looks at
+// the routes with a host in common, and only a change that concerns many at all of them.
 func (e *Engine) recomputeConflicts() {
-	for ref := range e.state.reattached {
-		mixed := e.gateways.grpcRoutes[ref] > 0
-		if !mixed && e.gateways.conflicted[ref] == 0 {
+	for ref, changed := range e.state.reattached {
+		units, grpc := e.gateways.attached[ref], e.gateways.grpcRoutes[ref]
+		if grpc == 0 || grpc == len(units) {
+			delete(e.gateways.rivals, ref)
+			e.clearConflicts(ref)
 			continue
 		}
-		rivals, winners := []*routeUnit(nil), map[*routeUnit]snapshot.Ref{}
-		if mixed {
-			rivals = e.rivalsAt(ref)
+		index := e.gateways.rivals[ref]
+		if index == nil {
+			e.gateways.rivals[ref] = e.newRivalIndex(ref)
+			e.decideConflicts(ref)
+			continue
 		}
-		taken := map[snapshot.Kind]*hostIndex{}
-		for place, u := range rivals {
-			if winner := e.takeHosts(taken, ref, place, rivals); winner != nil {
-				winners[u] = winner.ref
-			}
+		pass := conflictPass{engine: e, at: ref, index: index, moved: map[*routeUnit]struct{}{}, visits: e.gateways.conflictVisits}
+		if !pass.update(changed) {
+			e.decideConflicts(ref)
 		}
-		for u := range e.gateways.attached[ref] {
-			e.setConflict(u, ref, winners[u])
+	}
+}
+
+// clearConflicts ends all conflicts at a Gateway.
+func (e *Engine) clearConflicts(at snapshot.Ref) {
+	if e.gateways.conflicted[at] == 0 {
+		return
+	}
+	for u := range e.gateways.attached[at] {
+		e.setConflict(u, at, snapshot.Ref{})
+	}
+}
+
+// decideConflicts decides between all routes of a Gateway.
+func (e *Engine) decideConflicts(at snapshot.Ref) {
+	rivals, winners := e.rivalsAt(at), map[*routeUnit]snapshot.Ref{}
+	taken := map[snapshot.Kind]hostIndex{snapshot.HTTPRoute: {}, snapshot.GRPCRoute: {}}
+	for place, u := range rivals {
+		if winner := e.takeHosts(taken, at, place, rivals); winner != nil {
+			winners[u] = winner.ref
 		}
+	}
+	for u := range e.gateways.attached[at] {
+		e.setConflict(u, at, winners[u])
 	}
 }
 
@@ -74,43 +98,43 @@ func (e *Engine) rivalsAt(at snapshot.Ref) []*routeUnit {
 	if 2*e.gateways.grpcRoutes[at] > len(units) {
 		few = snapshot.HTTPRoute
 	}
-	index, rivals := newHostIndex(), []*routeUnit(nil)
+	index, rivals := hostIndex{}, []*routeUnit(nil)
 	for u := range units {
 		if u.ref.Kind != few {
 			continue
 		}
 		rivals = append(rivals, u)
-		for listener, host := range e.hostsAt(u, at) {
-			index.add(listener, host, 0)
+		for host := range e.hostsAt(u, at) {
+			index.add(host, 0)
 		}
 	}
 	for u := range units {
 		if u.ref.Kind == few {
 			continue
 		}
-		for listener, host := range e.hostsAt(u, at) {
-			if _, shared := index.first(listener, host); shared {
+		for host := range e.hostsAt(u, at) {
+			if _, shared := index.first(host); shared {
 				rivals = append(rivals, u)
 				break
 			}
 		}
 	}
-	slices.SortFunc(rivals, func(a, b *routeUnit) int { return cmp.Or(compareAge(a, b), a.ref.Compare(b.ref)) })
+	slices.SortFunc(rivals, compareRivals)
 	return rivals
 }
 
 // takeHosts adds the hosts of the route at a place among the rivals to those that are
 // taken, or returns the route of the other kind that it conflicts with.
-func (e *Engine) takeHosts(taken map[snapshot.Kind]*hostIndex, of snapshot.Ref, place int, rivals []*routeUnit) *routeUnit {
+func (e *Engine) takeHosts(taken map[snapshot.Kind]hostIndex, of snapshot.Ref, place int, rivals []*routeUnit) *routeUnit {
 	u := rivals[place]
 	type conflict struct {
 		listener route.ListenerID
 		winner   int
 	}
 	var found []conflict
-	for listener, host := range e.hostsAt(u, of) {
-		if winner, shared := indexOf(taken, otherKind(u.ref.Kind)).first(listener, host); shared {
-			found = append(found, conflict{listener, winner})
+	for host := range e.hostsAt(u, of) {
+		if winner, shared := taken[otherKind(u.ref.Kind)].first(host); shared {
+			found = append(found, conflict{host.listener, winner})
 		}
 	}
 	if len(found) > 0 {
@@ -119,8 +143,8 @@ func (e *Engine) takeHosts(taken map[snapshot.Kind]*hostIndex, of snapshot.Ref, 
 		})
 		return rivals[first.winner]
 	}
-	for listener, host := range e.hostsAt(u, of) {
-		indexOf(taken, u.ref.Kind).add(listener, host, place)
+	for host := range e.hostsAt(u, of) {
+		taken[u.ref.Kind].add(host, place)
 	}
 	return nil
 }
@@ -128,8 +152,8 @@ func (e *Engine) takeHosts(taken map[snapshot.Kind]*hostIndex, of snapshot.Ref, 
 // hostsAt returns the hosts of the rules of a route for requests, with their listeners,
 // at a Gateway. A rule for a host of another namespace is not served, so it takes no
 // host from a route of the owner.
-func (e *Engine) hostsAt(u *routeUnit, gateway snapshot.Ref) iter.Seq2[route.ListenerID, string] {
-	return func(yield func(route.ListenerID, string) bool) {
+func (e *Engine) hostsAt(u *routeUnit, gateway snapshot.Ref) iter.Seq[hostAt] {
+	return func(yield func(hostAt) bool) {
 		if snapshot.IsStreamRoute(u.ref.Kind) {
 			return
 		}
@@ -141,7 +165,7 @@ func (e *Engine) hostsAt(u *routeUnit, gateway snapshot.Ref) iter.Seq2[route.Lis
 			if gatewayOfListener(rule.Listener) != gateway || !e.admitsRule(u, rule) {
 				continue
 			}
-			if last = rule; !yield(rule.Listener, rule.Host) {
+			if last = rule; !yield(hostAt{rule.Listener, rule.Host}) {
 				return
 			}
 		}
@@ -163,14 +187,6 @@ func otherKind(kind snapshot.Kind) snapshot.Kind {
 		return snapshot.HTTPRoute
 	}
 	return snapshot.GRPCRoute
-}
-
-// indexOf returns the index of a kind, a new one if there is none.
-func indexOf(all map[snapshot.Kind]*hostIndex, kind snapshot.Kind) *hostIndex {
-	if all[kind] == nil {
-		all[kind] = newHostIndex()
-	}
-	return all[kind]
 }
 
 // setConflict sets the route that a route conflicts with at a Gateway; zero for none.

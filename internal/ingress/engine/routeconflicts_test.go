@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"net/netip"
 	"reflect"
@@ -69,13 +70,15 @@ type gatewayWorld struct {
 	random *rand.Rand
 	facts  *snapshot.Snapshot
 	steps  int64
+	// names is the number of names of routes of a kind in each namespace.
+	names int
 }
 
 // step puts or deletes a route.
 func (w *gatewayWorld) step() []snapshot.Ref {
 	w.steps++
 	kind := []snapshot.Kind{snapshot.HTTPRoute, snapshot.GRPCRoute}[w.random.IntN(2)]
-	name, namespace := fmt.Sprintf("r%d", w.random.IntN(3)), []string{"shop", "other"}[w.random.IntN(2)]
+	name, namespace := fmt.Sprintf("r%d", w.random.IntN(w.names)), []string{"shop", "other"}[w.random.IntN(2)]
 	if w.random.IntN(4) == 0 {
 		return w.facts.Delete(kind, namespace, name)
 	}
@@ -100,7 +103,7 @@ func (w *gatewayWorld) step() []snapshot.Ref {
 // finds which sees all objects at once: which routes conflict, and how many a listener has.
 func TestRouteConflictsFollow(t *testing.T) {
 	for seed := range uint64(20) {
-		w := &gatewayWorld{random: rand.New(rand.NewPCG(seed, 1)), facts: snapshot.New()}
+		w := &gatewayWorld{random: rand.New(rand.NewPCG(seed, 1)), facts: snapshot.New(), names: 3}
 		var changed []snapshot.Ref
 		for _, object := range gatewaysOf("one", "two") {
 			changed = append(changed, w.facts.Put(object)...)
@@ -125,6 +128,41 @@ func TestRouteConflictsFollow(t *testing.T) {
 			}
 			changed = w.step()
 		}
+	}
+}
+
+// TestConflictIndex: after any change, of one route or of several at once, the routes that
+// conflict are those that comparing each with each finds, also where a change concerns more
+// routes than are looked at one by one.
+func TestConflictIndex(t *testing.T) {
+	conflicts := 0
+	for seed := range uint64(24) {
+		w := &gatewayWorld{random: rand.New(rand.NewPCG(seed, 2)), facts: snapshot.New(), names: []int{2, 6, 20}[seed%3]}
+		var changed []snapshot.Ref
+		for _, object := range gatewaysOf("one", "two") {
+			changed = append(changed, w.facts.Put(object)...)
+		}
+		followed := engine.New(w.facts, gatewayOptions())
+		if seed%4 == 0 {
+			followed.LimitConflictVisits(int(seed))
+		}
+		for range 150 {
+			followed.Update(changed)
+			for _, name := range []string{"one", "two"} {
+				at := snapshot.Ref{Kind: snapshot.Gateway, Namespace: "infra", Name: name}
+				got, want := followed.Conflicts(at), followed.PlainConflicts(at)
+				if conflicts += len(want); !maps.Equal(got, want) {
+					t.Fatalf("seed %d, step %d, Gateway %s: conflicts are\n%v, want\n%v", seed, w.steps, name, got, want)
+				}
+			}
+			changed = nil
+			for range 1 + w.random.IntN(3) {
+				changed = append(changed, w.step()...)
+			}
+		}
+	}
+	if conflicts == 0 {
+		t.Error("no route conflicted")
 	}
 }
 
@@ -164,38 +202,44 @@ func TestRefusedRouteConflictsWithNone(t *testing.T) {
 	}
 }
 
-// BenchmarkNewRoute: a route that comes and goes at a Gateway with 5,000 others, without
-// and with a GRPCRoute among them.
+// BenchmarkNewRoute: a route that comes and goes at a Gateway with many others, without
+// and with GRPCRoutes among them. The cost must not follow the number of routes.
 func BenchmarkNewRoute(b *testing.B) {
-	for name, grpc := range map[string]int{"http": 0, "grpc": 1} {
-		b.Run(name, func(b *testing.B) {
-			facts, parents := snapshot.New(), []gatewayv1.ParentReference{parentOf("one", "http")}
-			for _, object := range gatewaysOf("one") {
-				facts.Put(object)
-			}
-			meta := func(name string) metav1.ObjectMeta {
-				return metav1.ObjectMeta{Namespace: "shop", Name: name, UID: types.UID(name), Generation: 1, CreationTimestamp: metav1.Unix(1, 0)}
-			}
-			for i := range 5000 {
-				facts.Put(routeOf(snapshot.HTTPRoute, meta(fmt.Sprintf("r%d", i)), parents, gatewayv1.Hostname(fmt.Sprintf("r%d.example", i))))
-			}
-			for range grpc {
-				facts.Put(routeOf(snapshot.GRPCRoute, meta("grpc"), parents, "grpc.example"))
-			}
-			followed := engine.New(facts, gatewayOptions())
-			followed.All()
-			for range followed.ChangedGatewayStatuses() {
-			}
-			added := routeOf(snapshot.HTTPRoute, meta("new"), parents, "new.example")
-			b.ReportAllocs()
-			for b.Loop() {
-				followed.Update(facts.Put(added))
-				for range followed.ChangedGatewayStatuses() {
-				}
-				followed.Update(facts.Delete(snapshot.HTTPRoute, "shop", "new"))
-				for range followed.ChangedGatewayStatuses() {
-				}
-			}
-		})
+	for _, routes := range []int{500, 5000, 20000} {
+		for _, grpc := range []int{0, 1, routes / 2} {
+			b.Run(fmt.Sprintf("http=%d/grpc=%d", routes, grpc), func(b *testing.B) { benchmarkNewRoute(b, routes, grpc) })
+		}
+	}
+}
+
+func benchmarkNewRoute(b *testing.B, routes, grpc int) {
+	facts, parents := snapshot.New(), []gatewayv1.ParentReference{parentOf("one", "http")}
+	for _, object := range gatewaysOf("one") {
+		facts.Put(object)
+	}
+	meta := func(name string) metav1.ObjectMeta {
+		return metav1.ObjectMeta{Namespace: "shop", Name: name, UID: types.UID(name), Generation: 1, CreationTimestamp: metav1.Unix(1, 0)}
+	}
+	for i := range routes {
+		facts.Put(routeOf(snapshot.HTTPRoute, meta(fmt.Sprintf("r%d", i)), parents, gatewayv1.Hostname(fmt.Sprintf("r%d.example", i))))
+	}
+	for i := range grpc {
+		facts.Put(routeOf(snapshot.GRPCRoute, meta(fmt.Sprintf("g%d", i)), parents, gatewayv1.Hostname(fmt.Sprintf("g%d.example", i))))
+	}
+	followed := engine.New(facts, gatewayOptions())
+	followed.All()
+	update := func(changed []snapshot.Ref) {
+		followed.Update(changed)
+		for range followed.ChangedConditions() {
+		}
+		for range followed.ChangedGatewayStatuses() {
+		}
+	}
+	update(nil)
+	added := routeOf(snapshot.HTTPRoute, meta("new"), parents, "new.example")
+	b.ReportAllocs()
+	for b.Loop() {
+		update(facts.Put(added))
+		update(facts.Delete(snapshot.HTTPRoute, "shop", "new"))
 	}
 }
