@@ -49,6 +49,8 @@ type Engine struct {
 	gateways   gatewayState
 	// traefikRoutes counts the routes of Traefik that are ours.
 	traefikRoutes int
+	// datagrams are the IngressRouteUDPs with published routes.
+	datagrams map[*routeUnit]struct{}
 	// requestsChanged and tokensChanged are results of the update in progress.
 	requestsChanged bool
 	tokensChanged   bool
@@ -83,6 +85,8 @@ type updateState struct {
 	// challenges is set when the Secret of challenges changed, or the listeners that
 	// serve them.
 	challenges bool
+	// datagrams is set when an IngressRouteUDP changed.
+	datagrams bool
 	// gateways are the dirty Gateways.
 	gateways map[*gatewayUnit]struct{}
 	// reattached are the routes that came, went or changed, by Gateway. A route can be
@@ -101,7 +105,7 @@ func New(facts *snapshot.Snapshot, options resolve.Options) *Engine {
 		hosts:    map[string]*hostClaims{},
 		tls:      newTLSRegistry(),
 		refusals: newRefusalIndex(),
-		requests: map[snapshot.Ref]*sharedRequest{},
+		requests: map[snapshot.Ref]*sharedRequest{}, datagrams: map[*routeUnit]struct{}{},
 		gateways: newGatewayState(options.Gateways, facts.Exists),
 	}
 }
@@ -159,6 +163,7 @@ func (e *Engine) Update(changed []snapshot.Ref) Result {
 	e.recomputeRequests()
 	e.appendRuleDeltas()
 	e.recomputeReachable()
+	e.recomputeDatagrams()
 	e.updateChallenges()
 	e.dropIdle()
 	e.tls.appendDeltas(&e.state.change)

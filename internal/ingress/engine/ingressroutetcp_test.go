@@ -112,3 +112,34 @@ func TestIngressRouteTCP(t *testing.T) {
 		t.Errorf("with open hosts: %+v", tcp)
 	}
 }
+
+// TestDatagramsOfOneEntryPoint: of two IngressRouteUDPs for an entry point the younger one is
+// refused there, until the older one leaves.
+func TestDatagramsOfOneEntryPoint(t *testing.T) {
+	w := traefikTown(t, resolve.HostSharingDeny, false)
+	w.Engine = engine.New(w.facts, resolve.Options{
+		Traefik: &resolve.TraefikOptions{Syntax: "v3", UDPEntryPoints: []string{"dns", "game"}}, EntryPoints: map[string]bool{"web": false},
+	})
+	names := serviceNamed("names")
+	names.Spec.Ports = []corev1.ServicePort{{Name: "dns", Port: 53, Protocol: corev1.ProtocolUDP}}
+	w.put(names)
+	const services = "routes: [{services: [{name: names, port: 53}]}]\nentryPoints: "
+	w.put(w.object(snapshot.IngressRouteUDP, "shop", "young", 2, services+"[dns, game]"))
+	w.put(w.object(snapshot.IngressRouteUDP, "shop", "other", 1, services+"[game]"))
+	if got := w.refused(snapshot.IngressRouteUDP, "shop", "young"); !strings.Contains(got, "spec.entryPoints: the entry point game passes datagrams to IngressRouteUDP shop/other") || strings.Contains(got, "dns") {
+		t.Errorf("young is refused with %q", got)
+	}
+	oldKind, _ := snapshot.OldTraefikKind(snapshot.IngressRouteUDP)
+	w.put(w.object(oldKind, "shop", "old", 0, services+"[dns]"))
+	if got := w.refused(snapshot.IngressRouteUDP, "shop", "young"); !strings.Contains(got, "shop/old") || !strings.Contains(got, "shop/other") {
+		t.Errorf("young is refused with %q", got)
+	}
+	if got := w.refused(oldKind, "shop", "old") + w.refused(snapshot.IngressRouteUDP, "shop", "other"); got != "" {
+		t.Errorf("the older ones are refused with %q", got)
+	}
+	w.remove(snapshot.IngressRouteUDP, "shop", "other")
+	w.remove(oldKind, "shop", "old")
+	if got := w.refused(snapshot.IngressRouteUDP, "shop", "young"); got != "" {
+		t.Errorf("alone it is refused with %q", got)
+	}
+}

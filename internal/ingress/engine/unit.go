@@ -265,6 +265,7 @@ func (e *Engine) appendRuleDeltas() {
 	for u := range e.state.dirtyRules {
 		if snapshot.IsStreamRoute(u.ref.Kind) || snapshot.IsTraefikStream(u.ref.Kind) {
 			u.liveTCP.replace(e.placeTCP(u), &e.state.change.TCPRoutes)
+			e.replaceDatagrams(u)
 			continue
 		}
 		rules := e.placeRules(u)
