@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"slipway.dev/slipway/api/v1alpha1"
+	"slipway.dev/slipway/internal/release/judge"
 )
 
 // Change is how the template in Git relates to the live one.
@@ -282,5 +283,5 @@ func count[N int32 | int64](n N, noun string) string {
 	if n == 1 {
 		return "1 " + noun
 	}
-	return fmt.Sprintf("%d %ss", n, noun)
+	return judge.Number(uint64(max(n, 0))) + " " + noun + "s"
 }

@@ -301,3 +301,12 @@ func TestOverlay(t *testing.T) {
 		t.Errorf("the spec is %+v", deployment.Object["spec"])
 	}
 }
+
+// TestCount: numbers in messages have their noun, and commas between thousands.
+func TestCount(t *testing.T) {
+	for n, want := range map[int64]string{0: "0 requests", 1: "1 request", 2: "2 requests", 1500: "1,500 requests"} {
+		if got := count(n, "request"); got != want {
+			t.Errorf("count(%d) is %q, want %q", n, got, want)
+		}
+	}
+}

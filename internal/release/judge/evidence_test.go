@@ -173,7 +173,7 @@ func TestTexts(t *testing.T) {
 		t.Error(got)
 	}
 	for n, want := range map[uint64]string{0: "0", 999: "999", 2160: "2,160", 1234567: "1,234,567", 100000: "100,000"} {
-		if got := count(n); got != want {
+		if got := Number(n); got != want {
 			t.Errorf("%d: %q, want %q", n, got, want)
 		}
 	}

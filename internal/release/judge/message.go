@@ -10,13 +10,13 @@ import (
 // against 0.1 % (2 of 2,160)".
 func errorMessage(d Decision) string {
 	return fmt.Sprintf("%s errors (%s of %s) against %s (%s of %s)",
-		percent(d.Canary.ErrorRate), count(d.Canary.Errors), count(d.Canary.Requests),
-		percent(d.Stable.ErrorRate), count(d.Stable.Errors), count(d.Stable.Requests))
+		percent(d.Canary.ErrorRate), Number(d.Canary.Errors), Number(d.Canary.Requests),
+		percent(d.Stable.ErrorRate), Number(d.Stable.Errors), Number(d.Stable.Requests))
 }
 
 // quantileMessage describes the latency of both revisions at a level.
 func quantileMessage(level float64, canary, stable time.Duration, requests uint64) string {
-	return fmt.Sprintf("p%.0f of %s against %s (%s requests)", 100*level, duration(canary), duration(stable), count(requests))
+	return fmt.Sprintf("p%.0f of %s against %s (%s requests)", 100*level, duration(canary), duration(stable), Number(requests))
 }
 
 // waitMessage describes how many requests are missing.
@@ -24,7 +24,7 @@ func waitMessage(have, want uint64) string {
 	if have >= want {
 		return "waiting for more requests of both revisions"
 	}
-	return fmt.Sprintf("waiting for %s requests, %s so far", count(want), count(have))
+	return fmt.Sprintf("waiting for %s requests, %s so far", Number(want), Number(have))
 }
 
 // percent formats a rate for people: 0 %, 0.1 %, 4.1 %, 12 %.
@@ -41,8 +41,8 @@ func percent(rate float64) string {
 	}
 }
 
-// count formats a number with commas between thousands.
-func count(n uint64) string {
+// Number formats a number with commas between thousands.
+func Number(n uint64) string {
 	digits := strconv.FormatUint(n, 10)
 	for i := len(digits) - 3; i > 0; i -= 3 {
 		digits = digits[:i] + "," + digits[i:]

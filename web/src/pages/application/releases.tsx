@@ -140,7 +140,7 @@ function ReleasePanel({ place, release, blocked }: { place: Place; release: Rele
                     "Decision",
                     <>
                       <Status tone={outcomes[decision.outcome] ?? "off"}>{decision.outcome || "Wait"}</Status>{" "}
-                      {decision.reason} {decision.message}{" "}
+                      {[decision.reason, decision.message].filter(Boolean).join(": ")}{" "}
                       {decision.at && (
                         <span className="muted">
                           <Time at={decision.at} />
