@@ -25,6 +25,7 @@ type Reader struct {
 	waiting      atomic.Bool // for the first byte of a head
 	interrupted  atomic.Bool
 	pinned       bool // the last head is in buf, before r
+	inherited    bool // armed is that of InheritDeadline, and no head was read
 	heads        int
 	armed        time.Time     // the read deadline that the connection has
 	pollInterval time.Duration // see Await
@@ -49,6 +50,12 @@ func (r *Reader) Init(conn net.Conn, pool *BufferPool, times Timeouts) {
 
 // SetTimeouts changes how long the waits that come are bounded.
 func (r *Reader) SetTimeouts(times Timeouts) { r.times = times }
+
+// InheritDeadline takes over the read deadline that the connection has. It is that of
+// the first head, and so is not set once more.
+func (r *Reader) InheritDeadline(until time.Time) {
+	r.armed, r.inherited = until, !until.IsZero()
+}
 
 // SetPollInterval divides the waits for the heads of responses into pieces of about the given
 // time: a wait ends with ErrIdle after one, and ReadResponse can be called again
@@ -152,7 +159,7 @@ func (r *Reader) readHead(parser headParser, limits *Limits, wait time.Duration)
 				return err
 			}
 			if n > 0 {
-				r.r, r.pinned = n, true
+				r.r, r.pinned, r.inherited = n, true, false
 				r.heads++
 				return nil
 			}
@@ -180,7 +187,10 @@ func (r *Reader) readHead(parser headParser, limits *Limits, wait time.Duration)
 
 // waitForHead waits for the first bytes of a head.
 func (r *Reader) waitForHead(wait time.Duration) error {
-	until := r.headDeadline(wait)
+	until := r.armed
+	if !r.inherited {
+		until = r.headDeadline(wait)
+	}
 	r.waiting.Store(true)
 	err := r.arm(until)
 	if err == nil && r.interrupted.Load() {

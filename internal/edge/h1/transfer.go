@@ -14,7 +14,9 @@ type Transfer struct {
 	From *Reader
 	// To is where it goes.
 	To *Writer
-	// Head is sent in front, in the same write as the first of the body.
+	// Head is sent in front, in the same write as the first of the body. A short
+	// start of the body is appended to it, so its memory has to be the caller's; the
+	// caller can use it again as it is after Run.
 	Head []byte
 	// Body is the body's framing, freshly Reset. Without decode, its framing
 	// is passed on with it.
@@ -28,7 +30,13 @@ type Transfer struct {
 	// PauseAfter ends Run with [ErrPaused] once so much data was passed on, unless that
 	// is all; 0 does not. Another Transfer with the same Body goes on from there.
 	PauseAfter int64
+
+	headSent bool // Head was queued
 }
+
+// joinedBytes is the longest start of a body that is appended to the head. Copying it
+// takes less than lending a buffer in which both are joined, or than a vector of two.
+const joinedBytes = 1 << 10
 
 // ErrPaused is returned for a body with more data than Transfer.PauseAfter.
 var ErrPaused = errors.New("the transfer is paused")
@@ -43,9 +51,6 @@ var lastChunk = []byte("0\r\n\r\n")
 // is written to, any other error from the side that is read. After an error
 // neither connection can be used any further.
 func (t *Transfer) Run() error {
-	if err := t.To.Queue(t.Head); err != nil {
-		return err
-	}
 	var waited time.Duration
 	for {
 		used, err := t.next()
@@ -86,6 +91,16 @@ func (t *Transfer) next() (used int, err error) {
 	t.From.r += used
 	if t.Most > 0 && t.Body.Payload() > t.Most {
 		return 0, ErrBodyTooLarge
+	}
+	if !t.headSent {
+		t.headSent = true
+		if len(pass) <= joinedBytes && len(t.Head) > 0 && !t.Encode {
+			t.Head = append(t.Head, pass...)
+			pass = nil
+		}
+		if err := t.To.Queue(t.Head); err != nil {
+			return 0, err
+		}
 	}
 	if t.Encode {
 		return used, t.To.QueueChunk(pass)

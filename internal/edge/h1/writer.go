@@ -18,6 +18,7 @@ type Writer struct {
 	count  int
 	pieces net.Buffers
 	size   [20]byte // the line before a chunk
+	direct directWrite
 }
 
 // NewWriter writes to conn, with buffers from pool.
@@ -27,11 +28,15 @@ func NewWriter(conn net.Conn, pool *BufferPool, times Timeouts) *Writer {
 	return w
 }
 
-// Init makes a Writer that is part of something else ready, as NewWriter does.
+// Init makes a Writer that is part of something else ready, as NewWriter does. It may
+// have written to another connection before.
 func (w *Writer) Init(conn net.Conn, pool *BufferPool, times Timeouts) {
+	*w = Writer{conn: conn, pool: pool, wait: times.Write, direct: w.direct.unbound()}
 	_, w.vector = conn.(*net.TCPConn)
-	w.conn, w.pool, w.wait = conn, pool, times.Write
 }
+
+// Reset drops the connection, and what it holds of its messages.
+func (w *Writer) Reset() { w.Init(nil, nil, Timeouts{}) }
 
 // SetTimeouts changes the bound of later writes.
 func (w *Writer) SetTimeouts(times Timeouts) { w.wait = times.Write }
@@ -100,19 +105,15 @@ func (w *Writer) Flush() error {
 		return nil
 	}
 	w.count = 0
-	if until := lazyDeadline(w.armed, w.wait); !until.Equal(w.armed) {
-		w.armed = until
-		if err := w.conn.SetWriteDeadline(until); err != nil {
-			return &WriteError{err}
-		}
-	}
 	var err error
 	switch {
 	case count == 1:
-		_, err = w.conn.Write(w.parts[0])
+		err = w.writeOne(w.parts[0])
 	case w.vector:
-		w.pieces = w.parts[:count]
-		_, err = w.pieces.WriteTo(w.conn)
+		if err = w.arm(); err == nil {
+			w.pieces = w.parts[:count]
+			_, err = w.pieces.WriteTo(w.conn)
+		}
 	default:
 		err = w.writeJoined(w.parts[:count])
 	}
@@ -121,6 +122,28 @@ func (w *Writer) Flush() error {
 		return &WriteError{err}
 	}
 	return nil
+}
+
+// arm sets the write deadline, unless it is about right already.
+func (w *Writer) arm() error {
+	until := lazyDeadline(w.armed, w.wait)
+	if until.Equal(w.armed) {
+		return nil
+	}
+	w.armed = until
+	return w.conn.SetWriteDeadline(until)
+}
+
+// writeOne writes one piece.
+func (w *Writer) writeOne(b []byte) error {
+	if w.direct.usable() {
+		return w.writeDirect(b)
+	}
+	if err := w.arm(); err != nil {
+		return err
+	}
+	_, err := w.conn.Write(b)
+	return err
 }
 
 // writeJoined copies the parts together and writes them in as few calls as the
@@ -138,7 +161,7 @@ func (w *Writer) writeJoined(parts [][]byte) error {
 			k := copy(buf[n:], part)
 			part, n = part[k:], n+k
 			if n == len(buf) {
-				if _, err := w.conn.Write(buf); err != nil {
+				if err := w.writeOne(buf); err != nil {
 					return err
 				}
 				n = 0
@@ -148,6 +171,5 @@ func (w *Writer) writeJoined(parts [][]byte) error {
 	if n == 0 {
 		return nil
 	}
-	_, err := w.conn.Write(buf[:n])
-	return err
+	return w.writeOne(buf[:n])
 }

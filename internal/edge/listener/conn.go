@@ -8,6 +8,7 @@ import (
 	"os"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"slipway.dev/slipway/internal/edge/connset"
@@ -162,6 +163,18 @@ func (c *Conn) SetReadDeadline(t time.Time) error { return c.tcp.SetReadDeadline
 
 // SetWriteDeadline sets the write deadline.
 func (c *Conn) SetWriteDeadline(t time.Time) error { return c.tcp.SetWriteDeadline(t) }
+
+// SyscallConn is the socket itself.
+func (c *Conn) SyscallConn() (syscall.RawConn, error) { return c.tcp.SyscallConn() }
+
+// HeaderDeadline is the read deadline since the accept, for an owner that has set no
+// other. It is zero if a drain has shortened it.
+func (c *Conn) HeaderDeadline() time.Time {
+	if c.peekDeadline.Load() != nil {
+		return time.Time{}
+	}
+	return c.accepted.Add(c.owner.config.HeaderTimeout)
+}
 
 // Close closes the connection and removes it from the listener's count.
 func (c *Conn) Close() error {

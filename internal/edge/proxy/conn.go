@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"net"
+	"syscall"
 	"time"
 
 	"slipway.dev/slipway/internal/edge/connset"
@@ -116,6 +117,11 @@ func (c *conn) attach(p *Proxy, connection net.Conn, from Accepted) {
 	}
 	c.reader, c.writer = &c.ownReader, &c.ownWriter
 	c.writer.Init(connection, p.cfg.Pool, *c.timeouts)
+	if socket, ok := connection.(syscall.Conn); ok {
+		if raw, err := socket.SyscallConn(); err == nil { // otherwise it is closed
+			c.writer.UseRawConn(raw)
+		}
+	}
 	if c.stream {
 		// The head of a stream is there before it is served, and needs no deadline.
 		times := *c.timeouts
@@ -199,7 +205,8 @@ func (c *conn) detach() {
 	c.buffers.filters.Head = nil
 	c.exchange = exchange{}
 	c.proxy, c.net, c.reader, c.writer = nil, nil, nil, nil
-	c.ownReader, c.ownWriter = h1.Reader{}, h1.Writer{}
+	c.ownReader = h1.Reader{}
+	c.ownWriter.Reset()
 	c.gone, c.waiter, c.rest, c.served, c.warm = nil, nil, nil, false, false
 	c.from = Accepted{}
 }

@@ -218,7 +218,11 @@ func (p *Proxy) Program() *program.Program { return p.program.Load() }
 // ServeHTTP1 serves a connection until it ends, and closes it. It returns before
 // that if the connection waits for a request without a goroutine of the caller.
 func (p *Proxy) ServeHTTP1(connection net.Conn, from Accepted) {
-	p.serveConn(newConn(p, connection, from, false))
+	c := newConn(p, connection, from, false)
+	if fresh, ok := connection.(interface{ HeaderDeadline() time.Time }); ok {
+		c.reader.InheritDeadline(fresh.HeaderDeadline())
+	}
+	p.serveConn(c)
 }
 
 // serveConn serves a connection until it ends or rests.

@@ -115,10 +115,12 @@ func (a *attempt) copyBody() error {
 	c.buffers.responseHead = a.plan.AppendTo(c.buffers.responseHead[:0], response)
 	framing := a.plan.Framing
 	body.Reset(response.Framing, response.Length, framing != h1.Chunked, c.limits)
-	err := (&h1.Transfer{
+	transfer := h1.Transfer{
 		From: a.upstream.Reader, To: c.writer, Head: c.buffers.responseHead, Body: body,
 		Encode: framing == h1.Chunked && response.Framing != h1.Chunked,
-	}).Run()
+	}
+	err := transfer.Run()
+	c.buffers.responseHead = transfer.Head
 	x.record.Sent = body.Payload()
 	x.record.Origin = x.record.Sent
 	return err
