@@ -57,6 +57,12 @@ func (r *Reader) InheritDeadline(until time.Time) {
 	r.armed, r.inherited = until, !until.IsZero()
 }
 
+// Preload gives the Reader bytes that were received already, before its first read. They
+// are in a buffer of its pool, which becomes the Reader's.
+func (r *Reader) Preload(received []byte) {
+	r.buf, r.w = received[:cap(received)], len(received)
+}
+
 // SetPollInterval divides the waits for the heads of responses into pieces of about the given
 // time: a wait ends with ErrIdle after one, and ReadResponse can be called again
 // to go on. The first may be much shorter, because moving the deadline of a

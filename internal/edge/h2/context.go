@@ -2,6 +2,7 @@ package h2
 
 import (
 	"context"
+	"net"
 	"time"
 )
 
@@ -65,6 +66,28 @@ func (s *streamContext) AfterFunc(call func()) (stop func() bool) {
 	}
 }
 
+// CloseOnCancel closes a connection when the context is cancelled. It is AfterFunc for
+// what nearly every request needs, once at a time, and allocates nothing.
+func (s *streamContext) CloseOnCancel(conn net.Conn) {
+	s.session.mu.Lock()
+	defer s.session.mu.Unlock()
+	if s.canceled {
+		go conn.Close()
+		return
+	}
+	s.closeOnCancel = conn
+}
+
+// KeepOnCancel ends what CloseOnCancel began, and reports whether the connection is not
+// going to be closed.
+func (s *streamContext) KeepOnCancel() bool {
+	s.session.mu.Lock()
+	defer s.session.mu.Unlock()
+	kept := s.closeOnCancel != nil
+	s.closeOnCancel = nil
+	return kept
+}
+
 // cancel ends the context. It is called with the session's mu held, so the
 // functions run in goroutines of their own.
 func (s *streamContext) cancel() {
@@ -74,6 +97,10 @@ func (s *streamContext) cancel() {
 	s.canceled = true
 	if s.done != nil {
 		close(s.done)
+	}
+	if s.closeOnCancel != nil {
+		go s.closeOnCancel.Close()
+		s.closeOnCancel = nil
 	}
 	for _, entry := range s.afterFuncs {
 		if entry.call != nil {

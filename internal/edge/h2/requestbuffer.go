@@ -25,6 +25,16 @@ func (in *requestBuffer) read(b []byte) (n, data int) {
 	return n, data
 }
 
+// takeHead returns the head with its buffer, if none of it was read.
+func (in *requestBuffer) takeHead() []byte {
+	head := in.head
+	if len(in.Text) != len(head) {
+		return nil
+	}
+	in.head, in.Text = nil, nil
+	return head
+}
+
 // finish marks the request as complete.
 func (in *requestBuffer) finish(tail []byte) {
 	in.Over, in.End = true, io.EOF

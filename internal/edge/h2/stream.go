@@ -40,6 +40,8 @@ type stream struct {
 	canceled   bool  // its context is cancelled
 	done       chan struct{}
 	afterFuncs []*afterFunc
+	// closeOnCancel is closed with the context; nil for none.
+	closeOnCancel net.Conn
 
 	readable, writable waiter
 }
@@ -131,6 +133,18 @@ func (s *stream) Read(p []byte) (int, error) {
 		}
 		s.readable.wait()
 	}
+}
+
+// TakeHead gives the head of the request to the caller, in a buffer of the pool: Read
+// would copy it to another one. It returns nil if there is none, or none any more.
+func (s *stream) TakeHead() []byte {
+	c := s.session
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if s.err != nil {
+		return nil // Read returns it
+	}
+	return s.in.takeHead()
 }
 
 // Write takes the response as an HTTP/1.1 message. The frames that it makes of

@@ -30,9 +30,10 @@ type attempt struct {
 
 	upstream *upstream.Conn // nil until connected, and after releaseUpstream
 	reusable bool           // upstream ended its exchange cleanly
-	// totalTimer and cancelHook close upstream: when the rule's timeout for the
-	// attempt or for all is over, and when the client of a stream has left.
+	// totalTimer closes upstream when the rule's timeout for the attempt or for all is
+	// over; canceler or cancelHook do when the client of a stream has left.
 	totalTimer *time.Timer
+	canceler   canceler
 	cancelHook func() bool
 
 	// headerTimeout is how long the head of the response is waited for, waited
@@ -280,6 +281,10 @@ func (a *attempt) releaseUpstream() {
 	if a.totalTimer != nil {
 		a.reusable = a.totalTimer.Stop() && a.reusable
 		a.totalTimer = nil
+	}
+	if a.canceler != nil {
+		a.reusable = a.canceler.KeepOnCancel() && a.reusable
+		a.canceler = nil
 	}
 	if a.cancelHook != nil {
 		a.reusable = a.cancelHook() && a.reusable

@@ -47,6 +47,7 @@ type conn struct {
 	head     h1.Head
 	buffers  buffers
 	exchange exchange
+	dirty    bool // exchange was used
 
 	place connset.Place // guarded by proxy.mu
 
@@ -186,10 +187,17 @@ func (p *Proxy) ServeStream(connection net.Conn, from Accepted) {
 	c.release()
 }
 
+// headTaker is a stream that has the head of its request in a buffer of the pool, and
+// gives it away; nil if it has none.
+type headTaker interface{ TakeHead() []byte }
+
 // serveStream serves one request and closes the stream.
 func (c *conn) serveStream() {
 	defer c.net.Close()
 	defer c.reader.Close()
+	if composed, ok := c.net.(headTaker); ok {
+		c.reader.Preload(composed.TakeHead())
+	}
 	if err := c.reader.ReadRequest(&c.head, c.limits); err != nil {
 		c.rejectMalformed(err)
 		return
@@ -203,7 +211,7 @@ func (c *conn) detach() {
 	c.head.Reset()
 	c.buffers.filters.Begin(&c.head, 0)
 	c.buffers.filters.Head = nil
-	c.exchange = exchange{}
+	c.exchange, c.dirty = exchange{}, false
 	c.proxy, c.net, c.reader, c.writer = nil, nil, nil, nil
 	c.ownReader = h1.Reader{}
 	c.ownWriter.Reset()

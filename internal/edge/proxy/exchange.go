@@ -39,7 +39,10 @@ type exchange struct {
 // stack and then copied, which is a tenth of the work of this package.
 func (c *conn) begin(now time.Time) *exchange {
 	x := &c.exchange
-	*x = exchange{}
+	if c.dirty { // a pooled conn is clear, and has one exchange if it is a stream
+		*x = exchange{}
+	}
+	c.dirty = true
 	x.conn, x.filters, x.attempt.x = c, &c.buffers.filters, x
 	x.record.Began = now
 	from, to := &c.from, &x.record.Connection

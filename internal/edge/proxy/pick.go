@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"hash/fnv"
+	"net"
 	"strings"
 	"time"
 
@@ -100,18 +101,27 @@ func (a *attempt) connect(fresh bool) error {
 		a.totalTimer = closeAfter(conn, wait)
 	}
 	if gone := x.conn.from.Gone; gone != nil {
-		a.cancelHook = afterFunc(gone, func() { conn.NetConn().Close() })
+		a.closeWith(gone)
 	}
 	return nil
 }
 
-// afterFunc is context.AfterFunc without the context that it makes: that of a stream
-// calls functions itself.
-func afterFunc(ctx context.Context, call func()) (stop func() bool) {
-	if own, ok := ctx.(interface{ AfterFunc(func()) func() bool }); ok {
-		return own.AfterFunc(call)
+// canceler is a context that closes a connection itself when it is cancelled, as that
+// of a stream of HTTP/2 does.
+type canceler interface {
+	CloseOnCancel(net.Conn)
+	KeepOnCancel() bool
+}
+
+// closeWith closes the connection to the endpoint when a context ends.
+func (a *attempt) closeWith(ctx context.Context) {
+	conn := a.upstream.NetConn()
+	if own, ok := ctx.(canceler); ok {
+		own.CloseOnCancel(conn)
+		a.canceler = own
+		return
 	}
-	return context.AfterFunc(ctx, call)
+	a.cancelHook = context.AfterFunc(ctx, func() { conn.Close() })
 }
 
 // connectTimeout bounds making a connection: by the rule, and by the time that
