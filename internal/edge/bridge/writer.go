@@ -111,9 +111,9 @@ func (o *writer) Flush() error {
 
 // SendsLength reports whether the length of a response is sent to the client. Clients
 // of HTTP/2 and HTTP/3 take the length of a 304 for that of a body which has to
-// follow; Go's do.
+// follow; Go's do. A 204 has none (RFC 9110 section 8.6).
 func SendsLength(head *h1.ResponseHead) bool {
-	return head.Length >= 0 && head.Status != http.StatusNotModified
+	return head.Length >= 0 && head.Status != http.StatusNotModified && head.Status != http.StatusNoContent
 }
 
 // Passes reports whether a field of a response is forwarded to the client: those

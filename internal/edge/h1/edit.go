@@ -105,13 +105,16 @@ func sets(edits []Edit, id normalize.Field) bool {
 // AppendEdits appends the lines that edits add.
 func AppendEdits(dst []byte, edits []Edit) []byte {
 	for i := range edits {
-		edit := &edits[i]
-		if edit.kind == editRemove || removed(edits[i+1:], normalize.Bytes(edit.name)) {
-			continue
+		if adds(edits, i) {
+			dst = appendField(dst, edits[i].name, edits[i].value)
 		}
-		dst = appendField(dst, edit.name, edit.value)
 	}
 	return dst
+}
+
+// adds reports whether edit i adds a line, which no later one removes.
+func adds(edits []Edit, i int) bool {
+	return edits[i].kind != editRemove && !removed(edits[i+1:], normalize.Bytes(edits[i].name))
 }
 
 // headCopy decides line by line which headers are passed on, and copies them.
@@ -133,13 +136,7 @@ func (p *headCopy) appendTo(dst []byte) []byte {
 	from, to := uint32(0), uint32(0)
 	for i := range f.list {
 		line := &f.list[i]
-		keep := !p.drop[line.id]
-		if keep && hints != 0 && hints&(1<<nameHint(f.buf[line.start:line.colon])) != 0 {
-			keep = !removed(p.edits, f.Name(i))
-		}
-		if keep && len(p.named) > 0 && !line.id.Settled() {
-			keep = !p.inConnection(f.Name(i))
-		}
+		keep := p.keeps(i, hints)
 		if keep && line.plain {
 			if from == to {
 				from = line.start
@@ -154,6 +151,20 @@ func (p *headCopy) appendTo(dst []byte) []byte {
 		}
 	}
 	return append(dst, f.buf[from:to]...)
+}
+
+// keeps reports whether line i passes; hints are those of the edits.
+func (p *headCopy) keeps(i int, hints uint32) bool {
+	f := p.fields
+	line := &f.list[i]
+	keep := !p.drop[line.id]
+	if keep && hints != 0 && hints&(1<<nameHint(f.buf[line.start:line.colon])) != 0 {
+		keep = !removed(p.edits, f.Name(i))
+	}
+	if keep && len(p.named) > 0 && !line.id.Settled() {
+		keep = !p.inConnection(f.Name(i))
+	}
+	return keep
 }
 
 // inConnection reports whether Connection lists name.

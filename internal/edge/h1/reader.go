@@ -118,6 +118,9 @@ func (r *Reader) ReadResponse(h *ResponseHead, request RequestInfo, limits *Limi
 // only message, anything here is unexpected.
 func (r *Reader) Unread() []byte { return r.buf[r.r:r.w] }
 
+// Discard uses up bytes that Unread returned.
+func (r *Reader) Discard(n int) { r.r += n }
+
 // Interrupt makes a wait for the first byte of a request end with
 // ErrInterrupted, now or when it is next begun. A message that has begun to
 // come is not disturbed. It may be called from any goroutine.

@@ -71,6 +71,24 @@ func (p *ResponsePlan) AppendTo(dst []byte, h *ResponseHead) []byte {
 	return append(dst, "\r\n"...)
 }
 
+// Lines calls each with the header lines of the response, without those of its framing
+// and of connections: what AppendTo writes, for a connection that takes no text. The
+// strings share bytes with the head.
+func (p *ResponsePlan) Lines(h *ResponseHead, each func(id normalize.Field, name, value string)) {
+	pass := headCopy{fields: &h.Fields, named: h.named, edits: p.Edits, drop: &notReturned}
+	hints := editHints(p.Edits)
+	for i := range h.list {
+		if pass.keeps(i, hints) {
+			each(h.ID(i), normalize.View(h.Name(i)), normalize.View(h.Value(i)))
+		}
+	}
+	for i := range p.Edits {
+		if edit := &p.Edits[i]; adds(p.Edits, i) {
+			each(edit.id, edit.name, edit.value)
+		}
+	}
+}
+
 func (p *ResponsePlan) framing(h *ResponseHead) Framing {
 	if p.Framing == AsReceived {
 		return h.Framing

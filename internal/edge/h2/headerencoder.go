@@ -85,17 +85,23 @@ func (e *headerEncoder) contentLength(length int64) {
 
 // field encodes field i of a head or of trailers.
 func (e *headerEncoder) field(fields *h1.Fields, i int) {
-	id, place := fields.ID(i), i%sentFields
+	e.line(i, fields.ID(i), normalize.View(fields.Name(i)), normalize.View(fields.Value(i)))
+}
+
+// line encodes line number i of a head or of trailers. The strings may share bytes
+// with a buffer, so they are copied before they are cached.
+func (e *headerEncoder) line(i int, id normalize.Field, sentName, sentValue string) {
+	place := i % sentFields
 	cached := &e.sent[place]
 	name := id.String()
 	if name == "" {
-		if name = cached.name; !strings.EqualFold(name, normalize.View(fields.Name(i))) {
-			name = strings.ToLower(string(fields.Name(i)))
+		if name = cached.name; !strings.EqualFold(name, sentName) {
+			name = strings.ToLower(strings.Clone(sentName))
 		}
 	}
 	value := cached.value
-	if value != normalize.View(fields.Value(i)) {
-		value = string(fields.Value(i))
+	if value != sentValue {
+		value = strings.Clone(sentValue)
 	}
 	if secret := id == normalize.FieldSetCookie; secret || len(value) > maxCachedValue {
 		e.encode(name, value, secret)

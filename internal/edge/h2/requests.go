@@ -118,7 +118,6 @@ func (s *stream) run() {
 	c := s.session
 	defer c.requests.running.Done()
 	handler := c.cfg.Handler
-	s.reply = c.server.reply(s)
 	defer func() {
 		problem := recover()
 		if problem != nil && problem != http.ErrAbortHandler {
@@ -139,10 +138,14 @@ func (s *stream) finish(returned bool) {
 	reply := s.reply
 	s.reply = nil
 	s.writeMu.Unlock()
-	complete := reply.Release() && returned
-	c.server.replies.Put(reply)
+	written := reply != nil && reply.Release()
+	if reply != nil {
+		c.server.replies.Put(reply)
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	// Without a Write, SendResponse may have sent all.
+	complete := returned && (written || reply == nil && s.complete)
 	(*streamContext)(s).cancel()
 	if c.requests.active--; complete && c.requests.served < provenAfter {
 		c.requests.served++

@@ -40,6 +40,40 @@ func (s *stream) sendHead(head *h1.ResponseHead, end bool) error {
 			c.headers.field(&head.Fields, i)
 		}
 	}
+	s.finishHead(head, end)
+	return nil
+}
+
+// SendResponse sends a whole final response as a plan passes it on, and reports whether it
+// did: one that has to wait for the client's windows, or that follows something
+// written, is the caller's to write. It takes the parsed head, so that no text is made
+// of it and parsed again.
+func (s *stream) SendResponse(plan *h1.ResponsePlan, head *h1.ResponseHead, body []byte) (sent bool, err error) {
+	s.writeMu.Lock()
+	defer s.writeMu.Unlock()
+	c := s.session
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	fits := len(body) <= dataSize && c.writer.hasRoom(len(body)) && h2flow.Sendable(len(body), &s.send, &c.flow.send.SendWindow) == len(body)
+	if s.reply != nil || s.headSent || s.err != nil || c.writer.err != nil || !fits {
+		return false, nil
+	}
+	c.headers.status(head.Status)
+	lines := 0
+	plan.Lines(head, func(id normalize.Field, name, value string) {
+		c.headers.line(lines, id, name, value)
+		lines++
+	})
+	s.finishHead(head, len(body) == 0)
+	if ends := s.mayEnd(); len(body) > 0 {
+		c.sendData(s, body, ends)
+	}
+	return true, c.flush()
+}
+
+// finishHead sends the headers that were encoded of a head, with its length.
+func (s *stream) finishHead(head *h1.ResponseHead, end bool) {
+	c := s.session
 	final := !head.Interim()
 	if final && bridge.SendsLength(head) {
 		c.headers.contentLength(head.Length)
@@ -49,7 +83,6 @@ func (s *stream) sendHead(head *h1.ResponseHead, end bool) error {
 	if final && c.acceptedDraining {
 		c.refuseNewStreams()
 	}
-	return nil
 }
 
 // isGRPCStatus reports whether a head without a body is the status of a gRPC

@@ -32,7 +32,7 @@ type stream struct {
 	complete bool // all of it was sent, except perhaps for END_STREAM
 	ended    bool // END_STREAM was sent
 	writeMu  sync.Mutex
-	reply    *bridge.ResponseTranslator // guarded by writeMu; nil before and after the handler
+	reply    *bridge.ResponseTranslator // guarded by writeMu; nil before the first Write and after the handler
 
 	err        error // why nothing more can be read or written
 	started    bool  // a handler serves it
@@ -155,6 +155,9 @@ func (s *stream) Write(p []byte) (int, error) {
 	if err := s.writeError(); err != nil {
 		return 0, err
 	}
+	if s.reply == nil {
+		s.reply = s.session.server.reply(s)
+	}
 	return s.reply.Write(p)
 }
 
@@ -165,8 +168,8 @@ func (s *stream) writeError() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
-	case s.reply == nil:
-		return net.ErrClosed
+	case s.reply == nil && s.complete:
+		return net.ErrClosed // SendResponse has sent all, or the handler is done
 	case s.err != nil && !s.complete:
 		return s.err
 	case s.writable.expired():

@@ -54,7 +54,7 @@ func (p *Proxy) full() bool { return p.pressure.Load() == int32(overload.Full) }
 // RejectPlainHTTP responds to a plain request on an encrypted entry point, and
 // closes the connection. Anything that is not HTTP is just closed.
 func (p *Proxy) RejectPlainHTTP(connection net.Conn, from Accepted) {
-	c := newConn(p, connection, from, false)
+	c := newConn(p, connection, &from, false)
 	defer c.net.Close()
 	defer c.reader.Close()
 	if err := c.reader.ReadRequest(&c.head, c.limits); err != nil {

@@ -34,6 +34,8 @@ type conn struct {
 	peer     h1.Peer
 	limits   *h1.Limits
 	timeouts *h1.Timeouts
+	// sender is nil where responses are written as text.
+	sender responseSender
 	// gone is nil where a departed client cannot be detected.
 	gone goneDetector
 	// waiter is nil where the connection cannot rest; rest is nil before it did. served
@@ -83,7 +85,7 @@ type buffers struct {
 
 // newConn returns a conn for a connection, or for a stream that stands for one. Both
 // are many and short, so they are pooled: see release.
-func newConn(p *Proxy, connection net.Conn, from Accepted, stream bool) *conn {
+func newConn(p *Proxy, connection net.Conn, from *Accepted, stream bool) *conn {
 	c, ok := p.pooled.Get().(*conn)
 	if !ok {
 		c = new(conn)
@@ -106,8 +108,8 @@ func (c *conn) release() {
 
 // attach gives a conn its connection, and the limits and timeouts of the entry
 // point that accepted it.
-func (c *conn) attach(p *Proxy, connection net.Conn, from Accepted) {
-	c.proxy, c.net, c.from = p, connection, from
+func (c *conn) attach(p *Proxy, connection net.Conn, from *Accepted) {
+	c.proxy, c.net, c.from = p, connection, *from
 	c.gone = goneDetectorOf(connection)
 	c.limits, c.timeouts = &p.cfg.Limits, &p.cfg.Timeouts
 	if from.Limits != nil {
@@ -128,6 +130,7 @@ func (c *conn) attach(p *Proxy, connection net.Conn, from Accepted) {
 		times := *c.timeouts
 		times.Head = 0
 		c.reader.Init(connection, p.cfg.Pool, times)
+		c.sender, _ = connection.(responseSender)
 	} else {
 		c.waiter = readWaiterOf(connection)
 		// Drain interrupts it from another goroutine, so it is never reused.
@@ -182,7 +185,7 @@ func (c *conn) serve() (rest *restingConn) {
 // is stopped. The connection is not kept, upgraded or drained: that is for the
 // connection below it.
 func (p *Proxy) ServeStream(connection net.Conn, from Accepted) {
-	c := newConn(p, connection, from, true)
+	c := newConn(p, connection, &from, true)
 	c.serveStream()
 	c.release()
 }
@@ -215,7 +218,7 @@ func (c *conn) detach() {
 	c.proxy, c.net, c.reader, c.writer = nil, nil, nil, nil
 	c.ownReader = h1.Reader{}
 	c.ownWriter.Reset()
-	c.gone, c.waiter, c.rest, c.served, c.warm = nil, nil, nil, false, false
+	c.sender, c.gone, c.waiter, c.rest, c.served, c.warm = nil, nil, nil, nil, false, false
 	c.from = Accepted{}
 }
 

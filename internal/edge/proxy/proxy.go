@@ -218,7 +218,7 @@ func (p *Proxy) Program() *program.Program { return p.program.Load() }
 // ServeHTTP1 serves a connection until it ends, and closes it. It returns before
 // that if the connection waits for a request without a goroutine of the caller.
 func (p *Proxy) ServeHTTP1(connection net.Conn, from Accepted) {
-	c := newConn(p, connection, from, false)
+	c := newConn(p, connection, &from, false)
 	if fresh, ok := connection.(interface{ HeaderDeadline() time.Time }); ok {
 		c.reader.InheritDeadline(fresh.HeaderDeadline())
 	}

@@ -92,7 +92,11 @@ func (a *attempt) copyResponse() (keepAlive, clean bool) {
 	}
 	x.record.Status = response.Status
 	var err error
+	if !transformed {
+		clean, err = a.sendWhole()
+	}
 	switch {
+	case clean || err != nil:
 	case transformed:
 		clean, err = a.copyTransformed()
 	case a.held != nil:
@@ -105,6 +109,39 @@ func (a *attempt) copyResponse() (keepAlive, clean bool) {
 		clean, err = true, a.copyBody()
 	}
 	return a.finishResponse(keepAlive && err == nil, clean && err == nil, err)
+}
+
+// responseSender is a stream that takes a parsed response, if that is complete and need not
+// wait, and reports whether it did: most responses are short, and text of their heads
+// would be parsed again.
+type responseSender interface {
+	SendResponse(plan *h1.ResponsePlan, head *h1.ResponseHead, body []byte) (sent bool, err error)
+}
+
+// sendWhole gives a response that has arrived as a whole to a stream, and reports whether
+// the stream took it.
+func (a *attempt) sendWhole() (sent bool, err error) {
+	x, c := a.x, a.x.conn
+	response, unread := &c.buffers.response, a.upstream.Reader.Unread()
+	length := 0
+	if c.sender == nil || a.held != nil {
+		return false, nil
+	}
+	if response.Framing != h1.NoBody {
+		if response.Framing != h1.Fixed || response.Length > int64(len(unread)) {
+			return false, nil
+		}
+		length = int(response.Length)
+	}
+	sent, err = c.sender.SendResponse(&a.plan, response, unread[:length])
+	if err != nil {
+		err = &h1.WriteError{Err: err}
+	}
+	if sent {
+		a.upstream.Reader.Discard(length)
+		x.record.Sent, x.record.Origin = int64(length), int64(length)
+	}
+	return sent, err
 }
 
 // copyBody sends a response as it comes: what one read brings goes out in one

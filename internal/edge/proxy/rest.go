@@ -131,7 +131,7 @@ func (r *restingConn) close() {
 
 // resume serves a connection whose client has sent something.
 func (r *restingConn) resume() {
-	c := newConn(r.proxy, r.net, r.from, false)
+	c := newConn(r.proxy, r.net, &r.from, false)
 	c.rest = r
 	c.warm = time.Since(r.since) < restAfter
 	r.proxy.serveConn(c)
