@@ -114,6 +114,7 @@ type platformRuntime struct {
 	connections      *clusters.Connections
 	reporter         *report.Reporter
 	traffic          *traffic.Service
+	recorder         *traffic.Recorder
 	rights           *rightsPolicy
 	proxy            *appproxy.Service
 	router           http.Handler
@@ -171,7 +172,7 @@ func (a *agent) newRuntime(given RuntimeOptions) (*platformRuntime, error) {
 	})
 	r.reporter, err = report.New(report.Options{
 		Folder: filepath.Join(given.Folder, "report"), Runtime: given.Name, Client: r.membership.Client(),
-		List: a.listApplications, Log: a.log, Metrics: given.Metrics.report,
+		List: a.listApplications, CommitTime: r.commitTime, Log: a.log, Metrics: given.Metrics.report,
 	})
 	if err != nil {
 		return nil, err
@@ -196,6 +197,7 @@ func (r *platformRuntime) newProxy() *appproxy.Service {
 // table of permissions lacks a row.
 func (r *platformRuntime) newRouter() (http.Handler, error) {
 	r.traffic = r.newTraffic(r.proxy)
+	r.recorder = r.traffic.NewRecorder(r.membership.Client())
 	mux := http.NewServeMux()
 	clusterPath, clusterHandler := runtimev1connect.NewClusterServiceHandler(r.clusters)
 	for _, handlers := range []map[string]http.Handler{
@@ -279,6 +281,7 @@ func (r *platformRuntime) lead(ctx context.Context) {
 	for name, run := range map[string]func(context.Context) error{
 		"platform": r.membership.Lead, "shared repository": r.sharedRepository.Run, "git integrations": r.integrations.Run,
 		"report": r.reporter.Run, "settings": r.watchMembership, "webhooks": r.gitSources.Run, "traffic": r.traffic.Run,
+		"traffic history": r.recorder.Run,
 	} {
 		parts.Go(func() { r.logEnd(ctx, name, run(ctx)) })
 	}

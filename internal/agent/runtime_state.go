@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -19,6 +20,7 @@ import (
 	"slipway.dev/slipway/internal/agent/appproxy"
 	"slipway.dev/slipway/internal/agent/report"
 	"slipway.dev/slipway/internal/agent/sharedrepo"
+	"slipway.dev/slipway/internal/gitops/tracking"
 	"slipway.dev/slipway/internal/kube"
 	"slipway.dev/slipway/internal/wire"
 	"slipway.dev/slipway/internal/wire/platformv1"
@@ -173,8 +175,8 @@ func healthOf(word string) platformv1.HealthStatus {
 	return platformv1.HealthStatus(number)
 }
 
-// watchApplications passes each change of an Application to the reporter until
-// the context is done.
+// watchApplications passes each change of an Application to the reporter, and
+// all of them to the recorder of traffic, until the context is done.
 func (r *platformRuntime) watchApplications(ctx context.Context) {
 	var watches sync.WaitGroup
 	for _, namespace := range r.namespaces() {
@@ -184,6 +186,7 @@ func (r *platformRuntime) watchApplications(ctx context.Context) {
 			seen := map[types.UID]*unstructured.Unstructured{}
 			failed := r.logOnce("the Applications for the platform", nil)
 			_ = kube.Follow(ctx, r.applicationsOf(namespace), listEverything(), failed, func(found []*unstructured.Unstructured) {
+				r.recorder.SetApplications(namespace, found)
 				r.reportChanges(seen, found)
 			})
 		})
@@ -217,6 +220,16 @@ func (r *platformRuntime) reportChanges(seen map[types.UID]*unstructured.Unstruc
 			r.reporter.Deleted(report.Ref{Namespace: object.GetNamespace(), Name: object.GetName(), UID: string(uid)})
 		}
 	}
+}
+
+// commitTime returns when a revision of an Application was committed; the zero
+// time if it is no commit of a single repository.
+func (r *platformRuntime) commitTime(ctx context.Context, namespace, name, revision string) (time.Time, error) {
+	commit, err := r.proxy.Commit(ctx, tracking.App{Namespace: namespace, Name: name}, revision)
+	if err != nil || commit == nil {
+		return time.Time{}, err
+	}
+	return commit.When, nil
 }
 
 // applicationsOf returns the client for the Applications of a namespace; *

@@ -31,6 +31,7 @@ import (
 	"slipway.dev/slipway/internal/cli/edgecmd"
 	"slipway.dev/slipway/internal/cli/exit"
 	"slipway.dev/slipway/internal/cli/gitcmd"
+	"slipway.dev/slipway/internal/cli/historycmd"
 	"slipway.dev/slipway/internal/cli/installcmd"
 	"slipway.dev/slipway/internal/cli/migratecmd"
 	"slipway.dev/slipway/internal/cli/platformcmd"
@@ -86,6 +87,7 @@ GitOps runtime and an ingress controller in one program.`,
 		appcmd.Command(),
 		rolloutcmd.Command(),
 		promotecmd.Command(),
+		historycmd.Command(),
 		gitcmd.Source(),
 		gitcmd.Integration(),
 		clustercmd.Command(),

@@ -26,6 +26,7 @@ type Platform struct {
 	Rights     Rights          `yaml:"rights"`
 	Keys       APIKeys         `yaml:"keys"`
 	Audit      AuditLog        `yaml:"audit"`
+	History    History         `yaml:"history"`
 	Outbound   Outbound        `yaml:"outbound"`
 	OIDC       *OIDC           `yaml:"oidc,omitempty" label:"allowEmpty" description:"Allow users to sign in through an OpenID Connect identity provider."`
 }
@@ -132,6 +133,12 @@ type AuditLog struct {
 	Retention Duration `yaml:"retention" description:"How long entries of the audit log are kept. 0 keeps them forever."`
 }
 
+// History configures how long the platform keeps what happened in runtimes.
+type History struct {
+	Deployments Duration `yaml:"deployments" description:"How long deployments of Applications are kept, which the DORA figures are computed of. 0 keeps them forever."`
+	Traffic     Duration `yaml:"traffic" description:"How long the traffic of edges is kept, as sums of hours. Sums of minutes are kept for a day. 0 keeps the hours forever."`
+}
+
 // OIDC is an identity provider. A nil one is disabled, and users sign in with
 // passwords only.
 type OIDC struct {
@@ -169,5 +176,6 @@ func (p *Platform) Defaults() {
 		Rights:     Rights{MatchMode: "glob"},
 		Keys:       APIKeys{DefaultLifetime: 90 * day, MaxLifetime: 365 * day},
 		Audit:      AuditLog{Retention: 365 * day},
+		History:    History{Deployments: 400 * day, Traffic: 30 * day},
 	}
 }

@@ -23,6 +23,8 @@ func (p *Platform) Validate() error {
 	c.identity(p)
 	c.keys(&p.Keys)
 	c.notNegative("audit.retention", p.Audit.Retention)
+	c.notNegative("history.deployments", p.History.Deployments)
+	c.notNegative("history.traffic", p.History.Traffic)
 	if http := p.Audit.OTLP.HTTP; http.Endpoint != "" {
 		c.collector("audit.otlp.http.", http)
 	} else if http != (OTLPHTTP{}) {

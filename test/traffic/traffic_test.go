@@ -26,7 +26,7 @@ func TestTraffic(t *testing.T) {
 		name string
 		test func(*testing.T)
 	}{
-		{"secret", w.testSecret}, {"chain", w.testChain}, {"numbers", w.testNumbers}, {"explain", w.testExplain},
+		{"secret", w.testSecret}, {"chain", w.testChain}, {"numbers", w.testNumbers}, {"history", w.testHistory}, {"explain", w.testExplain},
 		{"push", w.testPush}, {"refusal", w.testRefusal}, {"pods", w.testPods}, {"restart", w.testRestart},
 	} {
 		if !t.Run(part.name, part.test) {

@@ -38,6 +38,7 @@ func Message(app *v1alpha1.Application, runtime string, seen time.Time) *platfor
 		Sync:                 orUnknown(string(status.Sync.Status)), Health: orUnknown(string(status.Health.Status)),
 		HealthMessage: boundedText(status.Health.Message), Labels: labels(app.Labels), Conditions: conditions(status.Conditions),
 		Resources: int32(min(len(status.Resources), 1<<30)), SeenAt: timestamppb.New(seen), Owner: owner(app),
+		Syncs: syncsOf(app),
 	}
 	sources := app.Spec.AllSources()
 	for i := range sources {

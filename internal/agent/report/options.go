@@ -31,6 +31,9 @@ type Options struct {
 	// a resync. Events that Changed and Deleted received before it returns may
 	// be older than its result; later ones must be newer in the end.
 	List func(context.Context) ([]*v1alpha1.Application, error)
+	// CommitTime returns when the commit of a revision was made; the zero time
+	// if the revision is no commit. Nil leaves it out.
+	CommitTime func(ctx context.Context, namespace, name, revision string) (time.Time, error)
 	// MaxBytes bounds the spool; zero is 64 MiB. A full spool is emptied, and a
 	// resync follows.
 	MaxBytes int64

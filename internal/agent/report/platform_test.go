@@ -33,6 +33,7 @@ type database struct {
 	resyncing bool
 	applied   int // events that were stored, each once
 	apps      map[where]*platformv1.Application
+	syncs     []*platformv1.ReportedSync // of all events
 	marks     map[where]int64
 }
 
@@ -154,6 +155,7 @@ func (d *database) store(event *platformv1.ReportEvent) {
 	case *platformv1.ReportEvent_Application:
 		at := where{told.Application.GetNamespace(), told.Application.GetName()}
 		d.apps[at], d.marks[at] = told.Application, d.mark
+		d.syncs = append(d.syncs, told.Application.GetSyncs()...)
 	case *platformv1.ReportEvent_Deleted:
 		at := where{told.Deleted.GetNamespace(), told.Deleted.GetName()}
 		if known := d.apps[at]; known != nil && known.GetUid() == told.Deleted.GetUid() {
@@ -177,7 +179,8 @@ func (p *platform) difference(c *cluster) string {
 			return fmt.Sprintf("%v is missing", at)
 		}
 		got = proto.CloneOf(got)
-		got.SeenAt, app.SeenAt = nil, nil
+		// Merged events have more syncs than the last state.
+		got.SeenAt, app.SeenAt, got.Syncs, app.Syncs = nil, nil, nil, nil
 		if !proto.Equal(got, app) {
 			return fmt.Sprintf("%v is %v and not %v", at, boundedText(got), boundedText(app))
 		}

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -35,6 +36,7 @@ type Reporter struct {
 	// requests without a response since.
 	lastResponse time.Time
 	failures     int
+	commitTimes  map[commitKey]time.Time
 }
 
 // New returns a reporter. It sends nothing before Run.
@@ -98,7 +100,7 @@ func (r *Reporter) Run(ctx context.Context) error {
 		r.options.Metrics.resync("start")
 	}
 	for ctx.Err() == nil {
-		r.spoolInbox()
+		r.spoolInbox(ctx)
 		if err := r.sendNext(ctx); err != nil && ctx.Err() == nil {
 			r.failed(err)
 			r.wait(ctx, r.pause())
@@ -110,12 +112,12 @@ func (r *Reporter) Run(ctx context.Context) error {
 			r.wait(ctx, max(r.options.probe-time.Since(r.lastResponse), 0))
 		}
 	}
-	r.spoolInbox()
+	r.spoolInbox(ctx)
 	return nil
 }
 
 // spoolInbox moves the inbox to the spool.
-func (r *Reporter) spoolInbox() {
+func (r *Reporter) spoolInbox(ctx context.Context) {
 	r.mu.Lock()
 	came, lost := r.inbox, r.lost
 	r.inbox, r.lost = newQueue(), false
@@ -124,9 +126,11 @@ func (r *Reporter) spoolInbox() {
 	if lost && !r.spool.lost {
 		r.overflow()
 	}
-	for _, event := range came.events() {
-		// A pending resync reports everything anyway.
-		if !r.spool.lost && r.spool.isNew(event) {
+	// A pending resync reports everything anyway.
+	if !r.spool.lost {
+		changed := slices.DeleteFunc(came.events(), func(event *platformv1.ReportEvent) bool { return !r.spool.isNew(event) })
+		r.addCommitTimes(ctx, changed)
+		for _, event := range changed {
 			r.spool.addPut(event)
 		}
 	}
@@ -147,7 +151,7 @@ func (r *Reporter) overflow() {
 // compareAll finds changes that happened while no process ran.
 func (r *Reporter) compareAll(ctx context.Context) {
 	for ctx.Err() == nil {
-		r.spoolInbox()
+		r.spoolInbox(ctx)
 		apps, err := r.list(ctx)
 		if err != nil {
 			r.failed(err)
@@ -308,7 +312,7 @@ func (r *Reporter) resync(ctx context.Context) error {
 			r.wait(ctx, r.pause())
 		default:
 			start = end
-			r.spoolInbox()
+			r.spoolInbox(ctx)
 		}
 	}
 	r.spool.addEnd(int64(len(events)) + 1)
@@ -357,7 +361,7 @@ func (r *Reporter) wait(ctx context.Context, d time.Duration) {
 		case <-timer.C:
 			return
 		case <-r.wakeup:
-			r.spoolInbox()
+			r.spoolInbox(ctx)
 			if r.failures == 0 {
 				return
 			}

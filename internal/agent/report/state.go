@@ -54,10 +54,11 @@ func subject(event *platformv1.ReportEvent) *platformv1.Application {
 func appIDOf(app *platformv1.Application) appID { return appID{app.GetNamespace(), app.GetName()} }
 
 // fingerprintOf returns the fingerprint of a state. The time of observation is
-// not part of it.
+// not part of it, nor are syncs: each one changes the operation too, and merged
+// events have more of them.
 func fingerprintOf(app *platformv1.Application) fingerprint {
 	bare := proto.CloneOf(app)
-	bare.SeenAt = nil
+	bare.SeenAt, bare.Syncs = nil, nil
 	body, err := proto.MarshalOptions{Deterministic: true}.Marshal(bare)
 	if err != nil {
 		return fingerprint{UID: app.GetUid()} // never equal to one that has a hash
@@ -136,11 +137,19 @@ func newQueue() *queue { return &queue{order: list.New(), at: map[appID]*list.El
 // len returns the number of events.
 func (q *queue) len() int { return q.order.Len() }
 
-// put adds an event, or replaces an older one of the same Application.
+// put adds an event, or replaces an older one of the same Application, whose
+// syncs it keeps: the status has the last failed one only.
 func (q *queue) put(event *platformv1.ReportEvent) {
 	where := appIDOf(subject(event))
+	older, there := q.at[where]
+	if there {
+		before := older.Value.(*platformv1.ReportEvent).GetApplication()
+		if app := event.GetApplication(); app != nil && len(before.GetSyncs()) > 0 && before.GetUid() == app.GetUid() {
+			app.Syncs = mergeSyncs(before.GetSyncs(), app.GetSyncs())
+		}
+	}
 	q.bytes += int64(proto.Size(event))
-	if older, there := q.at[where]; there {
+	if there {
 		q.bytes -= int64(proto.Size(older.Value.(*platformv1.ReportEvent)))
 		older.Value = event
 		return

@@ -36,7 +36,7 @@ type cluster struct {
 func newCluster() *cluster { return &cluster{apps: map[where]*v1alpha1.Application{}} }
 
 // set changes an Application, or makes it.
-func (c *cluster) set(name, health string) *v1alpha1.Application {
+func (c *cluster) set(name, health string, change ...func(*v1alpha1.Application)) *v1alpha1.Application {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	at := where{"argocd", name}
@@ -47,6 +47,9 @@ func (c *cluster) set(name, health string) *v1alpha1.Application {
 	}
 	app.Status.Health.Status = v1alpha1.HealthCode(health)
 	app.Status.Health.Message = fmt.Sprint("state ", c.made)
+	for _, f := range change {
+		f(app)
+	}
 	c.apps[at] = app
 	if c.watcher != nil {
 		c.watcher.Changed(app)

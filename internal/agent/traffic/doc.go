@@ -12,10 +12,11 @@
 //	reports       all reports once, for analysis
 //	releases      sums of what the revisions of Releases served
 //	revisions     what they serve now
+//	recorder      the counts of all edges, for the platform's history
 //	secret        the secret that edges and the agent share
 //
-// It promises that edges are polled only while there are streams, that any
-// number of streams costs the edges as much as one, and that routes, edges and
+// It promises that edges are polled only while there are streams, and once a
+// minute by the leader for the platform's history, that any number of streams costs the edges as much as one, and that routes, edges and
 // responses are bounded. It has few rights: it lists Pods of the agent's
 // namespace, reads and creates one Secret, and watches the agent's
 // Applications.

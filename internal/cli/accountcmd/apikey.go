@@ -151,23 +151,13 @@ type lifetime time.Duration
 // values, so a flag never has it.
 const platformDefault lifetime = -1
 
-// Set parses a duration such as 12h or 90d and refuses negative ones. A hundred
-// years is the bound for days, below the overflow of time.Duration.
+// Set parses a duration such as 12h or 90d.
 func (l *lifetime) Set(text string) error {
-	if days, ok := strings.CutSuffix(text, "d"); ok {
-		number, err := strconv.Atoi(days)
-		if err != nil || number < 0 || number > 36600 {
-			return fmt.Errorf("%q is no number of days: write one such as 90d", text)
-		}
-		*l = lifetime(time.Duration(number) * 24 * time.Hour)
-		return nil
+	parsed, err := apiclient.ParseDuration(text)
+	if err == nil {
+		*l = lifetime(parsed)
 	}
-	parsed, err := time.ParseDuration(text)
-	if err != nil || parsed < 0 {
-		return fmt.Errorf("%q is no length of time: write one such as 12h or 90d", text)
-	}
-	*l = lifetime(parsed)
-	return nil
+	return err
 }
 
 // String formats the duration as Set parses it, whole days as days, so that the

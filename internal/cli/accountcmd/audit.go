@@ -7,10 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"slipway.dev/slipway/internal/cli/apiclient"
-	"slipway.dev/slipway/internal/cli/exit"
 	"slipway.dev/slipway/internal/cli/printer"
 	"slipway.dev/slipway/internal/wire/platformv1"
 )
@@ -77,28 +75,11 @@ func (f *auditFilter) addFlags(flags *pflag.FlagSet) {
 func (f *auditFilter) request(now time.Time) (*platformv1.ListEntriesRequest, error) {
 	request := &platformv1.ListEntriesRequest{Actor: f.actor, Action: f.action, Target: f.target}
 	var err error
-	if request.Since, err = moment("since", f.since, now); err != nil {
+	if request.Since, err = apiclient.Moment("since", f.since, now); err != nil {
 		return nil, err
 	}
-	request.Until, err = moment("until", f.until, now)
+	request.Until, err = apiclient.Moment("until", f.until, now)
 	return request, err
-}
-
-// moment parses a time in RFC 3339, or a duration before now. An empty text is
-// no bound and gives nil. Any other text is a usage error that names the flag.
-func moment(flag, text string, now time.Time) (*timestamppb.Timestamp, error) {
-	if text == "" {
-		return nil, nil
-	}
-	// A time in RFC 3339 never parses as a duration, so the order is free.
-	if at, err := time.Parse(time.RFC3339, text); err == nil {
-		return timestamppb.New(at), nil
-	}
-	var before lifetime
-	if err := before.Set(text); err != nil {
-		return nil, exit.UsageError{Err: fmt.Errorf("--%s: %q is neither a length of time such as 24h or 7d nor a time such as 2026-01-02T15:04:05Z", flag, text)}
-	}
-	return timestamppb.New(now.Add(-time.Duration(before))), nil
 }
 
 // printAudit prints entries as a table, in the order of the platform.

@@ -111,6 +111,11 @@ func (c *Client) audit() platformv1connect.AuditServiceClient {
 	return platformv1connect.NewAuditServiceClient(c.HTTP, c.BaseURL(), ReadLimit())
 }
 
+// History returns the client for past deployments.
+func (c *Client) History() platformv1connect.HistoryServiceClient {
+	return platformv1connect.NewHistoryServiceClient(c.HTTP, c.BaseURL(), ReadLimit())
+}
+
 // Runtimes returns the client for the runtimes that the platform has
 // registered.
 func (c *Client) Runtimes() platformv1connect.RuntimeServiceClient {

@@ -21,6 +21,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	"slipway.dev/slipway/api/finding"
 	"slipway.dev/slipway/internal/cli/apiclient"
@@ -200,6 +201,7 @@ func (e *diagnosis) platform(ctx context.Context, choice *apiclient.Choice) {
 	e.keep("whoami", me)
 	e.key(me)
 	e.runtimes(ctx, client)
+	e.history(ctx, client)
 	e.audit(ctx, client, me)
 }
 
@@ -293,6 +295,34 @@ func runtimeState(one *platformv1.Runtime) (state, message string) {
 		return checkWarning, "its Git token expires " + printer.Timestamp(expires)
 	}
 	return checkOK, strings.TrimSpace("online, " + health + ", version " + printer.OrDash(one.GetVersion()))
+}
+
+// history checks that the platform deletes expired history. A platform of an
+// older version has none, and restricted users may not read the status: both are
+// skipped checks.
+func (e *diagnosis) history(ctx context.Context, client *apiclient.Client) {
+	status, err := apiclient.Call(ctx, client, client.History().GetHistoryStatus, &platformv1.GetHistoryStatusRequest{})
+	if err != nil {
+		e.add("history", checkSkipped, "%v", err)
+		return
+	}
+	e.keep("history", status)
+	switch {
+	case status.GetProblem() != "":
+		e.add("history", checkWarning, "deleting expired rows failed, last done %s: %s", printer.Timestamp(status.GetCleanedAt()), status.GetProblem())
+	case status.GetBehind():
+		e.add("history", checkWarning, "expired rows are not deleted, last done %s: look at the logs of the platform", printer.Timestamp(status.GetCleanedAt()))
+	default:
+		e.add("history", checkOK, "deployments are kept for %s and traffic for %s, expired rows last deleted %s", kept(status.GetDeploymentsKept()), kept(status.GetTrafficKept()), printer.Timestamp(status.GetCleanedAt()))
+	}
+}
+
+// kept formats a retention; none is for ever.
+func kept(d *durationpb.Duration) string {
+	if d == nil {
+		return "ever"
+	}
+	return fmt.Sprintf("%d days", d.AsDuration()/(24*time.Hour))
 }
 
 // audit adds the user's last actions to the archive, if the user may read the

@@ -27,6 +27,7 @@ import (
 	"slipway.dev/slipway/internal/observe/otlp"
 	"slipway.dev/slipway/internal/observe/roleserver"
 	"slipway.dev/slipway/internal/outbound"
+	"slipway.dev/slipway/internal/platform/history"
 	"slipway.dev/slipway/internal/platform/identity"
 	"slipway.dev/slipway/internal/platform/server"
 	"slipway.dev/slipway/internal/platform/store"
@@ -147,10 +148,11 @@ func announce(out io.Writer, email string, password secret.Text) error {
 func platformOptions(options *config.Platform, log *slog.Logger) (server.Options, error) {
 	given := server.Options{
 		TunnelDomain: options.Tunnel.Domain, PeerURL: options.Peer.BaseURL(),
-		Account: options.FirstStart.Account, Email: options.FirstStart.Email,
+		FirstStart:   server.FirstStart{Account: options.FirstStart.Account, Email: options.FirstStart.Email},
 		SignIn:       signInPolicy(options),
 		KeyLifetimes: identity.KeyLifetimes{Default: time.Duration(options.Keys.DefaultLifetime), Max: time.Duration(options.Keys.MaxLifetime)},
 		Audit:        server.AuditOptions{Retention: time.Duration(options.Audit.Retention)},
+		History:      history.Retention{Deployments: time.Duration(options.History.Deployments), Traffic: time.Duration(options.History.Traffic)},
 	}
 	scheme := "http"
 	if options.TLS.CertFile != "" {

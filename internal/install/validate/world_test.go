@@ -83,7 +83,7 @@ func (w *world) startPlatform(t *testing.T) string {
 		ended <- server.Run(ctx, server.Options{
 			Database: secret.New("sqlite://" + filepath.Join(dir, "platform.db")), Key: secret.New(strings.Repeat("k", 32)),
 			Listener: listener, ControlDir: dir, PublicURL: &url.URL{Scheme: "http", Host: listener.Addr().String()},
-			TunnelURL: "ws://" + listener.Addr().String(), Account: "Example", Email: adminEmail, Announce: func(string, secret.Text) error { return nil },
+			TunnelURL: "ws://" + listener.Addr().String(), FirstStart: server.FirstStart{Account: "Example", Email: adminEmail, Announce: func(string, secret.Text) error { return nil }},
 			Log: slog.New(slog.DiscardHandler), Metrics: observe.NewMetrics("1.0.0", "commit"), Health: health, Version: "1.0.0",
 		})
 	}()

@@ -55,8 +55,9 @@ func BucketEnd(bucket int) time.Duration {
 }
 
 // Quantile returns the duration that a fraction of the requests did not exceed: 0.5
-// is the median. It is 0 without requests.
-func Quantile(spread []uint32, part float64) time.Duration {
+// is the median. It is 0 without requests. Sums over a long time have larger
+// numbers than an edge.
+func Quantile[N uint32 | uint64](spread []N, part float64) time.Duration {
 	var total uint64
 	for _, n := range spread {
 		total += uint64(n)

@@ -27,7 +27,7 @@ func TestBuckets(t *testing.T) {
 
 // TestQuantile: what is read from the buckets is off by little.
 func TestQuantile(t *testing.T) {
-	if got := trafficreport.Quantile(nil, 0.5); got != 0 {
+	if got := trafficreport.Quantile([]uint32(nil), 0.5); got != 0 {
 		t.Errorf("of nothing: %v", got)
 	}
 	for _, took := range []time.Duration{200 * time.Microsecond, 3 * time.Millisecond, 60 * time.Millisecond, 2 * time.Second, 50 * time.Second} {

@@ -32,6 +32,7 @@ import (
 	"slipway.dev/slipway/internal/platform/identity"
 	"slipway.dev/slipway/internal/platform/signing"
 	"slipway.dev/slipway/internal/platform/store"
+	"slipway.dev/slipway/internal/wire/platformv1"
 	"slipway.dev/slipway/internal/wire/platformv1/platformv1connect"
 )
 
@@ -65,6 +66,11 @@ type Options struct {
 	// Outbound decides which Git servers are connected to when users name them;
 	// nil allows all.
 	Outbound *outbound.Policy
+	// DeploymentRetention is how long deployments are kept; 0 means forever.
+	DeploymentRetention time.Duration
+	// RecordTraffic stores the counts of an edge; nil where that is not
+	// available.
+	RecordTraffic func(ctx context.Context, runtimeID string, given *platformv1.ReportTrafficRequest) error
 	// Version is the platform's version. Runtimes with an older release are
 	// offered an update.
 	Version string

@@ -35,6 +35,9 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("os/exec.(*Cmd).Wait"), goleak.IgnoreAnyFunction("os/exec.(*Cmd).watchCtx"))
 }
 
+// retention is how long deployments are kept.
+const retention = 48 * time.Hour
+
 // clock is a time that a test moves forward.
 type clock struct {
 	mu sync.Mutex
@@ -110,8 +113,8 @@ func serve(t *testing.T, database string) *world {
 		t.Fatal(refused)
 	}
 	ships := must.Get(fleet.New(fleet.Options{
-		Policies: apprights.New(policy),
-		Store:    opened, Signer: signer, TunnelDomain: "tunnels.example.com", Version: "1.2.0", Now: w.clock.now,
+		Policies: apprights.New(policy), DeploymentRetention: retention,
+		Store: opened, Signer: signer, TunnelDomain: "tunnels.example.com", Version: "1.2.0", Now: w.clock.now,
 		TunnelURLs: func() []string { return []string{"wss://one.example.com"} }, Stopping: w.stop,
 	}))(t)
 	mux := http.NewServeMux()

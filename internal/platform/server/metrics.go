@@ -4,6 +4,7 @@ import (
 	"slipway.dev/slipway/internal/observe"
 	"slipway.dev/slipway/internal/platform/fleet"
 	"slipway.dev/slipway/internal/platform/gateway"
+	"slipway.dev/slipway/internal/platform/history"
 	"slipway.dev/slipway/internal/platform/hub"
 )
 
@@ -13,5 +14,6 @@ func DeclareMetrics(metrics *observe.Metrics) {
 	hub.NewMetrics(metrics.For("hub"))
 	fleet.NewMetrics(metrics.For("fleet"))
 	gateway.NewMetrics(metrics.For("gateway"))
+	history.NewMetrics(metrics.For("history"))
 	registerExport(metrics, nil)
 }

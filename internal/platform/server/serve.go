@@ -13,6 +13,7 @@ import (
 	"slipway.dev/slipway/internal/observe"
 	"slipway.dev/slipway/internal/platform/console"
 	"slipway.dev/slipway/internal/platform/fleet"
+	"slipway.dev/slipway/internal/platform/history"
 	"slipway.dev/slipway/internal/platform/hub"
 	"slipway.dev/slipway/internal/wire"
 	"slipway.dev/slipway/internal/wire/permission"
@@ -112,6 +113,9 @@ func (p *platform) routes() map[string]http.Handler {
 		routes[path] = p.secured(service(handler))
 	}
 	for path, handler := range p.fleet.Handlers(p.identity.HandlerOptions(fleet.MaxMessage)) {
+		routes[path] = p.secured(service(uncached(handler)))
+	}
+	for path, handler := range p.history.Handlers(p.identity.HandlerOptions(history.MaxMessage)) {
 		routes[path] = p.secured(service(uncached(handler)))
 	}
 	return routes

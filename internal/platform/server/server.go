@@ -30,6 +30,7 @@ import (
 	"slipway.dev/slipway/internal/platform/console"
 	"slipway.dev/slipway/internal/platform/fleet"
 	"slipway.dev/slipway/internal/platform/gateway"
+	"slipway.dev/slipway/internal/platform/history"
 	"slipway.dev/slipway/internal/platform/hub"
 	"slipway.dev/slipway/internal/platform/identity"
 	"slipway.dev/slipway/internal/platform/signing"
@@ -69,10 +70,7 @@ type Options struct {
 	Outbound *outbound.Policy
 	// OIDC is nil without an identity provider.
 	OIDC *identity.OIDCOptions
-	// Account and Email are used for the first start. Announce receives the
-	// password of the created admin.
-	Account, Email string
-	Announce       func(email string, password secret.Text) error
+	FirstStart
 	// SignIn is how users sign in.
 	SignIn identity.SignInPolicy
 	// Rights is the platform's policy about Applications; nil has no rules.
@@ -81,12 +79,21 @@ type Options struct {
 	KeyLifetimes identity.KeyLifetimes
 	// Audit is how long audit entries are kept, and where they are exported to.
 	Audit AuditOptions
+	// History is how long deployments and traffic are kept.
+	History history.Retention
 	// Values validates chart values without the store.
 	Values  fleet.ValuesCheck
 	Log     *slog.Logger
 	Metrics *observe.Metrics
 	Health  *observe.Health
 	Version string
+}
+
+// FirstStart is what the first account and admin are made of. Announce receives
+// the password of the admin.
+type FirstStart struct {
+	Account, Email string
+	Announce       func(email string, password secret.Text) error
 }
 
 // AuditOptions configures the audit log.
@@ -106,6 +113,7 @@ type platform struct {
 	fleet    *fleet.Fleet
 	hub      *hub.Hub
 	gateway  *gateway.Gateway
+	history  *history.History
 	console  *console.Console
 	// peerTLS is the TLS configuration for other replicas that connect.
 	peerTLS *tls.Config
@@ -164,6 +172,7 @@ func (p *platform) run(ctx context.Context, ready *observe.Condition) error {
 	tasks, taskCtx := errgroup.WithContext(taskCtx)
 	tasks.Go(func() error { return p.watchDatabase(taskCtx, ready) })
 	tasks.Go(func() error { return p.cleanupLoop(taskCtx) })
+	tasks.Go(func() error { return p.history.Run(taskCtx) })
 	tasks.Go(func() error {
 		return p.signer.Run(taskCtx, func() { p.recordRotation(taskCtx) }, func(err error) {
 			p.Log.Warn("signing key maintenance failed", observe.KeyError, err)
@@ -211,11 +220,11 @@ func (p *platform) build(ctx context.Context) (err error) {
 	if p.peerTLS, toPeers, err = peerTLS(p.Key); err != nil {
 		return err
 	}
+	// A new ID per process: entries of an earlier process expire by themselves.
+	replica := rand.Text()
 	p.hub, err = hub.New(hub.Options{
 		Verify: verifier.VerifyRuntimeAccess, Directory: p.store, Peer: p.signer, PeerTLS: toPeers,
-		// A new ID per process: entries of an earlier process expire by
-		// themselves.
-		ReplicaID: rand.Text(), PeerURL: p.PeerURL, TunnelURL: p.TunnelURL,
+		ReplicaID: replica, PeerURL: p.PeerURL, TunnelURL: p.TunnelURL,
 		Timing: hub.Timing{Grace: agentGrace, Drain: requestDrain},
 		Log:    p.Log, Metrics: hub.NewMetrics(p.Metrics.For("hub")),
 	})
@@ -223,9 +232,15 @@ func (p *platform) build(ctx context.Context) (err error) {
 		return err
 	}
 	policies := apprights.New(p.Rights)
+	p.history, err = history.New(history.Options{
+		Store: p.store, Policies: policies, Retention: p.History, Replica: replica, Log: p.Log, Metrics: history.NewMetrics(p.Metrics.For("history")),
+	})
+	if err != nil {
+		return err
+	}
 	p.fleet, err = fleet.New(fleet.Options{
-		Policies: policies,
-		Store:    p.store, Signer: p.signer, TunnelDomain: p.tunnelAuthority(), TunnelURLs: p.hub.TunnelURLs,
+		Policies: policies, DeploymentRetention: p.History.Deployments, RecordTraffic: p.history.RecordTraffic,
+		Store: p.store, Signer: p.signer, TunnelDomain: p.tunnelAuthority(), TunnelURLs: p.hub.TunnelURLs,
 		Values: p.Values, Outbound: p.Outbound, Stopping: p.stopping, Log: p.Log, Version: p.Version, Metrics: fleet.NewMetrics(p.Metrics.For("fleet")),
 	})
 	if err != nil {

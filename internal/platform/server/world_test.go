@@ -91,7 +91,7 @@ func begin(t *testing.T, change ...func(*server.Options)) *platform {
 	options := server.Options{
 		Database: secret.New("sqlite://" + filepath.Join(dir, "platform.db")), Key: secret.New(strings.Repeat("k", 32)),
 		Listener: listener, ControlDir: dir, PublicURL: &url.URL{Scheme: "http", Host: listener.Addr().String()},
-		TunnelURL: "ws://" + listener.Addr().String(), Account: "Example", Email: email, Announce: p.announced.announce,
+		TunnelURL: "ws://" + listener.Addr().String(), FirstStart: server.FirstStart{Account: "Example", Email: email, Announce: p.announced.announce},
 		Log: slog.New(slog.NewTextHandler(p.logs, nil)), Metrics: observe.NewMetrics("1.0.0", "commit"), Health: p.health, Version: "1.0.0",
 	}
 	for _, f := range change {

@@ -17,6 +17,11 @@ type Application struct {
 	SeenAt                                      time.Time
 	State                                       []byte // platformv1.Application; at most MaxApplicationState
 	Mark                                        int64  // mark of the last resync that included it
+
+	// Project and Syncs are only set in reports. Syncs are the last ones that
+	// ended, at most MaxSyncs.
+	Project string
+	Syncs   []Sync
 }
 
 // Limits of an application.

@@ -53,13 +53,13 @@ const (
 )
 
 // backupTables returns the tables of a backup, each after those that it
-// references. Sessions, failed sign-ins, replicas and connections are
-// excluded: they are transient, and a restored session could be one that has
+// references. Sessions, failed sign-ins, replicas, connections, tasks and counts
+// of edges are excluded: they are transient, and a restored session could be one that has
 // been ended since.
 func backupTables() []string {
 	return []string{
 		"accounts", "users", "second_factors", "recovery_codes", "api_keys", "audit_entries", "git_settings", "runtimes", "runtime_credentials", "spent_refresh_tokens",
-		"report_cursors", "applications", "application_labels", "signing_keys",
+		"report_cursors", "applications", "application_labels", "deployments", "traffic_sums", "signing_keys",
 	}
 }
 

@@ -1,7 +1,7 @@
 // Package store persists the state of the platform: accounts, users,
 // second factors, sessions, API keys, the audit log, runtimes with their credentials and
-// reported applications, and which replica of the platform holds which
-// tunnel.
+// reported applications, the history of deployments, and which replica of the
+// platform holds which tunnel.
 //
 // It is SQL behind typed methods, the same for SQLite (one replica with a
 // file) and PostgreSQL (several replicas). It guarantees:

@@ -107,7 +107,7 @@ func nextMigrations(t testing.TB, s *Store) fstest.MapFS {
 	must(t, err)
 	var text strings.Builder
 	text.WriteString("CREATE TABLE future (id TEXT NOT NULL PRIMARY KEY);\n")
-	for _, table := range append(backupTables(), "sessions", "sign_in_attempts", "replicas", "connections") {
+	for _, table := range append(backupTables(), "sessions", "sign_in_attempts", "replicas", "connections", "maintenance_tasks", "traffic_edges") {
 		fmt.Fprintf(&text, "ALTER TABLE %s ADD COLUMN future TEXT NOT NULL DEFAULT '';\n", table)
 	}
 	must(t, expands(text.String()))

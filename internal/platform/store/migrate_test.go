@@ -248,7 +248,7 @@ func TestBackupCoversTables(t *testing.T) {
 	eachKind(t, func(t *testing.T, url string) {
 		s := connected(t, url)
 		must(t, s.migrate(t.Context(), shippedMigrations()))
-		known := map[string]bool{"schema_migrations": true, "schema_compatibility": true, "sessions": true, "sign_in_attempts": true, "replicas": true, "connections": true}
+		known := map[string]bool{"schema_migrations": true, "schema_compatibility": true, "sessions": true, "sign_in_attempts": true, "replicas": true, "connections": true, "maintenance_tasks": true, "traffic_edges": true}
 		for _, table := range backupTables() {
 			known[table] = true
 		}

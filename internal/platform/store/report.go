@@ -111,6 +111,9 @@ func (r ReportChange) check() error {
 		return nil
 	}
 	a := r.Application
+	if len(a.Syncs) > MaxSyncs {
+		return invalid("change %d of the report has %d syncs; at most %d are stored", r.Number, len(a.Syncs), MaxSyncs)
+	}
 	if a.Name == "" || len(a.State) > MaxApplicationState {
 		return invalid("change %d of the report: application %q needs a name, and at most %d bytes of state, not %d", r.Number, a.Name, MaxApplicationState, len(a.State))
 	}
@@ -171,19 +174,27 @@ func (r *report) put(a Application) error {
 	r.announced(a.Namespace, a.Name)
 	// The labels are compared in their encoded form, whose map keys are
 	// sorted.
-	labels := jsonText(a.Labels)
-	before, err := queryAll(r.call, scanText, "SELECT labels FROM applications WHERE runtime_id = $1 AND namespace = $2 AND name = $3", r.runtime.ID, a.Namespace, a.Name)
+	labels, digest := jsonText(a.Labels), syncsDigest(a.Syncs)
+	type stored struct{ labels, digest string }
+	before, err := queryAll(r.call, func(w row) (s stored, err error) { return s, w.Scan(&s.labels, &s.digest) },
+		"SELECT labels, syncs_digest FROM applications WHERE runtime_id = $1 AND namespace = $2 AND name = $3", r.runtime.ID, a.Namespace, a.Name)
 	if err != nil {
 		return err
 	}
-	_, err = r.call.exec(`INSERT INTO applications (`+applicationColumns+`)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
+	// The digest only saves queries: a sync that is recorded twice is one row.
+	if digest != "" && (len(before) == 0 || before[0].digest != digest) {
+		if err := r.recordSyncs(a); err != nil {
+			return err
+		}
+	}
+	_, err = r.call.exec(`INSERT INTO applications (`+applicationColumns+`, syncs_digest)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)
 		ON CONFLICT (runtime_id, namespace, name) DO UPDATE SET uid = excluded.uid, sync = excluded.sync, health = excluded.health,
 			cluster = excluded.cluster, destination_namespace = excluded.destination_namespace, seen_at = excluded.seen_at,
-			mark = excluded.mark, labels = excluded.labels, state = excluded.state`,
+			mark = excluded.mark, labels = excluded.labels, state = excluded.state, syncs_digest = excluded.syncs_digest`,
 		r.runtime.ID, r.runtime.AccountID, a.Namespace, a.Name, a.UID, a.Sync, a.Health, a.Cluster, a.DestinationNamespace,
-		micros(a.SeenAt), r.cursor.Mark, labels, blob(a.State))
-	if err != nil || len(before) == 1 && before[0] == labels {
+		micros(a.SeenAt), r.cursor.Mark, labels, blob(a.State), digest)
+	if err != nil || len(before) == 1 && before[0].labels == labels {
 		return err // most reports do not change labels
 	}
 	return r.label(a, len(before) == 1)

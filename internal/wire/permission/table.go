@@ -1,6 +1,7 @@
 package permission
 
 import (
+	"slices"
 	"sync"
 
 	"slipway.dev/slipway/internal/wire"
@@ -59,7 +60,9 @@ var paths = sync.OnceValue(func() map[string]pathRule {
 	}
 })
 
-func services() []service { return append(platformServices(), runtimeServices()...) }
+func services() []service {
+	return slices.Concat(platformServices(), reportServices(), runtimeServices())
+}
 
 func platformServices() []service {
 	const v1 = "slipway.platform.v1."
@@ -129,12 +132,28 @@ func platformServices() []service {
 			// Everyone may ask for their own rights.
 			"CheckAccess": read(SignedIn),
 		}},
+	}
+}
+
+// reportServices returns the services of what runtimes report: those that store
+// it, and those that show the past.
+func reportServices() []service {
+	const v1 = "slipway.platform.v1."
+	return []service{
+		// The service shows what concerns Applications that the caller may get.
+		{v1 + "HistoryService", map[string]Rule{
+			"ListDeployments":   Get.Rule(),
+			"GetDora":           Get.Rule(),
+			"GetTrafficHistory": Get.Rule(),
+			"GetHistoryStatus":  read(View),
+		}},
 		{v1 + "AgentService", map[string]Rule{
 			// The request contains a refresh token, which the procedure
 			// verifies.
 			"RenewCredential": quiet(Public),
 			"Heartbeat":       quiet(RuntimeOnly),
 			"Report":          quiet(RuntimeOnly),
+			"ReportTraffic":   quiet(RuntimeOnly),
 			"Unregister":      change(RuntimeOnly),
 		}},
 	}

@@ -2608,7 +2608,9 @@ type Application struct {
 	Owner string `protobuf:"bytes,25,opt,name=owner,proto3" json:"owner,omitempty"`
 	// What the caller may do with it: get, sync, override, rollback, action, logs,
 	// delete. Runtimes do not report it.
-	Rights        []string `protobuf:"bytes,26,rep,name=rights,proto3" json:"rights,omitempty"`
+	Rights []string `protobuf:"bytes,26,rep,name=rights,proto3" json:"rights,omitempty"`
+	// In reports alone: the last syncs that ended, the oldest first.
+	Syncs         []*ReportedSync `protobuf:"bytes,27,rep,name=syncs,proto3" json:"syncs,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2825,6 +2827,125 @@ func (x *Application) GetRights() []string {
 	return nil
 }
 
+func (x *Application) GetSyncs() []*ReportedSync {
+	if x != nil {
+		return x.Syncs
+	}
+	return nil
+}
+
+// ReportedSync is a complete sync that ended. The platform stores those that
+// changed the revision as deployments.
+type ReportedSync struct {
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Revision string                 `protobuf:"bytes,1,opt,name=revision,proto3" json:"revision,omitempty"`
+	// The revision of the sync before; empty if it is not known.
+	PreviousRevision string                 `protobuf:"bytes,2,opt,name=previous_revision,json=previousRevision,proto3" json:"previous_revision,omitempty"`
+	StartedAt        *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=started_at,json=startedAt,proto3" json:"started_at,omitempty"`
+	FinishedAt       *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=finished_at,json=finishedAt,proto3" json:"finished_at,omitempty"`
+	// When the commit was made; absent if it is not known.
+	CommittedAt   *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=committed_at,json=committedAt,proto3" json:"committed_at,omitempty"`
+	Succeeded     bool                   `protobuf:"varint,6,opt,name=succeeded,proto3" json:"succeeded,omitempty"`
+	Automated     bool                   `protobuf:"varint,7,opt,name=automated,proto3" json:"automated,omitempty"`
+	Initiator     string                 `protobuf:"bytes,8,opt,name=initiator,proto3" json:"initiator,omitempty"`
+	Message       string                 `protobuf:"bytes,9,opt,name=message,proto3" json:"message,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReportedSync) Reset() {
+	*x = ReportedSync{}
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[37]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReportedSync) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReportedSync) ProtoMessage() {}
+
+func (x *ReportedSync) ProtoReflect() protoreflect.Message {
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[37]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReportedSync.ProtoReflect.Descriptor instead.
+func (*ReportedSync) Descriptor() ([]byte, []int) {
+	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{37}
+}
+
+func (x *ReportedSync) GetRevision() string {
+	if x != nil {
+		return x.Revision
+	}
+	return ""
+}
+
+func (x *ReportedSync) GetPreviousRevision() string {
+	if x != nil {
+		return x.PreviousRevision
+	}
+	return ""
+}
+
+func (x *ReportedSync) GetStartedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.StartedAt
+	}
+	return nil
+}
+
+func (x *ReportedSync) GetFinishedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.FinishedAt
+	}
+	return nil
+}
+
+func (x *ReportedSync) GetCommittedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.CommittedAt
+	}
+	return nil
+}
+
+func (x *ReportedSync) GetSucceeded() bool {
+	if x != nil {
+		return x.Succeeded
+	}
+	return false
+}
+
+func (x *ReportedSync) GetAutomated() bool {
+	if x != nil {
+		return x.Automated
+	}
+	return false
+}
+
+func (x *ReportedSync) GetInitiator() string {
+	if x != nil {
+		return x.Initiator
+	}
+	return ""
+}
+
+func (x *ReportedSync) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
 type ListApplicationsRequest struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
 	Runtime   string                 `protobuf:"bytes,1,opt,name=runtime,proto3" json:"runtime,omitempty"`
@@ -2844,7 +2965,7 @@ type ListApplicationsRequest struct {
 
 func (x *ListApplicationsRequest) Reset() {
 	*x = ListApplicationsRequest{}
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[37]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2856,7 +2977,7 @@ func (x *ListApplicationsRequest) String() string {
 func (*ListApplicationsRequest) ProtoMessage() {}
 
 func (x *ListApplicationsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[37]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2869,7 +2990,7 @@ func (x *ListApplicationsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListApplicationsRequest.ProtoReflect.Descriptor instead.
 func (*ListApplicationsRequest) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{37}
+	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ListApplicationsRequest) GetRuntime() string {
@@ -2947,7 +3068,7 @@ type ListApplicationsResponse struct {
 
 func (x *ListApplicationsResponse) Reset() {
 	*x = ListApplicationsResponse{}
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[38]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2959,7 +3080,7 @@ func (x *ListApplicationsResponse) String() string {
 func (*ListApplicationsResponse) ProtoMessage() {}
 
 func (x *ListApplicationsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[38]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2972,7 +3093,7 @@ func (x *ListApplicationsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListApplicationsResponse.ProtoReflect.Descriptor instead.
 func (*ListApplicationsResponse) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{38}
+	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *ListApplicationsResponse) GetApplications() []*Application {
@@ -3007,7 +3128,7 @@ type WatchApplicationsRequest struct {
 
 func (x *WatchApplicationsRequest) Reset() {
 	*x = WatchApplicationsRequest{}
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[39]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3019,7 +3140,7 @@ func (x *WatchApplicationsRequest) String() string {
 func (*WatchApplicationsRequest) ProtoMessage() {}
 
 func (x *WatchApplicationsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[39]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3032,7 +3153,7 @@ func (x *WatchApplicationsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchApplicationsRequest.ProtoReflect.Descriptor instead.
 func (*WatchApplicationsRequest) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{39}
+	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *WatchApplicationsRequest) GetRuntime() string {
@@ -3063,7 +3184,7 @@ type WatchApplicationsResponse struct {
 
 func (x *WatchApplicationsResponse) Reset() {
 	*x = WatchApplicationsResponse{}
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[40]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3075,7 +3196,7 @@ func (x *WatchApplicationsResponse) String() string {
 func (*WatchApplicationsResponse) ProtoMessage() {}
 
 func (x *WatchApplicationsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[40]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3088,7 +3209,7 @@ func (x *WatchApplicationsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchApplicationsResponse.ProtoReflect.Descriptor instead.
 func (*WatchApplicationsResponse) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{40}
+	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *WatchApplicationsResponse) GetApplication() *Application {
@@ -3134,7 +3255,7 @@ type CheckAccessRequest struct {
 
 func (x *CheckAccessRequest) Reset() {
 	*x = CheckAccessRequest{}
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[41]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3146,7 +3267,7 @@ func (x *CheckAccessRequest) String() string {
 func (*CheckAccessRequest) ProtoMessage() {}
 
 func (x *CheckAccessRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[41]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3159,7 +3280,7 @@ func (x *CheckAccessRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckAccessRequest.ProtoReflect.Descriptor instead.
 func (*CheckAccessRequest) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{41}
+	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *CheckAccessRequest) GetRuntime() string {
@@ -3209,7 +3330,7 @@ type CheckAccessResponse struct {
 
 func (x *CheckAccessResponse) Reset() {
 	*x = CheckAccessResponse{}
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[42]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3221,7 +3342,7 @@ func (x *CheckAccessResponse) String() string {
 func (*CheckAccessResponse) ProtoMessage() {}
 
 func (x *CheckAccessResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[42]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3234,7 +3355,7 @@ func (x *CheckAccessResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckAccessResponse.ProtoReflect.Descriptor instead.
 func (*CheckAccessResponse) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{42}
+	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *CheckAccessResponse) GetAllowed() bool {
@@ -3268,7 +3389,7 @@ type RenewCredentialRequest struct {
 
 func (x *RenewCredentialRequest) Reset() {
 	*x = RenewCredentialRequest{}
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[43]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3280,7 +3401,7 @@ func (x *RenewCredentialRequest) String() string {
 func (*RenewCredentialRequest) ProtoMessage() {}
 
 func (x *RenewCredentialRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[43]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3293,7 +3414,7 @@ func (x *RenewCredentialRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RenewCredentialRequest.ProtoReflect.Descriptor instead.
 func (*RenewCredentialRequest) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{43}
+	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *RenewCredentialRequest) GetRefreshToken() string {
@@ -3319,7 +3440,7 @@ type RenewCredentialResponse struct {
 
 func (x *RenewCredentialResponse) Reset() {
 	*x = RenewCredentialResponse{}
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[44]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3331,7 +3452,7 @@ func (x *RenewCredentialResponse) String() string {
 func (*RenewCredentialResponse) ProtoMessage() {}
 
 func (x *RenewCredentialResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[44]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3344,7 +3465,7 @@ func (x *RenewCredentialResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RenewCredentialResponse.ProtoReflect.Descriptor instead.
 func (*RenewCredentialResponse) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{44}
+	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *RenewCredentialResponse) GetCredential() *Credential {
@@ -3385,7 +3506,7 @@ type HeartbeatRequest struct {
 
 func (x *HeartbeatRequest) Reset() {
 	*x = HeartbeatRequest{}
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[45]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3397,7 +3518,7 @@ func (x *HeartbeatRequest) String() string {
 func (*HeartbeatRequest) ProtoMessage() {}
 
 func (x *HeartbeatRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[45]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3410,7 +3531,7 @@ func (x *HeartbeatRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeartbeatRequest.ProtoReflect.Descriptor instead.
 func (*HeartbeatRequest) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{45}
+	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *HeartbeatRequest) GetVersion() string {
@@ -3554,7 +3675,7 @@ type RightsPolicy struct {
 
 func (x *RightsPolicy) Reset() {
 	*x = RightsPolicy{}
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[46]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3566,7 +3687,7 @@ func (x *RightsPolicy) String() string {
 func (*RightsPolicy) ProtoMessage() {}
 
 func (x *RightsPolicy) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[46]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3579,7 +3700,7 @@ func (x *RightsPolicy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RightsPolicy.ProtoReflect.Descriptor instead.
 func (*RightsPolicy) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{46}
+	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *RightsPolicy) GetConfig() map[string]string {
@@ -3613,7 +3734,7 @@ type ProjectRights struct {
 
 func (x *ProjectRights) Reset() {
 	*x = ProjectRights{}
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[47]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3625,7 +3746,7 @@ func (x *ProjectRights) String() string {
 func (*ProjectRights) ProtoMessage() {}
 
 func (x *ProjectRights) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[47]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3638,7 +3759,7 @@ func (x *ProjectRights) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProjectRights.ProtoReflect.Descriptor instead.
 func (*ProjectRights) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{47}
+	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *ProjectRights) GetProject() string {
@@ -3666,7 +3787,7 @@ type ProjectRole struct {
 
 func (x *ProjectRole) Reset() {
 	*x = ProjectRole{}
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[48]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3678,7 +3799,7 @@ func (x *ProjectRole) String() string {
 func (*ProjectRole) ProtoMessage() {}
 
 func (x *ProjectRole) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[48]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3691,7 +3812,7 @@ func (x *ProjectRole) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProjectRole.ProtoReflect.Descriptor instead.
 func (*ProjectRole) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{48}
+	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *ProjectRole) GetName() string {
@@ -3733,7 +3854,7 @@ type HeartbeatResponse struct {
 
 func (x *HeartbeatResponse) Reset() {
 	*x = HeartbeatResponse{}
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[49]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3745,7 +3866,7 @@ func (x *HeartbeatResponse) String() string {
 func (*HeartbeatResponse) ProtoMessage() {}
 
 func (x *HeartbeatResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[49]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3758,7 +3879,7 @@ func (x *HeartbeatResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeartbeatResponse.ProtoReflect.Descriptor instead.
 func (*HeartbeatResponse) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{49}
+	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *HeartbeatResponse) GetNext() *durationpb.Duration {
@@ -3829,7 +3950,7 @@ type ReportRequest struct {
 
 func (x *ReportRequest) Reset() {
 	*x = ReportRequest{}
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[50]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3841,7 +3962,7 @@ func (x *ReportRequest) String() string {
 func (*ReportRequest) ProtoMessage() {}
 
 func (x *ReportRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[50]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3854,7 +3975,7 @@ func (x *ReportRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportRequest.ProtoReflect.Descriptor instead.
 func (*ReportRequest) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{50}
+	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *ReportRequest) GetStream() string {
@@ -3888,7 +4009,7 @@ type ReportEvent struct {
 
 func (x *ReportEvent) Reset() {
 	*x = ReportEvent{}
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[51]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3900,7 +4021,7 @@ func (x *ReportEvent) String() string {
 func (*ReportEvent) ProtoMessage() {}
 
 func (x *ReportEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[51]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3913,7 +4034,7 @@ func (x *ReportEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportEvent.ProtoReflect.Descriptor instead.
 func (*ReportEvent) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{51}
+	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *ReportEvent) GetNumber() int64 {
@@ -4016,7 +4137,7 @@ type ReportResponse struct {
 
 func (x *ReportResponse) Reset() {
 	*x = ReportResponse{}
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[52]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4028,7 +4149,7 @@ func (x *ReportResponse) String() string {
 func (*ReportResponse) ProtoMessage() {}
 
 func (x *ReportResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[52]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4041,7 +4162,7 @@ func (x *ReportResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportResponse.ProtoReflect.Descriptor instead.
 func (*ReportResponse) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{52}
+	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *ReportResponse) GetStored() int64 {
@@ -4058,6 +4179,289 @@ func (x *ReportResponse) GetResync() bool {
 	return false
 }
 
+type ReportTrafficRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Edge  string                 `protobuf:"bytes,1,opt,name=edge,proto3" json:"edge,omitempty"`
+	// When the edge began to count, and when it counted, by its own clock.
+	StartedAt *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=started_at,json=startedAt,proto3" json:"started_at,omitempty"`
+	At        *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=at,proto3" json:"at,omitempty"`
+	// Routes with requests, each with its own key.
+	Routes        []*RouteCount `protobuf:"bytes,4,rep,name=routes,proto3" json:"routes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReportTrafficRequest) Reset() {
+	*x = ReportTrafficRequest{}
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[54]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReportTrafficRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReportTrafficRequest) ProtoMessage() {}
+
+func (x *ReportTrafficRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[54]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReportTrafficRequest.ProtoReflect.Descriptor instead.
+func (*ReportTrafficRequest) Descriptor() ([]byte, []int) {
+	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{54}
+}
+
+func (x *ReportTrafficRequest) GetEdge() string {
+	if x != nil {
+		return x.Edge
+	}
+	return ""
+}
+
+func (x *ReportTrafficRequest) GetStartedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.StartedAt
+	}
+	return nil
+}
+
+func (x *ReportTrafficRequest) GetAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.At
+	}
+	return nil
+}
+
+func (x *ReportTrafficRequest) GetRoutes() []*RouteCount {
+	if x != nil {
+		return x.Routes
+	}
+	return nil
+}
+
+// RouteCount has the requests of a route since the edge started.
+type RouteCount struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Identifies the route in the edge. The counts of a key only grow.
+	Key    string         `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
+	Series *TrafficSeries `protobuf:"bytes,2,opt,name=series,proto3" json:"series,omitempty"`
+	// By status class: 1xx to 5xx at 1 to 5, and those without a response at 0.
+	Statuses []uint64 `protobuf:"varint,3,rep,packed,name=statuses,proto3" json:"statuses,omitempty"`
+	// Durations in buckets of a quarter of a power of two. The numbers wrap
+	// around.
+	Spread        []uint32 `protobuf:"varint,4,rep,packed,name=spread,proto3" json:"spread,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RouteCount) Reset() {
+	*x = RouteCount{}
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[55]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RouteCount) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RouteCount) ProtoMessage() {}
+
+func (x *RouteCount) ProtoReflect() protoreflect.Message {
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[55]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RouteCount.ProtoReflect.Descriptor instead.
+func (*RouteCount) Descriptor() ([]byte, []int) {
+	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{55}
+}
+
+func (x *RouteCount) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
+}
+
+func (x *RouteCount) GetSeries() *TrafficSeries {
+	if x != nil {
+		return x.Series
+	}
+	return nil
+}
+
+func (x *RouteCount) GetStatuses() []uint64 {
+	if x != nil {
+		return x.Statuses
+	}
+	return nil
+}
+
+func (x *RouteCount) GetSpread() []uint32 {
+	if x != nil {
+		return x.Spread
+	}
+	return nil
+}
+
+// TrafficSeries is what requests are summed by: the object that declares the
+// routes, and the host. It is empty for requests without a route.
+type TrafficSeries struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Kind      string                 `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
+	Namespace string                 `protobuf:"bytes,2,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	Name      string                 `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
+	Host      string                 `protobuf:"bytes,4,opt,name=host,proto3" json:"host,omitempty"`
+	// The Application that has the object, or its Service.
+	ApplicationNamespace string `protobuf:"bytes,5,opt,name=application_namespace,json=applicationNamespace,proto3" json:"application_namespace,omitempty"`
+	Application          string `protobuf:"bytes,6,opt,name=application,proto3" json:"application,omitempty"`
+	Project              string `protobuf:"bytes,7,opt,name=project,proto3" json:"project,omitempty"`
+	// The routes that are not listed one by one.
+	Others        bool `protobuf:"varint,8,opt,name=others,proto3" json:"others,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TrafficSeries) Reset() {
+	*x = TrafficSeries{}
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[56]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TrafficSeries) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TrafficSeries) ProtoMessage() {}
+
+func (x *TrafficSeries) ProtoReflect() protoreflect.Message {
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[56]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TrafficSeries.ProtoReflect.Descriptor instead.
+func (*TrafficSeries) Descriptor() ([]byte, []int) {
+	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{56}
+}
+
+func (x *TrafficSeries) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *TrafficSeries) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *TrafficSeries) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *TrafficSeries) GetHost() string {
+	if x != nil {
+		return x.Host
+	}
+	return ""
+}
+
+func (x *TrafficSeries) GetApplicationNamespace() string {
+	if x != nil {
+		return x.ApplicationNamespace
+	}
+	return ""
+}
+
+func (x *TrafficSeries) GetApplication() string {
+	if x != nil {
+		return x.Application
+	}
+	return ""
+}
+
+func (x *TrafficSeries) GetProject() string {
+	if x != nil {
+		return x.Project
+	}
+	return ""
+}
+
+func (x *TrafficSeries) GetOthers() bool {
+	if x != nil {
+		return x.Others
+	}
+	return false
+}
+
+type ReportTrafficResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReportTrafficResponse) Reset() {
+	*x = ReportTrafficResponse{}
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[57]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReportTrafficResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReportTrafficResponse) ProtoMessage() {}
+
+func (x *ReportTrafficResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[57]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReportTrafficResponse.ProtoReflect.Descriptor instead.
+func (*ReportTrafficResponse) Descriptor() ([]byte, []int) {
+	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{57}
+}
+
 type UnregisterRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -4066,7 +4470,7 @@ type UnregisterRequest struct {
 
 func (x *UnregisterRequest) Reset() {
 	*x = UnregisterRequest{}
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[53]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4078,7 +4482,7 @@ func (x *UnregisterRequest) String() string {
 func (*UnregisterRequest) ProtoMessage() {}
 
 func (x *UnregisterRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[53]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4091,7 +4495,7 @@ func (x *UnregisterRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnregisterRequest.ProtoReflect.Descriptor instead.
 func (*UnregisterRequest) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{53}
+	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{58}
 }
 
 type UnregisterResponse struct {
@@ -4102,7 +4506,7 @@ type UnregisterResponse struct {
 
 func (x *UnregisterResponse) Reset() {
 	*x = UnregisterResponse{}
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[54]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4114,7 +4518,7 @@ func (x *UnregisterResponse) String() string {
 func (*UnregisterResponse) ProtoMessage() {}
 
 func (x *UnregisterResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[54]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4127,7 +4531,7 @@ func (x *UnregisterResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnregisterResponse.ProtoReflect.Descriptor instead.
 func (*UnregisterResponse) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{54}
+	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{59}
 }
 
 var File_slipway_platform_v1_fleet_proto protoreflect.FileDescriptor
@@ -4306,7 +4710,7 @@ const file_slipway_platform_v1_fleet_proto_rawDesc = "" +
 	"\busername\x18\x04 \x01(\tR\busername\x12\x19\n" +
 	"\bssh_keys\x18\x05 \x01(\tR\asshKeys\"\x19\n" +
 	"\x17ResetGitSettingsRequest\"\x1a\n" +
-	"\x18ResetGitSettingsResponse\"\xc7\a\n" +
+	"\x18ResetGitSettingsResponse\"\x80\b\n" +
 	"\vApplication\x12\x18\n" +
 	"\aruntime\x18\x01 \x01(\tR\aruntime\x12\x1c\n" +
 	"\tnamespace\x18\x02 \x01(\tR\tnamespace\x12\x12\n" +
@@ -4336,10 +4740,23 @@ const file_slipway_platform_v1_fleet_proto_rawDesc = "" +
 	"\aseen_at\x18\x17 \x01(\v2\x1a.google.protobuf.TimestampR\x06seenAt\x12\x14\n" +
 	"\x05stale\x18\x18 \x01(\bR\x05stale\x12\x14\n" +
 	"\x05owner\x18\x19 \x01(\tR\x05owner\x12\x16\n" +
-	"\x06rights\x18\x1a \x03(\tR\x06rights\x1a9\n" +
+	"\x06rights\x18\x1a \x03(\tR\x06rights\x127\n" +
+	"\x05syncs\x18\x1b \x03(\v2!.slipway.platform.v1.ReportedSyncR\x05syncs\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x81\x02\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x82\x03\n" +
+	"\fReportedSync\x12\x1a\n" +
+	"\brevision\x18\x01 \x01(\tR\brevision\x12+\n" +
+	"\x11previous_revision\x18\x02 \x01(\tR\x10previousRevision\x129\n" +
+	"\n" +
+	"started_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\tstartedAt\x12;\n" +
+	"\vfinished_at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"finishedAt\x12=\n" +
+	"\fcommitted_at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\vcommittedAt\x12\x1c\n" +
+	"\tsucceeded\x18\x06 \x01(\bR\tsucceeded\x12\x1c\n" +
+	"\tautomated\x18\a \x01(\bR\tautomated\x12\x1c\n" +
+	"\tinitiator\x18\b \x01(\tR\tinitiator\x12\x18\n" +
+	"\amessage\x18\t \x01(\tR\amessage\"\x81\x02\n" +
 	"\x17ListApplicationsRequest\x12\x18\n" +
 	"\aruntime\x18\x01 \x01(\tR\aruntime\x12\x16\n" +
 	"\x06health\x18\x02 \x01(\tR\x06health\x12\x12\n" +
@@ -4443,7 +4860,29 @@ const file_slipway_platform_v1_fleet_proto_rawDesc = "" +
 	"\x05event\"@\n" +
 	"\x0eReportResponse\x12\x16\n" +
 	"\x06stored\x18\x01 \x01(\x03R\x06stored\x12\x16\n" +
-	"\x06resync\x18\x02 \x01(\bR\x06resync\"\x13\n" +
+	"\x06resync\x18\x02 \x01(\bR\x06resync\"\xca\x01\n" +
+	"\x14ReportTrafficRequest\x12\x12\n" +
+	"\x04edge\x18\x01 \x01(\tR\x04edge\x129\n" +
+	"\n" +
+	"started_at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\tstartedAt\x12*\n" +
+	"\x02at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x127\n" +
+	"\x06routes\x18\x04 \x03(\v2\x1f.slipway.platform.v1.RouteCountR\x06routes\"\x8e\x01\n" +
+	"\n" +
+	"RouteCount\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12:\n" +
+	"\x06series\x18\x02 \x01(\v2\".slipway.platform.v1.TrafficSeriesR\x06series\x12\x1a\n" +
+	"\bstatuses\x18\x03 \x03(\x04R\bstatuses\x12\x16\n" +
+	"\x06spread\x18\x04 \x03(\rR\x06spread\"\xf2\x01\n" +
+	"\rTrafficSeries\x12\x12\n" +
+	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x1c\n" +
+	"\tnamespace\x18\x02 \x01(\tR\tnamespace\x12\x12\n" +
+	"\x04name\x18\x03 \x01(\tR\x04name\x12\x12\n" +
+	"\x04host\x18\x04 \x01(\tR\x04host\x123\n" +
+	"\x15application_namespace\x18\x05 \x01(\tR\x14applicationNamespace\x12 \n" +
+	"\vapplication\x18\x06 \x01(\tR\vapplication\x12\x18\n" +
+	"\aproject\x18\a \x01(\tR\aproject\x12\x16\n" +
+	"\x06others\x18\b \x01(\bR\x06others\"\x17\n" +
+	"\x15ReportTrafficResponse\"\x13\n" +
 	"\x11UnregisterRequest\"\x14\n" +
 	"\x12UnregisterResponse*\x8c\x01\n" +
 	"\n" +
@@ -4500,11 +4939,12 @@ const file_slipway_platform_v1_fleet_proto_rawDesc = "" +
 	"\x12ApplicationService\x12q\n" +
 	"\x10ListApplications\x12,.slipway.platform.v1.ListApplicationsRequest\x1a-.slipway.platform.v1.ListApplicationsResponse\"\x00\x12v\n" +
 	"\x11WatchApplications\x12-.slipway.platform.v1.WatchApplicationsRequest\x1a..slipway.platform.v1.WatchApplicationsResponse\"\x000\x01\x12b\n" +
-	"\vCheckAccess\x12'.slipway.platform.v1.CheckAccessRequest\x1a(.slipway.platform.v1.CheckAccessResponse\"\x002\x92\x03\n" +
+	"\vCheckAccess\x12'.slipway.platform.v1.CheckAccessRequest\x1a(.slipway.platform.v1.CheckAccessResponse\"\x002\xfc\x03\n" +
 	"\fAgentService\x12n\n" +
 	"\x0fRenewCredential\x12+.slipway.platform.v1.RenewCredentialRequest\x1a,.slipway.platform.v1.RenewCredentialResponse\"\x00\x12\\\n" +
 	"\tHeartbeat\x12%.slipway.platform.v1.HeartbeatRequest\x1a&.slipway.platform.v1.HeartbeatResponse\"\x00\x12S\n" +
-	"\x06Report\x12\".slipway.platform.v1.ReportRequest\x1a#.slipway.platform.v1.ReportResponse\"\x00\x12_\n" +
+	"\x06Report\x12\".slipway.platform.v1.ReportRequest\x1a#.slipway.platform.v1.ReportResponse\"\x00\x12h\n" +
+	"\rReportTraffic\x12).slipway.platform.v1.ReportTrafficRequest\x1a*.slipway.platform.v1.ReportTrafficResponse\"\x00\x12_\n" +
 	"\n" +
 	"Unregister\x12&.slipway.platform.v1.UnregisterRequest\x1a'.slipway.platform.v1.UnregisterResponse\"\x00B.Z,slipway.dev/slipway/internal/wire/platformv1b\x06proto3"
 
@@ -4521,7 +4961,7 @@ func file_slipway_platform_v1_fleet_proto_rawDescGZIP() []byte {
 }
 
 var file_slipway_platform_v1_fleet_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
-var file_slipway_platform_v1_fleet_proto_msgTypes = make([]protoimpl.MessageInfo, 57)
+var file_slipway_platform_v1_fleet_proto_msgTypes = make([]protoimpl.MessageInfo, 62)
 var file_slipway_platform_v1_fleet_proto_goTypes = []any{
 	(AccessMode)(0),                   // 0: slipway.platform.v1.AccessMode
 	(SyncStatus)(0),                   // 1: slipway.platform.v1.SyncStatus
@@ -4565,28 +5005,33 @@ var file_slipway_platform_v1_fleet_proto_goTypes = []any{
 	(*ResetGitSettingsRequest)(nil),   // 39: slipway.platform.v1.ResetGitSettingsRequest
 	(*ResetGitSettingsResponse)(nil),  // 40: slipway.platform.v1.ResetGitSettingsResponse
 	(*Application)(nil),               // 41: slipway.platform.v1.Application
-	(*ListApplicationsRequest)(nil),   // 42: slipway.platform.v1.ListApplicationsRequest
-	(*ListApplicationsResponse)(nil),  // 43: slipway.platform.v1.ListApplicationsResponse
-	(*WatchApplicationsRequest)(nil),  // 44: slipway.platform.v1.WatchApplicationsRequest
-	(*WatchApplicationsResponse)(nil), // 45: slipway.platform.v1.WatchApplicationsResponse
-	(*CheckAccessRequest)(nil),        // 46: slipway.platform.v1.CheckAccessRequest
-	(*CheckAccessResponse)(nil),       // 47: slipway.platform.v1.CheckAccessResponse
-	(*RenewCredentialRequest)(nil),    // 48: slipway.platform.v1.RenewCredentialRequest
-	(*RenewCredentialResponse)(nil),   // 49: slipway.platform.v1.RenewCredentialResponse
-	(*HeartbeatRequest)(nil),          // 50: slipway.platform.v1.HeartbeatRequest
-	(*RightsPolicy)(nil),              // 51: slipway.platform.v1.RightsPolicy
-	(*ProjectRights)(nil),             // 52: slipway.platform.v1.ProjectRights
-	(*ProjectRole)(nil),               // 53: slipway.platform.v1.ProjectRole
-	(*HeartbeatResponse)(nil),         // 54: slipway.platform.v1.HeartbeatResponse
-	(*ReportRequest)(nil),             // 55: slipway.platform.v1.ReportRequest
-	(*ReportEvent)(nil),               // 56: slipway.platform.v1.ReportEvent
-	(*ReportResponse)(nil),            // 57: slipway.platform.v1.ReportResponse
-	(*UnregisterRequest)(nil),         // 58: slipway.platform.v1.UnregisterRequest
-	(*UnregisterResponse)(nil),        // 59: slipway.platform.v1.UnregisterResponse
-	nil,                               // 60: slipway.platform.v1.Application.LabelsEntry
-	nil,                               // 61: slipway.platform.v1.RightsPolicy.ConfigEntry
-	(*timestamppb.Timestamp)(nil),     // 62: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),       // 63: google.protobuf.Duration
+	(*ReportedSync)(nil),              // 42: slipway.platform.v1.ReportedSync
+	(*ListApplicationsRequest)(nil),   // 43: slipway.platform.v1.ListApplicationsRequest
+	(*ListApplicationsResponse)(nil),  // 44: slipway.platform.v1.ListApplicationsResponse
+	(*WatchApplicationsRequest)(nil),  // 45: slipway.platform.v1.WatchApplicationsRequest
+	(*WatchApplicationsResponse)(nil), // 46: slipway.platform.v1.WatchApplicationsResponse
+	(*CheckAccessRequest)(nil),        // 47: slipway.platform.v1.CheckAccessRequest
+	(*CheckAccessResponse)(nil),       // 48: slipway.platform.v1.CheckAccessResponse
+	(*RenewCredentialRequest)(nil),    // 49: slipway.platform.v1.RenewCredentialRequest
+	(*RenewCredentialResponse)(nil),   // 50: slipway.platform.v1.RenewCredentialResponse
+	(*HeartbeatRequest)(nil),          // 51: slipway.platform.v1.HeartbeatRequest
+	(*RightsPolicy)(nil),              // 52: slipway.platform.v1.RightsPolicy
+	(*ProjectRights)(nil),             // 53: slipway.platform.v1.ProjectRights
+	(*ProjectRole)(nil),               // 54: slipway.platform.v1.ProjectRole
+	(*HeartbeatResponse)(nil),         // 55: slipway.platform.v1.HeartbeatResponse
+	(*ReportRequest)(nil),             // 56: slipway.platform.v1.ReportRequest
+	(*ReportEvent)(nil),               // 57: slipway.platform.v1.ReportEvent
+	(*ReportResponse)(nil),            // 58: slipway.platform.v1.ReportResponse
+	(*ReportTrafficRequest)(nil),      // 59: slipway.platform.v1.ReportTrafficRequest
+	(*RouteCount)(nil),                // 60: slipway.platform.v1.RouteCount
+	(*TrafficSeries)(nil),             // 61: slipway.platform.v1.TrafficSeries
+	(*ReportTrafficResponse)(nil),     // 62: slipway.platform.v1.ReportTrafficResponse
+	(*UnregisterRequest)(nil),         // 63: slipway.platform.v1.UnregisterRequest
+	(*UnregisterResponse)(nil),        // 64: slipway.platform.v1.UnregisterResponse
+	nil,                               // 65: slipway.platform.v1.Application.LabelsEntry
+	nil,                               // 66: slipway.platform.v1.RightsPolicy.ConfigEntry
+	(*timestamppb.Timestamp)(nil),     // 67: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),       // 68: google.protobuf.Duration
 }
 var file_slipway_platform_v1_fleet_proto_depIdxs = []int32{
 	2,  // 0: slipway.platform.v1.Component.health:type_name -> slipway.platform.v1.HealthStatus
@@ -4594,8 +5039,8 @@ var file_slipway_platform_v1_fleet_proto_depIdxs = []int32{
 	2,  // 2: slipway.platform.v1.GitSourceSummary.health:type_name -> slipway.platform.v1.HealthStatus
 	1,  // 3: slipway.platform.v1.GitSourceSummary.sync:type_name -> slipway.platform.v1.SyncStatus
 	0,  // 4: slipway.platform.v1.Runtime.access_mode:type_name -> slipway.platform.v1.AccessMode
-	62, // 5: slipway.platform.v1.Runtime.last_heartbeat_at:type_name -> google.protobuf.Timestamp
-	62, // 6: slipway.platform.v1.Runtime.registered_at:type_name -> google.protobuf.Timestamp
+	67, // 5: slipway.platform.v1.Runtime.last_heartbeat_at:type_name -> google.protobuf.Timestamp
+	67, // 6: slipway.platform.v1.Runtime.registered_at:type_name -> google.protobuf.Timestamp
 	1,  // 7: slipway.platform.v1.Runtime.sync:type_name -> slipway.platform.v1.SyncStatus
 	2,  // 8: slipway.platform.v1.Runtime.health:type_name -> slipway.platform.v1.HealthStatus
 	3,  // 9: slipway.platform.v1.Runtime.installation:type_name -> slipway.platform.v1.InstallationStatus
@@ -4603,11 +5048,11 @@ var file_slipway_platform_v1_fleet_proto_depIdxs = []int32{
 	5,  // 11: slipway.platform.v1.Runtime.components:type_name -> slipway.platform.v1.Component
 	6,  // 12: slipway.platform.v1.Runtime.git_sources:type_name -> slipway.platform.v1.GitSourceSummary
 	7,  // 13: slipway.platform.v1.Runtime.clusters:type_name -> slipway.platform.v1.ManagedClusterSummary
-	62, // 14: slipway.platform.v1.Runtime.git_token_expires_at:type_name -> google.protobuf.Timestamp
+	67, // 14: slipway.platform.v1.Runtime.git_token_expires_at:type_name -> google.protobuf.Timestamp
 	0,  // 15: slipway.platform.v1.RegisterRuntimeRequest.access_mode:type_name -> slipway.platform.v1.AccessMode
 	8,  // 16: slipway.platform.v1.RegisterRuntimeResponse.runtime:type_name -> slipway.platform.v1.Runtime
 	11, // 17: slipway.platform.v1.RegisterRuntimeResponse.credential:type_name -> slipway.platform.v1.Credential
-	62, // 18: slipway.platform.v1.Credential.access_expires_at:type_name -> google.protobuf.Timestamp
+	67, // 18: slipway.platform.v1.Credential.access_expires_at:type_name -> google.protobuf.Timestamp
 	16, // 19: slipway.platform.v1.ValidateValuesResponse.findings:type_name -> slipway.platform.v1.ValuesFinding
 	8,  // 20: slipway.platform.v1.ListRuntimesResponse.runtimes:type_name -> slipway.platform.v1.Runtime
 	8,  // 21: slipway.platform.v1.GetRuntimeResponse.runtime:type_name -> slipway.platform.v1.Runtime
@@ -4618,79 +5063,89 @@ var file_slipway_platform_v1_fleet_proto_depIdxs = []int32{
 	31, // 26: slipway.platform.v1.SetGitSettingsResponse.settings:type_name -> slipway.platform.v1.GitSettings
 	38, // 27: slipway.platform.v1.GetTokenHelpResponse.runtime:type_name -> slipway.platform.v1.TokenHelp
 	38, // 28: slipway.platform.v1.GetTokenHelpResponse.user:type_name -> slipway.platform.v1.TokenHelp
-	62, // 29: slipway.platform.v1.Application.operation_finished_at:type_name -> google.protobuf.Timestamp
-	60, // 30: slipway.platform.v1.Application.labels:type_name -> slipway.platform.v1.Application.LabelsEntry
-	62, // 31: slipway.platform.v1.Application.seen_at:type_name -> google.protobuf.Timestamp
-	41, // 32: slipway.platform.v1.ListApplicationsResponse.applications:type_name -> slipway.platform.v1.Application
-	41, // 33: slipway.platform.v1.WatchApplicationsResponse.application:type_name -> slipway.platform.v1.Application
-	41, // 34: slipway.platform.v1.WatchApplicationsResponse.deleted:type_name -> slipway.platform.v1.Application
-	41, // 35: slipway.platform.v1.WatchApplicationsResponse.applications:type_name -> slipway.platform.v1.Application
-	11, // 36: slipway.platform.v1.RenewCredentialResponse.credential:type_name -> slipway.platform.v1.Credential
-	0,  // 37: slipway.platform.v1.HeartbeatRequest.access_mode:type_name -> slipway.platform.v1.AccessMode
-	5,  // 38: slipway.platform.v1.HeartbeatRequest.components:type_name -> slipway.platform.v1.Component
-	6,  // 39: slipway.platform.v1.HeartbeatRequest.git_sources:type_name -> slipway.platform.v1.GitSourceSummary
-	7,  // 40: slipway.platform.v1.HeartbeatRequest.clusters:type_name -> slipway.platform.v1.ManagedClusterSummary
-	4,  // 41: slipway.platform.v1.HeartbeatRequest.pending_steps:type_name -> slipway.platform.v1.CompletionStep
-	1,  // 42: slipway.platform.v1.HeartbeatRequest.sync:type_name -> slipway.platform.v1.SyncStatus
-	2,  // 43: slipway.platform.v1.HeartbeatRequest.health:type_name -> slipway.platform.v1.HealthStatus
-	62, // 44: slipway.platform.v1.HeartbeatRequest.git_token_expires_at:type_name -> google.protobuf.Timestamp
-	51, // 45: slipway.platform.v1.HeartbeatRequest.rights:type_name -> slipway.platform.v1.RightsPolicy
-	61, // 46: slipway.platform.v1.RightsPolicy.config:type_name -> slipway.platform.v1.RightsPolicy.ConfigEntry
-	52, // 47: slipway.platform.v1.RightsPolicy.projects:type_name -> slipway.platform.v1.ProjectRights
-	53, // 48: slipway.platform.v1.ProjectRights.roles:type_name -> slipway.platform.v1.ProjectRole
-	63, // 49: slipway.platform.v1.HeartbeatResponse.next:type_name -> google.protobuf.Duration
-	31, // 50: slipway.platform.v1.HeartbeatResponse.git_settings:type_name -> slipway.platform.v1.GitSettings
-	56, // 51: slipway.platform.v1.ReportRequest.events:type_name -> slipway.platform.v1.ReportEvent
-	62, // 52: slipway.platform.v1.ReportEvent.at:type_name -> google.protobuf.Timestamp
-	41, // 53: slipway.platform.v1.ReportEvent.application:type_name -> slipway.platform.v1.Application
-	41, // 54: slipway.platform.v1.ReportEvent.deleted:type_name -> slipway.platform.v1.Application
-	9,  // 55: slipway.platform.v1.RuntimeService.RegisterRuntime:input_type -> slipway.platform.v1.RegisterRuntimeRequest
-	12, // 56: slipway.platform.v1.RuntimeService.CheckName:input_type -> slipway.platform.v1.CheckNameRequest
-	14, // 57: slipway.platform.v1.RuntimeService.ValidateValues:input_type -> slipway.platform.v1.ValidateValuesRequest
-	17, // 58: slipway.platform.v1.RuntimeService.ListRuntimes:input_type -> slipway.platform.v1.ListRuntimesRequest
-	19, // 59: slipway.platform.v1.RuntimeService.GetRuntime:input_type -> slipway.platform.v1.GetRuntimeRequest
-	21, // 60: slipway.platform.v1.RuntimeService.UpdateRuntime:input_type -> slipway.platform.v1.UpdateRuntimeRequest
-	23, // 61: slipway.platform.v1.RuntimeService.DeleteRuntime:input_type -> slipway.platform.v1.DeleteRuntimeRequest
-	25, // 62: slipway.platform.v1.RuntimeService.UninstallRuntime:input_type -> slipway.platform.v1.UninstallRuntimeRequest
-	27, // 63: slipway.platform.v1.RuntimeService.RevokeCredentials:input_type -> slipway.platform.v1.RevokeCredentialsRequest
-	29, // 64: slipway.platform.v1.RuntimeService.WatchRuntimes:input_type -> slipway.platform.v1.WatchRuntimesRequest
-	32, // 65: slipway.platform.v1.GitService.GetGitSettings:input_type -> slipway.platform.v1.GetGitSettingsRequest
-	34, // 66: slipway.platform.v1.GitService.SetGitSettings:input_type -> slipway.platform.v1.SetGitSettingsRequest
-	39, // 67: slipway.platform.v1.GitService.ResetGitSettings:input_type -> slipway.platform.v1.ResetGitSettingsRequest
-	36, // 68: slipway.platform.v1.GitService.GetTokenHelp:input_type -> slipway.platform.v1.GetTokenHelpRequest
-	42, // 69: slipway.platform.v1.ApplicationService.ListApplications:input_type -> slipway.platform.v1.ListApplicationsRequest
-	44, // 70: slipway.platform.v1.ApplicationService.WatchApplications:input_type -> slipway.platform.v1.WatchApplicationsRequest
-	46, // 71: slipway.platform.v1.ApplicationService.CheckAccess:input_type -> slipway.platform.v1.CheckAccessRequest
-	48, // 72: slipway.platform.v1.AgentService.RenewCredential:input_type -> slipway.platform.v1.RenewCredentialRequest
-	50, // 73: slipway.platform.v1.AgentService.Heartbeat:input_type -> slipway.platform.v1.HeartbeatRequest
-	55, // 74: slipway.platform.v1.AgentService.Report:input_type -> slipway.platform.v1.ReportRequest
-	58, // 75: slipway.platform.v1.AgentService.Unregister:input_type -> slipway.platform.v1.UnregisterRequest
-	10, // 76: slipway.platform.v1.RuntimeService.RegisterRuntime:output_type -> slipway.platform.v1.RegisterRuntimeResponse
-	13, // 77: slipway.platform.v1.RuntimeService.CheckName:output_type -> slipway.platform.v1.CheckNameResponse
-	15, // 78: slipway.platform.v1.RuntimeService.ValidateValues:output_type -> slipway.platform.v1.ValidateValuesResponse
-	18, // 79: slipway.platform.v1.RuntimeService.ListRuntimes:output_type -> slipway.platform.v1.ListRuntimesResponse
-	20, // 80: slipway.platform.v1.RuntimeService.GetRuntime:output_type -> slipway.platform.v1.GetRuntimeResponse
-	22, // 81: slipway.platform.v1.RuntimeService.UpdateRuntime:output_type -> slipway.platform.v1.UpdateRuntimeResponse
-	24, // 82: slipway.platform.v1.RuntimeService.DeleteRuntime:output_type -> slipway.platform.v1.DeleteRuntimeResponse
-	26, // 83: slipway.platform.v1.RuntimeService.UninstallRuntime:output_type -> slipway.platform.v1.UninstallRuntimeResponse
-	28, // 84: slipway.platform.v1.RuntimeService.RevokeCredentials:output_type -> slipway.platform.v1.RevokeCredentialsResponse
-	30, // 85: slipway.platform.v1.RuntimeService.WatchRuntimes:output_type -> slipway.platform.v1.WatchRuntimesResponse
-	33, // 86: slipway.platform.v1.GitService.GetGitSettings:output_type -> slipway.platform.v1.GetGitSettingsResponse
-	35, // 87: slipway.platform.v1.GitService.SetGitSettings:output_type -> slipway.platform.v1.SetGitSettingsResponse
-	40, // 88: slipway.platform.v1.GitService.ResetGitSettings:output_type -> slipway.platform.v1.ResetGitSettingsResponse
-	37, // 89: slipway.platform.v1.GitService.GetTokenHelp:output_type -> slipway.platform.v1.GetTokenHelpResponse
-	43, // 90: slipway.platform.v1.ApplicationService.ListApplications:output_type -> slipway.platform.v1.ListApplicationsResponse
-	45, // 91: slipway.platform.v1.ApplicationService.WatchApplications:output_type -> slipway.platform.v1.WatchApplicationsResponse
-	47, // 92: slipway.platform.v1.ApplicationService.CheckAccess:output_type -> slipway.platform.v1.CheckAccessResponse
-	49, // 93: slipway.platform.v1.AgentService.RenewCredential:output_type -> slipway.platform.v1.RenewCredentialResponse
-	54, // 94: slipway.platform.v1.AgentService.Heartbeat:output_type -> slipway.platform.v1.HeartbeatResponse
-	57, // 95: slipway.platform.v1.AgentService.Report:output_type -> slipway.platform.v1.ReportResponse
-	59, // 96: slipway.platform.v1.AgentService.Unregister:output_type -> slipway.platform.v1.UnregisterResponse
-	76, // [76:97] is the sub-list for method output_type
-	55, // [55:76] is the sub-list for method input_type
-	55, // [55:55] is the sub-list for extension type_name
-	55, // [55:55] is the sub-list for extension extendee
-	0,  // [0:55] is the sub-list for field type_name
+	67, // 29: slipway.platform.v1.Application.operation_finished_at:type_name -> google.protobuf.Timestamp
+	65, // 30: slipway.platform.v1.Application.labels:type_name -> slipway.platform.v1.Application.LabelsEntry
+	67, // 31: slipway.platform.v1.Application.seen_at:type_name -> google.protobuf.Timestamp
+	42, // 32: slipway.platform.v1.Application.syncs:type_name -> slipway.platform.v1.ReportedSync
+	67, // 33: slipway.platform.v1.ReportedSync.started_at:type_name -> google.protobuf.Timestamp
+	67, // 34: slipway.platform.v1.ReportedSync.finished_at:type_name -> google.protobuf.Timestamp
+	67, // 35: slipway.platform.v1.ReportedSync.committed_at:type_name -> google.protobuf.Timestamp
+	41, // 36: slipway.platform.v1.ListApplicationsResponse.applications:type_name -> slipway.platform.v1.Application
+	41, // 37: slipway.platform.v1.WatchApplicationsResponse.application:type_name -> slipway.platform.v1.Application
+	41, // 38: slipway.platform.v1.WatchApplicationsResponse.deleted:type_name -> slipway.platform.v1.Application
+	41, // 39: slipway.platform.v1.WatchApplicationsResponse.applications:type_name -> slipway.platform.v1.Application
+	11, // 40: slipway.platform.v1.RenewCredentialResponse.credential:type_name -> slipway.platform.v1.Credential
+	0,  // 41: slipway.platform.v1.HeartbeatRequest.access_mode:type_name -> slipway.platform.v1.AccessMode
+	5,  // 42: slipway.platform.v1.HeartbeatRequest.components:type_name -> slipway.platform.v1.Component
+	6,  // 43: slipway.platform.v1.HeartbeatRequest.git_sources:type_name -> slipway.platform.v1.GitSourceSummary
+	7,  // 44: slipway.platform.v1.HeartbeatRequest.clusters:type_name -> slipway.platform.v1.ManagedClusterSummary
+	4,  // 45: slipway.platform.v1.HeartbeatRequest.pending_steps:type_name -> slipway.platform.v1.CompletionStep
+	1,  // 46: slipway.platform.v1.HeartbeatRequest.sync:type_name -> slipway.platform.v1.SyncStatus
+	2,  // 47: slipway.platform.v1.HeartbeatRequest.health:type_name -> slipway.platform.v1.HealthStatus
+	67, // 48: slipway.platform.v1.HeartbeatRequest.git_token_expires_at:type_name -> google.protobuf.Timestamp
+	52, // 49: slipway.platform.v1.HeartbeatRequest.rights:type_name -> slipway.platform.v1.RightsPolicy
+	66, // 50: slipway.platform.v1.RightsPolicy.config:type_name -> slipway.platform.v1.RightsPolicy.ConfigEntry
+	53, // 51: slipway.platform.v1.RightsPolicy.projects:type_name -> slipway.platform.v1.ProjectRights
+	54, // 52: slipway.platform.v1.ProjectRights.roles:type_name -> slipway.platform.v1.ProjectRole
+	68, // 53: slipway.platform.v1.HeartbeatResponse.next:type_name -> google.protobuf.Duration
+	31, // 54: slipway.platform.v1.HeartbeatResponse.git_settings:type_name -> slipway.platform.v1.GitSettings
+	57, // 55: slipway.platform.v1.ReportRequest.events:type_name -> slipway.platform.v1.ReportEvent
+	67, // 56: slipway.platform.v1.ReportEvent.at:type_name -> google.protobuf.Timestamp
+	41, // 57: slipway.platform.v1.ReportEvent.application:type_name -> slipway.platform.v1.Application
+	41, // 58: slipway.platform.v1.ReportEvent.deleted:type_name -> slipway.platform.v1.Application
+	67, // 59: slipway.platform.v1.ReportTrafficRequest.started_at:type_name -> google.protobuf.Timestamp
+	67, // 60: slipway.platform.v1.ReportTrafficRequest.at:type_name -> google.protobuf.Timestamp
+	60, // 61: slipway.platform.v1.ReportTrafficRequest.routes:type_name -> slipway.platform.v1.RouteCount
+	61, // 62: slipway.platform.v1.RouteCount.series:type_name -> slipway.platform.v1.TrafficSeries
+	9,  // 63: slipway.platform.v1.RuntimeService.RegisterRuntime:input_type -> slipway.platform.v1.RegisterRuntimeRequest
+	12, // 64: slipway.platform.v1.RuntimeService.CheckName:input_type -> slipway.platform.v1.CheckNameRequest
+	14, // 65: slipway.platform.v1.RuntimeService.ValidateValues:input_type -> slipway.platform.v1.ValidateValuesRequest
+	17, // 66: slipway.platform.v1.RuntimeService.ListRuntimes:input_type -> slipway.platform.v1.ListRuntimesRequest
+	19, // 67: slipway.platform.v1.RuntimeService.GetRuntime:input_type -> slipway.platform.v1.GetRuntimeRequest
+	21, // 68: slipway.platform.v1.RuntimeService.UpdateRuntime:input_type -> slipway.platform.v1.UpdateRuntimeRequest
+	23, // 69: slipway.platform.v1.RuntimeService.DeleteRuntime:input_type -> slipway.platform.v1.DeleteRuntimeRequest
+	25, // 70: slipway.platform.v1.RuntimeService.UninstallRuntime:input_type -> slipway.platform.v1.UninstallRuntimeRequest
+	27, // 71: slipway.platform.v1.RuntimeService.RevokeCredentials:input_type -> slipway.platform.v1.RevokeCredentialsRequest
+	29, // 72: slipway.platform.v1.RuntimeService.WatchRuntimes:input_type -> slipway.platform.v1.WatchRuntimesRequest
+	32, // 73: slipway.platform.v1.GitService.GetGitSettings:input_type -> slipway.platform.v1.GetGitSettingsRequest
+	34, // 74: slipway.platform.v1.GitService.SetGitSettings:input_type -> slipway.platform.v1.SetGitSettingsRequest
+	39, // 75: slipway.platform.v1.GitService.ResetGitSettings:input_type -> slipway.platform.v1.ResetGitSettingsRequest
+	36, // 76: slipway.platform.v1.GitService.GetTokenHelp:input_type -> slipway.platform.v1.GetTokenHelpRequest
+	43, // 77: slipway.platform.v1.ApplicationService.ListApplications:input_type -> slipway.platform.v1.ListApplicationsRequest
+	45, // 78: slipway.platform.v1.ApplicationService.WatchApplications:input_type -> slipway.platform.v1.WatchApplicationsRequest
+	47, // 79: slipway.platform.v1.ApplicationService.CheckAccess:input_type -> slipway.platform.v1.CheckAccessRequest
+	49, // 80: slipway.platform.v1.AgentService.RenewCredential:input_type -> slipway.platform.v1.RenewCredentialRequest
+	51, // 81: slipway.platform.v1.AgentService.Heartbeat:input_type -> slipway.platform.v1.HeartbeatRequest
+	56, // 82: slipway.platform.v1.AgentService.Report:input_type -> slipway.platform.v1.ReportRequest
+	59, // 83: slipway.platform.v1.AgentService.ReportTraffic:input_type -> slipway.platform.v1.ReportTrafficRequest
+	63, // 84: slipway.platform.v1.AgentService.Unregister:input_type -> slipway.platform.v1.UnregisterRequest
+	10, // 85: slipway.platform.v1.RuntimeService.RegisterRuntime:output_type -> slipway.platform.v1.RegisterRuntimeResponse
+	13, // 86: slipway.platform.v1.RuntimeService.CheckName:output_type -> slipway.platform.v1.CheckNameResponse
+	15, // 87: slipway.platform.v1.RuntimeService.ValidateValues:output_type -> slipway.platform.v1.ValidateValuesResponse
+	18, // 88: slipway.platform.v1.RuntimeService.ListRuntimes:output_type -> slipway.platform.v1.ListRuntimesResponse
+	20, // 89: slipway.platform.v1.RuntimeService.GetRuntime:output_type -> slipway.platform.v1.GetRuntimeResponse
+	22, // 90: slipway.platform.v1.RuntimeService.UpdateRuntime:output_type -> slipway.platform.v1.UpdateRuntimeResponse
+	24, // 91: slipway.platform.v1.RuntimeService.DeleteRuntime:output_type -> slipway.platform.v1.DeleteRuntimeResponse
+	26, // 92: slipway.platform.v1.RuntimeService.UninstallRuntime:output_type -> slipway.platform.v1.UninstallRuntimeResponse
+	28, // 93: slipway.platform.v1.RuntimeService.RevokeCredentials:output_type -> slipway.platform.v1.RevokeCredentialsResponse
+	30, // 94: slipway.platform.v1.RuntimeService.WatchRuntimes:output_type -> slipway.platform.v1.WatchRuntimesResponse
+	33, // 95: slipway.platform.v1.GitService.GetGitSettings:output_type -> slipway.platform.v1.GetGitSettingsResponse
+	35, // 96: slipway.platform.v1.GitService.SetGitSettings:output_type -> slipway.platform.v1.SetGitSettingsResponse
+	40, // 97: slipway.platform.v1.GitService.ResetGitSettings:output_type -> slipway.platform.v1.ResetGitSettingsResponse
+	37, // 98: slipway.platform.v1.GitService.GetTokenHelp:output_type -> slipway.platform.v1.GetTokenHelpResponse
+	44, // 99: slipway.platform.v1.ApplicationService.ListApplications:output_type -> slipway.platform.v1.ListApplicationsResponse
+	46, // 100: slipway.platform.v1.ApplicationService.WatchApplications:output_type -> slipway.platform.v1.WatchApplicationsResponse
+	48, // 101: slipway.platform.v1.ApplicationService.CheckAccess:output_type -> slipway.platform.v1.CheckAccessResponse
+	50, // 102: slipway.platform.v1.AgentService.RenewCredential:output_type -> slipway.platform.v1.RenewCredentialResponse
+	55, // 103: slipway.platform.v1.AgentService.Heartbeat:output_type -> slipway.platform.v1.HeartbeatResponse
+	58, // 104: slipway.platform.v1.AgentService.Report:output_type -> slipway.platform.v1.ReportResponse
+	62, // 105: slipway.platform.v1.AgentService.ReportTraffic:output_type -> slipway.platform.v1.ReportTrafficResponse
+	64, // 106: slipway.platform.v1.AgentService.Unregister:output_type -> slipway.platform.v1.UnregisterResponse
+	85, // [85:107] is the sub-list for method output_type
+	63, // [63:85] is the sub-list for method input_type
+	63, // [63:63] is the sub-list for extension type_name
+	63, // [63:63] is the sub-list for extension extendee
+	0,  // [0:63] is the sub-list for field type_name
 }
 
 func init() { file_slipway_platform_v1_fleet_proto_init() }
@@ -4699,7 +5154,7 @@ func file_slipway_platform_v1_fleet_proto_init() {
 		return
 	}
 	file_slipway_platform_v1_fleet_proto_msgTypes[16].OneofWrappers = []any{}
-	file_slipway_platform_v1_fleet_proto_msgTypes[51].OneofWrappers = []any{
+	file_slipway_platform_v1_fleet_proto_msgTypes[52].OneofWrappers = []any{
 		(*ReportEvent_Application)(nil),
 		(*ReportEvent_Deleted)(nil),
 		(*ReportEvent_ResyncBegin)(nil),
@@ -4711,7 +5166,7 @@ func file_slipway_platform_v1_fleet_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_slipway_platform_v1_fleet_proto_rawDesc), len(file_slipway_platform_v1_fleet_proto_rawDesc)),
 			NumEnums:      5,
-			NumMessages:   57,
+			NumMessages:   62,
 			NumExtensions: 0,
 			NumServices:   4,
 		},

@@ -96,6 +96,9 @@ const (
 	AgentServiceHeartbeatProcedure = "/slipway.platform.v1.AgentService/Heartbeat"
 	// AgentServiceReportProcedure is the fully-qualified name of the AgentService's Report RPC.
 	AgentServiceReportProcedure = "/slipway.platform.v1.AgentService/Report"
+	// AgentServiceReportTrafficProcedure is the fully-qualified name of the AgentService's
+	// ReportTraffic RPC.
+	AgentServiceReportTrafficProcedure = "/slipway.platform.v1.AgentService/ReportTraffic"
 	// AgentServiceUnregisterProcedure is the fully-qualified name of the AgentService's Unregister RPC.
 	AgentServiceUnregisterProcedure = "/slipway.platform.v1.AgentService/Unregister"
 )
@@ -723,6 +726,10 @@ type AgentServiceClient interface {
 	Heartbeat(context.Context, *connect.Request[platformv1.HeartbeatRequest]) (*connect.Response[platformv1.HeartbeatResponse], error)
 	// Report responds after everything in it is stored.
 	Report(context.Context, *connect.Request[platformv1.ReportRequest]) (*connect.Response[platformv1.ReportResponse], error)
+	// ReportTraffic responds after the counts of an edge are stored. They are
+	// since the edge started, so that sending them again, late or never changes
+	// no sum.
+	ReportTraffic(context.Context, *connect.Request[platformv1.ReportTrafficRequest]) (*connect.Response[platformv1.ReportTrafficResponse], error)
 	// Unregister deletes a runtime that is being uninstalled.
 	Unregister(context.Context, *connect.Request[platformv1.UnregisterRequest]) (*connect.Response[platformv1.UnregisterResponse], error)
 }
@@ -756,6 +763,12 @@ func NewAgentServiceClient(httpClient connect.HTTPClient, baseURL string, opts .
 			connect.WithSchema(agentServiceMethods.ByName("Report")),
 			connect.WithClientOptions(opts...),
 		),
+		reportTraffic: connect.NewClient[platformv1.ReportTrafficRequest, platformv1.ReportTrafficResponse](
+			httpClient,
+			baseURL+AgentServiceReportTrafficProcedure,
+			connect.WithSchema(agentServiceMethods.ByName("ReportTraffic")),
+			connect.WithClientOptions(opts...),
+		),
 		unregister: connect.NewClient[platformv1.UnregisterRequest, platformv1.UnregisterResponse](
 			httpClient,
 			baseURL+AgentServiceUnregisterProcedure,
@@ -770,6 +783,7 @@ type agentServiceClient struct {
 	renewCredential *connect.Client[platformv1.RenewCredentialRequest, platformv1.RenewCredentialResponse]
 	heartbeat       *connect.Client[platformv1.HeartbeatRequest, platformv1.HeartbeatResponse]
 	report          *connect.Client[platformv1.ReportRequest, platformv1.ReportResponse]
+	reportTraffic   *connect.Client[platformv1.ReportTrafficRequest, platformv1.ReportTrafficResponse]
 	unregister      *connect.Client[platformv1.UnregisterRequest, platformv1.UnregisterResponse]
 }
 
@@ -788,6 +802,11 @@ func (c *agentServiceClient) Report(ctx context.Context, req *connect.Request[pl
 	return c.report.CallUnary(ctx, req)
 }
 
+// ReportTraffic calls slipway.platform.v1.AgentService.ReportTraffic.
+func (c *agentServiceClient) ReportTraffic(ctx context.Context, req *connect.Request[platformv1.ReportTrafficRequest]) (*connect.Response[platformv1.ReportTrafficResponse], error) {
+	return c.reportTraffic.CallUnary(ctx, req)
+}
+
 // Unregister calls slipway.platform.v1.AgentService.Unregister.
 func (c *agentServiceClient) Unregister(ctx context.Context, req *connect.Request[platformv1.UnregisterRequest]) (*connect.Response[platformv1.UnregisterResponse], error) {
 	return c.unregister.CallUnary(ctx, req)
@@ -801,6 +820,10 @@ type AgentServiceHandler interface {
 	Heartbeat(context.Context, *connect.Request[platformv1.HeartbeatRequest]) (*connect.Response[platformv1.HeartbeatResponse], error)
 	// Report responds after everything in it is stored.
 	Report(context.Context, *connect.Request[platformv1.ReportRequest]) (*connect.Response[platformv1.ReportResponse], error)
+	// ReportTraffic responds after the counts of an edge are stored. They are
+	// since the edge started, so that sending them again, late or never changes
+	// no sum.
+	ReportTraffic(context.Context, *connect.Request[platformv1.ReportTrafficRequest]) (*connect.Response[platformv1.ReportTrafficResponse], error)
 	// Unregister deletes a runtime that is being uninstalled.
 	Unregister(context.Context, *connect.Request[platformv1.UnregisterRequest]) (*connect.Response[platformv1.UnregisterResponse], error)
 }
@@ -830,6 +853,12 @@ func NewAgentServiceHandler(svc AgentServiceHandler, opts ...connect.HandlerOpti
 		connect.WithSchema(agentServiceMethods.ByName("Report")),
 		connect.WithHandlerOptions(opts...),
 	)
+	agentServiceReportTrafficHandler := connect.NewUnaryHandler(
+		AgentServiceReportTrafficProcedure,
+		svc.ReportTraffic,
+		connect.WithSchema(agentServiceMethods.ByName("ReportTraffic")),
+		connect.WithHandlerOptions(opts...),
+	)
 	agentServiceUnregisterHandler := connect.NewUnaryHandler(
 		AgentServiceUnregisterProcedure,
 		svc.Unregister,
@@ -844,6 +873,8 @@ func NewAgentServiceHandler(svc AgentServiceHandler, opts ...connect.HandlerOpti
 			agentServiceHeartbeatHandler.ServeHTTP(w, r)
 		case AgentServiceReportProcedure:
 			agentServiceReportHandler.ServeHTTP(w, r)
+		case AgentServiceReportTrafficProcedure:
+			agentServiceReportTrafficHandler.ServeHTTP(w, r)
 		case AgentServiceUnregisterProcedure:
 			agentServiceUnregisterHandler.ServeHTTP(w, r)
 		default:
@@ -865,6 +896,10 @@ func (UnimplementedAgentServiceHandler) Heartbeat(context.Context, *connect.Requ
 
 func (UnimplementedAgentServiceHandler) Report(context.Context, *connect.Request[platformv1.ReportRequest]) (*connect.Response[platformv1.ReportResponse], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("slipway.platform.v1.AgentService.Report is not implemented"))
+}
+
+func (UnimplementedAgentServiceHandler) ReportTraffic(context.Context, *connect.Request[platformv1.ReportTrafficRequest]) (*connect.Response[platformv1.ReportTrafficResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("slipway.platform.v1.AgentService.ReportTraffic is not implemented"))
 }
 
 func (UnimplementedAgentServiceHandler) Unregister(context.Context, *connect.Request[platformv1.UnregisterRequest]) (*connect.Response[platformv1.UnregisterResponse], error) {
