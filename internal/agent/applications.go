@@ -110,3 +110,13 @@ func (a *agent) divideOnce(ctx context.Context) error {
 	}
 	return err
 }
+
+// ownerOf returns the replica that reconciles an Application; nil if one does all of it.
+func (a *agent) ownerOf() func(ctx context.Context, key string) (string, error) {
+	if !a.options.Features.Division.Enabled {
+		return nil
+	}
+	return func(ctx context.Context, key string) (string, error) {
+		return division.Owner(ctx, a.options.Cluster, a.options.Cluster.Namespace, a.options.Lease, key)
+	}
+}

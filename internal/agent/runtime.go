@@ -187,7 +187,7 @@ func (r *platformRuntime) newProxy() *appproxy.Service {
 	return appproxy.New(appproxy.Options{
 		Cluster: options.Cluster, ControlNamespace: options.ControlNamespace, Namespaces: options.Namespaces,
 		Sources: r.sources, Renderer: r.renderer, Plugins: r.plugins, Health: r.health, Settings: r.settings.current, RemoteTarget: r.remoteTarget, Configure: r.sharedRepository.Configure, Info: r.info, Preflight: r.preflight,
-		ComponentNamespace: options.Cluster.Namespace, Rights: r.rights.policy, Log: r.log,
+		ComponentNamespace: options.Cluster.Namespace, Rights: r.rights.policy, Log: r.log, Owner: r.agent.ownerOf(),
 	})
 }
 

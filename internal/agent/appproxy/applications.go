@@ -115,6 +115,10 @@ func (s *Service) GetApplication(ctx context.Context, request *connect.Request[r
 	if err != nil {
 		return nil, s.toConnectError(err, app.ID())
 	}
+	// Without it the rest is right: a Lease that cannot be read must not hide an Application.
+	if s.options.Owner != nil {
+		detail.Owner, _ = s.options.Owner(ctx, app.ID().String())
+	}
 	return connect.NewResponse(&runtimev1.GetApplicationResponse{Application: detail}), nil
 }
 

@@ -91,6 +91,9 @@ type Options struct {
 	// Configure makes the runtime manage itself by an Application.
 	Configure func(ctx context.Context) (application, commit string, err error)
 	Info      func() Info
+	// Owner returns the replica that reconciles an Application, by its namespace/name;
+	// nil if the replicas do not divide the Applications.
+	Owner func(ctx context.Context, key string) (string, error)
 	// Rights returns the policy of the runtime. Without it the roles of the
 	// platform and the rules in tokens count alone.
 	Rights func() (*rights.Policy, error)

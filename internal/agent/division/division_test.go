@@ -147,6 +147,13 @@ func TestDivision(t *testing.T) {
 	two := start(t, cluster, namespace, "two", all)
 	three := start(t, cluster, namespace, "three", all)
 	divided(t, one, two, three)
+	for _, r := range []*replica{one, two, three} {
+		for _, key := range keys() {
+			if shown := must.Get(division.Owner(t.Context(), cluster.Cluster, namespace, "agents", key))(t); r.Owns(key) != (shown == r.name) {
+				t.Errorf("the owner of %s is shown as %s; %s owns it: %t", key, shown, r.name, r.Owns(key))
+			}
+		}
+	}
 
 	// One that ends in order gives its share away at once.
 	began := time.Now()

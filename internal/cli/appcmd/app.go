@@ -67,6 +67,9 @@ type appBackend interface {
 	// releases returns a line for each release of the Application that runs, or
 	// that was rolled back.
 	releases(ctx context.Context, app *application) ([]string, error)
+	// owner returns the replica of the agent that reconciles the Application; empty if
+	// the replicas do not divide the Applications, or if it cannot be read.
+	owner(ctx context.Context, app *application) string
 	// wait calls done for every state of the Application until done reports
 	// nothing missing or an error. The last state is returned also with an
 	// error, and is nil if there was none.

@@ -2,8 +2,10 @@ package appcmd_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"sigs.k8s.io/yaml"
 
@@ -67,6 +69,17 @@ spec:
   - {name: stable, hash: aaa, replicaSet: u1, weight: 80}
   - {name: canary, hash: bbb, replicaSet: u2, weight: 20}
 status: {phase: Progressing, step: 2, steps: 4, message: "canary 20 %, waiting for 500 requests"}
+`
+
+// divisionLeases are those of one replica that divides the Applications with itself.
+const divisionLeases = `apiVersion: coordination.k8s.io/v1
+kind: Lease
+metadata: {name: slipway-agent-division, annotations: {slipway.dev/division-generations: '[{"generation":1,"members":["slipway-agent-member-a"]}]'}}
+---
+apiVersion: coordination.k8s.io/v1
+kind: Lease
+metadata: {name: slipway-agent-member-a}
+spec: {holderIdentity: agent-0, leaseDurationSeconds: 3600, renewTime: %q}
 `
 
 func TestAppList(t *testing.T) {
@@ -155,6 +168,21 @@ PreSync  Job.batch NAMESPACE/migrate  Succeeded  it has ended`)
 	if got := w.App(t, "get shop"); strings.Count(got.Stdout, "Release:") != 1 ||
 		!strings.Contains(clitest.TrimLines(got.Stdout), "Release: release/web is Progressing, step 2/4, weight 20: canary 20 %, waiting for 500 requests") {
 		t.Errorf("with a release: %+v", got)
+	}
+	if got := w.App(t, "get shop"); strings.Contains(got.Stdout, "Owner:") {
+		t.Errorf("nothing is divided: %+v", got)
+	}
+	renewed := func(at time.Time) string {
+		return fmt.Sprintf(divisionLeases, at.UTC().Format("2006-01-02T15:04:05.000000Z"))
+	}
+	w.ApplyManifests(t, renewed(time.Now()))
+	if got := w.App(t, "get shop"); !strings.Contains(clitest.TrimLines(got.Stdout), "Owner: agent-0") {
+		t.Errorf("with a division: %+v", got)
+	}
+	// The Leases stay when the division is turned off.
+	w.ApplyManifests(t, renewed(time.Now().Add(-3*time.Hour)))
+	if got := w.App(t, "get shop"); strings.Contains(got.Stdout, "Owner:") {
+		t.Errorf("with Leases of replicas that are gone: %+v", got)
 	}
 	if got := w.App(t, "get bare"); !strings.Contains(got.Stdout, "Source 2:") || !strings.Contains(got.Stdout, "Sync policy:  manual") {
 		t.Errorf("one that nobody has looked at: %+v", got)

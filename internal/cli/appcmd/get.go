@@ -37,14 +37,14 @@ func appGetCommand(access *appAccess) *cobra.Command {
 		// A runtime of an older version has no releases, and a user may lack the
 		// right to list them: the rest is shown all the same.
 		releases, _ := backend.releases(command.Context(), app)
-		return printApplication(out, app, releases, output.Form == printer.FormWide)
+		return printApplication(out, app, releases, backend.owner(command.Context(), app), output.Form == printer.FormWide)
 	})
 	return command
 }
 
 // printApplication prints an Application as text: spec and status first, then
 // conditions, resources and results as tables. Empty tables are left out.
-func printApplication(w io.Writer, app *application, releases []string, wide bool) error {
+func printApplication(w io.Writer, app *application, releases []string, owner string, wide bool) error {
 	facts, flush := printer.NewTable(w)
 	facts.Row("Name:", app.Name)
 	facts.Row("Namespace:", app.Namespace)
@@ -54,6 +54,9 @@ func printApplication(w io.Writer, app *application, releases []string, wide boo
 		facts.Row(fmt.Sprintf("Source%s:", ordinal(app, i)), shownSource(&source))
 	}
 	facts.Row("Sync policy:", shownPolicy(app.Spec.SyncPolicy))
+	if owner != "" {
+		facts.Row("Owner:", owner)
+	}
 	sync := inspect.ShownSync(&app.Status)
 	if revision := shownRevision(app.Status.Sync.Revision, app.Status.Sync.Revisions); revision != "" {
 		sync += " at " + revision

@@ -200,6 +200,7 @@ func (e *diagnosis) platform(ctx context.Context, choice *apiclient.Choice) {
 	}
 	e.keep("whoami", me)
 	e.key(me)
+	e.database(ctx, client, me)
 	e.runtimes(ctx, client)
 	e.history(ctx, client)
 	e.audit(ctx, client, me)
@@ -253,6 +254,37 @@ func (e *diagnosis) key(me *platformv1.MeResponse) {
 	}
 	e.add("key", state, "%s (%s) in the account %s, platform %s, key expires %s",
 		me.GetUser().GetEmail(), apiclient.RoleName(me.GetUser().GetRole()), me.GetAccount().GetName(), printer.OrDash(me.GetPlatformVersion()), printer.Expiry(expires))
+}
+
+// database checks the standby of the platform's database. Users other than admins do not
+// see it, and platforms of older versions do not report it.
+func (e *diagnosis) database(ctx context.Context, client *apiclient.Client, me *platformv1.MeResponse) {
+	if me.GetUser().GetRole() != platformv1.Role_ROLE_ADMIN {
+		return
+	}
+	response, err := apiclient.Call(ctx, client, client.Accounts().GetAccount, &platformv1.GetAccountRequest{})
+	if err != nil || response.GetDatabase() == nil {
+		e.add("database", checkSkipped, "the platform does not report its database")
+		return
+	}
+	state, message := databaseState(response.GetDatabase())
+	e.add("database", state, "%s", message)
+}
+
+// databaseState judges how a database is replicated. Several hosts in the URL mean that a
+// fail-over is planned, which needs a standby.
+func databaseState(found *platformv1.PlatformDatabase) (state, message string) {
+	switch {
+	case found.GetKind() == "sqlite":
+		return checkOK, "SQLite, without a standby: back it up with slipway platform backup FILE"
+	case found.GetStandbys() == 0 && found.GetHosts() > 1:
+		return checkWarning, fmt.Sprintf("PostgreSQL: database.url names %d hosts, and no standby is connected to the primary: there is nothing to fail over to", found.GetHosts())
+	case found.GetStandbys() == 0:
+		return checkOK, "PostgreSQL, without a standby that streams from it"
+	case !found.GetSynchronous():
+		return checkWarning, fmt.Sprintf("PostgreSQL with %d standbys, none of them synchronous: a fail-over can lose acknowledged writes; set synchronous_standby_names", found.GetStandbys())
+	}
+	return checkOK, fmt.Sprintf("PostgreSQL with %d standbys, synchronous", found.GetStandbys())
 }
 
 // runtimes checks all runtimes of the account by the status that they reported.

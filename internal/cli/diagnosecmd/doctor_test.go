@@ -32,6 +32,9 @@ func TestDoctor(t *testing.T) {
 	if got := w.Run(t, "doctor --kubeconfig missing"); got.Code != 0 || !strings.Contains(clitest.TrimLines(got.Stdout), "runtimes ok 0 runtimes") {
 		t.Errorf("a platform without runtimes: %+v", got)
 	}
+	if got := w.Run(t, "doctor --kubeconfig missing"); !strings.Contains(clitest.TrimLines(got.Stdout), "database ok SQLite") {
+		t.Errorf("the database: %+v", got)
+	}
 	clitest.Beat(t, w.RegisteredAs(t, own, "prod"), &platformv1.HeartbeatRequest{
 		Version: "1.0.0", AccessMode: platformv1.AccessMode_ACCESS_MODE_TUNNEL, Health: platformv1.HealthStatus_HEALTH_STATUS_DEGRADED,
 		HealthMessage: "clone of https://bot:canary-password@git.example failed: token=canary-token and ghp_canary0123456789, key canary-odd-key",
@@ -74,6 +77,25 @@ func TestDoctor(t *testing.T) {
 	w.Environ = []string{"SLIPWAY_URL=http://127.0.0.1:1/canary-env-key", "SLIPWAY_API_KEY=canary-env-key"}
 	if got := w.Run(t, "doctor"); got.Code != 1 || strings.Contains(got.Stdout+got.Stderr, "canary") || !strings.Contains(got.Stdout, "[redacted]") {
 		t.Errorf("without contexts: %+v", got)
+	}
+}
+
+// TestDatabaseState: a planned fail-over without a standby, and one that loses writes, are
+// warnings.
+func TestDatabaseState(t *testing.T) {
+	for _, c := range []struct {
+		found *platformv1.PlatformDatabase
+		state string
+	}{
+		{&platformv1.PlatformDatabase{Kind: "sqlite"}, "ok"},
+		{&platformv1.PlatformDatabase{Kind: "postgres", Hosts: 1}, "ok"},
+		{&platformv1.PlatformDatabase{Kind: "postgres", Hosts: 2}, "warning"},
+		{&platformv1.PlatformDatabase{Kind: "postgres", Hosts: 2, Standbys: 1}, "warning"},
+		{&platformv1.PlatformDatabase{Kind: "postgres", Hosts: 2, Standbys: 1, Synchronous: true}, "ok"},
+	} {
+		if state, message := diagnosecmd.DatabaseState(c.found); state != c.state {
+			t.Errorf("%v is %s: %s", c.found, state, message)
+		}
 	}
 }
 

@@ -31,6 +31,13 @@ func TestUsers(t *testing.T) {
 		_, err := admin.accounts().CreateUser(t.Context(), connect.NewRequest(tt.request))
 		want(t, tt.name, err, tt.code)
 	}
+	for _, who := range []*person{admin, bob} {
+		account, err := who.accounts().GetAccount(t.Context(), connect.NewRequest(&platformv1.GetAccountRequest{}))
+		must(t, err)
+		if sees := account.Msg.GetDatabase().GetKind() != ""; sees != (who == admin) {
+			t.Errorf("an admin: %t; sees the database: %t", who == admin, sees)
+		}
+	}
 	role, name := platformv1.Role_ROLE_ADMIN, "Robert"
 	updated, err := admin.accounts().UpdateUser(t.Context(), connect.NewRequest(&platformv1.UpdateUserRequest{Id: user.GetId(), Role: &role, Name: &name}))
 	must(t, err)

@@ -24,10 +24,21 @@ const (
 // accountService implements AccountService.
 type accountService struct{ *Identity }
 
-// GetAccount returns the caller's account.
+// GetAccount returns the caller's account, and for admins how the database is
+// replicated.
 func (s accountService) GetAccount(ctx context.Context, _ *connect.Request[platformv1.GetAccountRequest]) (*connect.Response[platformv1.GetAccountResponse], error) {
 	caller, _ := CallerFrom(ctx)
-	return connect.NewResponse(&platformv1.GetAccountResponse{Account: accountMessage(caller.Account)}), nil
+	response := &platformv1.GetAccountResponse{Account: accountMessage(caller.Account)}
+	if caller.User.Role == store.RoleAdmin {
+		found, err := s.store.Replication(ctx)
+		if err != nil {
+			return nil, s.apiError(err)
+		}
+		response.Database = &platformv1.PlatformDatabase{
+			Kind: found.Kind, Hosts: int32(found.Hosts), Standbys: int32(found.Standbys), Synchronous: found.Synchronous, //nolint:gosec // small numbers
+		}
+	}
+	return connect.NewResponse(response), nil
 }
 
 // UpdateAccount changes the name of the account.

@@ -1,6 +1,8 @@
 package store_test
 
 import (
+	"context"
+	"fmt"
 	"net"
 	"net/url"
 	"strconv"
@@ -9,6 +11,7 @@ import (
 
 	"slipway.dev/slipway/internal/platform/store"
 	"slipway.dev/slipway/internal/platform/store/pgtest"
+	"slipway.dev/slipway/internal/programs"
 )
 
 // Connections that turn read-only without ending are replaced by connections to
@@ -34,6 +37,25 @@ func TestReadOnlyConnections(t *testing.T) {
 	if accounts := must(w.Accounts(t.Context()))(t); len(accounts) != 2 {
 		t.Errorf("got %v", accounts)
 	}
+}
+
+// The platform sees the standby of its primary, and that it is gone.
+func TestReplication(t *testing.T) {
+	t.Parallel()
+	pair := pgtest.NewPair(t)
+	w := newWorld(t, pair.URL())
+	want := store.Replication{Kind: "postgres", Hosts: 2, Standbys: 1, Synchronous: true}
+	if got := must(w.Replication(t.Context()))(t); got != want {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+	pair.KillStandby(t)
+	want.Standbys = 0
+	programs.Eventually(t, func(ctx context.Context) error {
+		if got, err := w.Replication(ctx); err != nil || got != want {
+			return fmt.Errorf("got %+v, %w", got, err)
+		}
+		return nil
+	})
 }
 
 // A commit that no standby confirmed is not acknowledged, also when PostgreSQL

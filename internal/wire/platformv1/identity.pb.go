@@ -1063,8 +1063,10 @@ func (*GetAccountRequest) Descriptor() ([]byte, []int) {
 }
 
 type GetAccountResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Account       *Account               `protobuf:"bytes,1,opt,name=account,proto3" json:"account,omitempty"`
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Account *Account               `protobuf:"bytes,1,opt,name=account,proto3" json:"account,omitempty"`
+	// For admins.
+	Database      *PlatformDatabase `protobuf:"bytes,2,opt,name=database,proto3" json:"database,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1106,6 +1108,86 @@ func (x *GetAccountResponse) GetAccount() *Account {
 	return nil
 }
 
+func (x *GetAccountResponse) GetDatabase() *PlatformDatabase {
+	if x != nil {
+		return x.Database
+	}
+	return nil
+}
+
+// PlatformDatabase is how the database of the platform is replicated.
+type PlatformDatabase struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// sqlite or postgres.
+	Kind string `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
+	// How many hosts the URL names.
+	Hosts int32 `protobuf:"varint,2,opt,name=hosts,proto3" json:"hosts,omitempty"`
+	// How many standbys are connected to the primary.
+	Standbys int32 `protobuf:"varint,3,opt,name=standbys,proto3" json:"standbys,omitempty"`
+	// Commits wait for a standby.
+	Synchronous   bool `protobuf:"varint,4,opt,name=synchronous,proto3" json:"synchronous,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PlatformDatabase) Reset() {
+	*x = PlatformDatabase{}
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PlatformDatabase) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PlatformDatabase) ProtoMessage() {}
+
+func (x *PlatformDatabase) ProtoReflect() protoreflect.Message {
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PlatformDatabase.ProtoReflect.Descriptor instead.
+func (*PlatformDatabase) Descriptor() ([]byte, []int) {
+	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *PlatformDatabase) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *PlatformDatabase) GetHosts() int32 {
+	if x != nil {
+		return x.Hosts
+	}
+	return 0
+}
+
+func (x *PlatformDatabase) GetStandbys() int32 {
+	if x != nil {
+		return x.Standbys
+	}
+	return 0
+}
+
+func (x *PlatformDatabase) GetSynchronous() bool {
+	if x != nil {
+		return x.Synchronous
+	}
+	return false
+}
+
 type UpdateAccountRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
@@ -1115,7 +1197,7 @@ type UpdateAccountRequest struct {
 
 func (x *UpdateAccountRequest) Reset() {
 	*x = UpdateAccountRequest{}
-	mi := &file_slipway_platform_v1_identity_proto_msgTypes[16]
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1127,7 +1209,7 @@ func (x *UpdateAccountRequest) String() string {
 func (*UpdateAccountRequest) ProtoMessage() {}
 
 func (x *UpdateAccountRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_identity_proto_msgTypes[16]
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1140,7 +1222,7 @@ func (x *UpdateAccountRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateAccountRequest.ProtoReflect.Descriptor instead.
 func (*UpdateAccountRequest) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{16}
+	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *UpdateAccountRequest) GetName() string {
@@ -1159,7 +1241,7 @@ type UpdateAccountResponse struct {
 
 func (x *UpdateAccountResponse) Reset() {
 	*x = UpdateAccountResponse{}
-	mi := &file_slipway_platform_v1_identity_proto_msgTypes[17]
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1171,7 +1253,7 @@ func (x *UpdateAccountResponse) String() string {
 func (*UpdateAccountResponse) ProtoMessage() {}
 
 func (x *UpdateAccountResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_identity_proto_msgTypes[17]
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1184,7 +1266,7 @@ func (x *UpdateAccountResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateAccountResponse.ProtoReflect.Descriptor instead.
 func (*UpdateAccountResponse) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{17}
+	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *UpdateAccountResponse) GetAccount() *Account {
@@ -1204,7 +1286,7 @@ type ListUsersRequest struct {
 
 func (x *ListUsersRequest) Reset() {
 	*x = ListUsersRequest{}
-	mi := &file_slipway_platform_v1_identity_proto_msgTypes[18]
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1216,7 +1298,7 @@ func (x *ListUsersRequest) String() string {
 func (*ListUsersRequest) ProtoMessage() {}
 
 func (x *ListUsersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_identity_proto_msgTypes[18]
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1229,7 +1311,7 @@ func (x *ListUsersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListUsersRequest.ProtoReflect.Descriptor instead.
 func (*ListUsersRequest) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{18}
+	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ListUsersRequest) GetPageSize() int32 {
@@ -1256,7 +1338,7 @@ type ListUsersResponse struct {
 
 func (x *ListUsersResponse) Reset() {
 	*x = ListUsersResponse{}
-	mi := &file_slipway_platform_v1_identity_proto_msgTypes[19]
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1268,7 +1350,7 @@ func (x *ListUsersResponse) String() string {
 func (*ListUsersResponse) ProtoMessage() {}
 
 func (x *ListUsersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_identity_proto_msgTypes[19]
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1281,7 +1363,7 @@ func (x *ListUsersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListUsersResponse.ProtoReflect.Descriptor instead.
 func (*ListUsersResponse) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{19}
+	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ListUsersResponse) GetUsers() []*User {
@@ -1311,7 +1393,7 @@ type CreateUserRequest struct {
 
 func (x *CreateUserRequest) Reset() {
 	*x = CreateUserRequest{}
-	mi := &file_slipway_platform_v1_identity_proto_msgTypes[20]
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1323,7 +1405,7 @@ func (x *CreateUserRequest) String() string {
 func (*CreateUserRequest) ProtoMessage() {}
 
 func (x *CreateUserRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_identity_proto_msgTypes[20]
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1336,7 +1418,7 @@ func (x *CreateUserRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateUserRequest.ProtoReflect.Descriptor instead.
 func (*CreateUserRequest) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{20}
+	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *CreateUserRequest) GetEmail() string {
@@ -1377,7 +1459,7 @@ type CreateUserResponse struct {
 
 func (x *CreateUserResponse) Reset() {
 	*x = CreateUserResponse{}
-	mi := &file_slipway_platform_v1_identity_proto_msgTypes[21]
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1389,7 +1471,7 @@ func (x *CreateUserResponse) String() string {
 func (*CreateUserResponse) ProtoMessage() {}
 
 func (x *CreateUserResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_identity_proto_msgTypes[21]
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1402,7 +1484,7 @@ func (x *CreateUserResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateUserResponse.ProtoReflect.Descriptor instead.
 func (*CreateUserResponse) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{21}
+	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *CreateUserResponse) GetUser() *User {
@@ -1431,7 +1513,7 @@ type UpdateUserRequest struct {
 
 func (x *UpdateUserRequest) Reset() {
 	*x = UpdateUserRequest{}
-	mi := &file_slipway_platform_v1_identity_proto_msgTypes[22]
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1443,7 +1525,7 @@ func (x *UpdateUserRequest) String() string {
 func (*UpdateUserRequest) ProtoMessage() {}
 
 func (x *UpdateUserRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_identity_proto_msgTypes[22]
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1456,7 +1538,7 @@ func (x *UpdateUserRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateUserRequest.ProtoReflect.Descriptor instead.
 func (*UpdateUserRequest) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{22}
+	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *UpdateUserRequest) GetId() string {
@@ -1496,7 +1578,7 @@ type UpdateUserResponse struct {
 
 func (x *UpdateUserResponse) Reset() {
 	*x = UpdateUserResponse{}
-	mi := &file_slipway_platform_v1_identity_proto_msgTypes[23]
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1508,7 +1590,7 @@ func (x *UpdateUserResponse) String() string {
 func (*UpdateUserResponse) ProtoMessage() {}
 
 func (x *UpdateUserResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_identity_proto_msgTypes[23]
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1521,7 +1603,7 @@ func (x *UpdateUserResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateUserResponse.ProtoReflect.Descriptor instead.
 func (*UpdateUserResponse) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{23}
+	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *UpdateUserResponse) GetUser() *User {
@@ -1540,7 +1622,7 @@ type ResetPasswordRequest struct {
 
 func (x *ResetPasswordRequest) Reset() {
 	*x = ResetPasswordRequest{}
-	mi := &file_slipway_platform_v1_identity_proto_msgTypes[24]
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1552,7 +1634,7 @@ func (x *ResetPasswordRequest) String() string {
 func (*ResetPasswordRequest) ProtoMessage() {}
 
 func (x *ResetPasswordRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_identity_proto_msgTypes[24]
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1565,7 +1647,7 @@ func (x *ResetPasswordRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetPasswordRequest.ProtoReflect.Descriptor instead.
 func (*ResetPasswordRequest) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{24}
+	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ResetPasswordRequest) GetId() string {
@@ -1584,7 +1666,7 @@ type ResetPasswordResponse struct {
 
 func (x *ResetPasswordResponse) Reset() {
 	*x = ResetPasswordResponse{}
-	mi := &file_slipway_platform_v1_identity_proto_msgTypes[25]
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1596,7 +1678,7 @@ func (x *ResetPasswordResponse) String() string {
 func (*ResetPasswordResponse) ProtoMessage() {}
 
 func (x *ResetPasswordResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_identity_proto_msgTypes[25]
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1609,7 +1691,7 @@ func (x *ResetPasswordResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetPasswordResponse.ProtoReflect.Descriptor instead.
 func (*ResetPasswordResponse) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{25}
+	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ResetPasswordResponse) GetOneTimePassword() string {
@@ -1628,7 +1710,7 @@ type ResetSecondFactorRequest struct {
 
 func (x *ResetSecondFactorRequest) Reset() {
 	*x = ResetSecondFactorRequest{}
-	mi := &file_slipway_platform_v1_identity_proto_msgTypes[26]
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1640,7 +1722,7 @@ func (x *ResetSecondFactorRequest) String() string {
 func (*ResetSecondFactorRequest) ProtoMessage() {}
 
 func (x *ResetSecondFactorRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_identity_proto_msgTypes[26]
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1653,7 +1735,7 @@ func (x *ResetSecondFactorRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetSecondFactorRequest.ProtoReflect.Descriptor instead.
 func (*ResetSecondFactorRequest) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{26}
+	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ResetSecondFactorRequest) GetId() string {
@@ -1671,7 +1753,7 @@ type ResetSecondFactorResponse struct {
 
 func (x *ResetSecondFactorResponse) Reset() {
 	*x = ResetSecondFactorResponse{}
-	mi := &file_slipway_platform_v1_identity_proto_msgTypes[27]
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1683,7 +1765,7 @@ func (x *ResetSecondFactorResponse) String() string {
 func (*ResetSecondFactorResponse) ProtoMessage() {}
 
 func (x *ResetSecondFactorResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_identity_proto_msgTypes[27]
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1696,7 +1778,7 @@ func (x *ResetSecondFactorResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetSecondFactorResponse.ProtoReflect.Descriptor instead.
 func (*ResetSecondFactorResponse) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{27}
+	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{28}
 }
 
 type DeleteUserRequest struct {
@@ -1708,7 +1790,7 @@ type DeleteUserRequest struct {
 
 func (x *DeleteUserRequest) Reset() {
 	*x = DeleteUserRequest{}
-	mi := &file_slipway_platform_v1_identity_proto_msgTypes[28]
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1720,7 +1802,7 @@ func (x *DeleteUserRequest) String() string {
 func (*DeleteUserRequest) ProtoMessage() {}
 
 func (x *DeleteUserRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_identity_proto_msgTypes[28]
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1733,7 +1815,7 @@ func (x *DeleteUserRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteUserRequest.ProtoReflect.Descriptor instead.
 func (*DeleteUserRequest) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{28}
+	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *DeleteUserRequest) GetId() string {
@@ -1751,7 +1833,7 @@ type DeleteUserResponse struct {
 
 func (x *DeleteUserResponse) Reset() {
 	*x = DeleteUserResponse{}
-	mi := &file_slipway_platform_v1_identity_proto_msgTypes[29]
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1763,7 +1845,7 @@ func (x *DeleteUserResponse) String() string {
 func (*DeleteUserResponse) ProtoMessage() {}
 
 func (x *DeleteUserResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_identity_proto_msgTypes[29]
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1776,7 +1858,7 @@ func (x *DeleteUserResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteUserResponse.ProtoReflect.Descriptor instead.
 func (*DeleteUserResponse) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{29}
+	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{30}
 }
 
 type Factor struct {
@@ -1792,7 +1874,7 @@ type Factor struct {
 
 func (x *Factor) Reset() {
 	*x = Factor{}
-	mi := &file_slipway_platform_v1_identity_proto_msgTypes[30]
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1804,7 +1886,7 @@ func (x *Factor) String() string {
 func (*Factor) ProtoMessage() {}
 
 func (x *Factor) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_identity_proto_msgTypes[30]
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1817,7 +1899,7 @@ func (x *Factor) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Factor.ProtoReflect.Descriptor instead.
 func (*Factor) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{30}
+	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Factor) GetId() string {
@@ -1863,7 +1945,7 @@ type ListFactorsRequest struct {
 
 func (x *ListFactorsRequest) Reset() {
 	*x = ListFactorsRequest{}
-	mi := &file_slipway_platform_v1_identity_proto_msgTypes[31]
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1875,7 +1957,7 @@ func (x *ListFactorsRequest) String() string {
 func (*ListFactorsRequest) ProtoMessage() {}
 
 func (x *ListFactorsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_identity_proto_msgTypes[31]
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1888,7 +1970,7 @@ func (x *ListFactorsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListFactorsRequest.ProtoReflect.Descriptor instead.
 func (*ListFactorsRequest) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{31}
+	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{32}
 }
 
 type ListFactorsResponse struct {
@@ -1906,7 +1988,7 @@ type ListFactorsResponse struct {
 
 func (x *ListFactorsResponse) Reset() {
 	*x = ListFactorsResponse{}
-	mi := &file_slipway_platform_v1_identity_proto_msgTypes[32]
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1918,7 +2000,7 @@ func (x *ListFactorsResponse) String() string {
 func (*ListFactorsResponse) ProtoMessage() {}
 
 func (x *ListFactorsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_identity_proto_msgTypes[32]
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1931,7 +2013,7 @@ func (x *ListFactorsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListFactorsResponse.ProtoReflect.Descriptor instead.
 func (*ListFactorsResponse) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{32}
+	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ListFactorsResponse) GetFactors() []*Factor {
@@ -1971,7 +2053,7 @@ type BeginTOTPRequest struct {
 
 func (x *BeginTOTPRequest) Reset() {
 	*x = BeginTOTPRequest{}
-	mi := &file_slipway_platform_v1_identity_proto_msgTypes[33]
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1983,7 +2065,7 @@ func (x *BeginTOTPRequest) String() string {
 func (*BeginTOTPRequest) ProtoMessage() {}
 
 func (x *BeginTOTPRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_identity_proto_msgTypes[33]
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1996,7 +2078,7 @@ func (x *BeginTOTPRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BeginTOTPRequest.ProtoReflect.Descriptor instead.
 func (*BeginTOTPRequest) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{33}
+	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *BeginTOTPRequest) GetPassword() string {
@@ -2022,7 +2104,7 @@ type BeginTOTPResponse struct {
 
 func (x *BeginTOTPResponse) Reset() {
 	*x = BeginTOTPResponse{}
-	mi := &file_slipway_platform_v1_identity_proto_msgTypes[34]
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2034,7 +2116,7 @@ func (x *BeginTOTPResponse) String() string {
 func (*BeginTOTPResponse) ProtoMessage() {}
 
 func (x *BeginTOTPResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_identity_proto_msgTypes[34]
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2047,7 +2129,7 @@ func (x *BeginTOTPResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BeginTOTPResponse.ProtoReflect.Descriptor instead.
 func (*BeginTOTPResponse) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{34}
+	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *BeginTOTPResponse) GetTicket() string {
@@ -2096,7 +2178,7 @@ type FinishTOTPRequest struct {
 
 func (x *FinishTOTPRequest) Reset() {
 	*x = FinishTOTPRequest{}
-	mi := &file_slipway_platform_v1_identity_proto_msgTypes[35]
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2108,7 +2190,7 @@ func (x *FinishTOTPRequest) String() string {
 func (*FinishTOTPRequest) ProtoMessage() {}
 
 func (x *FinishTOTPRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_identity_proto_msgTypes[35]
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2121,7 +2203,7 @@ func (x *FinishTOTPRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FinishTOTPRequest.ProtoReflect.Descriptor instead.
 func (*FinishTOTPRequest) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{35}
+	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *FinishTOTPRequest) GetTicket() string {
@@ -2147,7 +2229,7 @@ type BeginPasskeyRequest struct {
 
 func (x *BeginPasskeyRequest) Reset() {
 	*x = BeginPasskeyRequest{}
-	mi := &file_slipway_platform_v1_identity_proto_msgTypes[36]
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2159,7 +2241,7 @@ func (x *BeginPasskeyRequest) String() string {
 func (*BeginPasskeyRequest) ProtoMessage() {}
 
 func (x *BeginPasskeyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_identity_proto_msgTypes[36]
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2172,7 +2254,7 @@ func (x *BeginPasskeyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BeginPasskeyRequest.ProtoReflect.Descriptor instead.
 func (*BeginPasskeyRequest) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{36}
+	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *BeginPasskeyRequest) GetPassword() string {
@@ -2193,7 +2275,7 @@ type BeginPasskeyResponse struct {
 
 func (x *BeginPasskeyResponse) Reset() {
 	*x = BeginPasskeyResponse{}
-	mi := &file_slipway_platform_v1_identity_proto_msgTypes[37]
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2205,7 +2287,7 @@ func (x *BeginPasskeyResponse) String() string {
 func (*BeginPasskeyResponse) ProtoMessage() {}
 
 func (x *BeginPasskeyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_identity_proto_msgTypes[37]
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2218,7 +2300,7 @@ func (x *BeginPasskeyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BeginPasskeyResponse.ProtoReflect.Descriptor instead.
 func (*BeginPasskeyResponse) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{37}
+	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *BeginPasskeyResponse) GetTicket() string {
@@ -2248,7 +2330,7 @@ type FinishPasskeyRequest struct {
 
 func (x *FinishPasskeyRequest) Reset() {
 	*x = FinishPasskeyRequest{}
-	mi := &file_slipway_platform_v1_identity_proto_msgTypes[38]
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2260,7 +2342,7 @@ func (x *FinishPasskeyRequest) String() string {
 func (*FinishPasskeyRequest) ProtoMessage() {}
 
 func (x *FinishPasskeyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_identity_proto_msgTypes[38]
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2273,7 +2355,7 @@ func (x *FinishPasskeyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FinishPasskeyRequest.ProtoReflect.Descriptor instead.
 func (*FinishPasskeyRequest) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{38}
+	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *FinishPasskeyRequest) GetTicket() string {
@@ -2307,7 +2389,7 @@ type FinishFactorResponse struct {
 
 func (x *FinishFactorResponse) Reset() {
 	*x = FinishFactorResponse{}
-	mi := &file_slipway_platform_v1_identity_proto_msgTypes[39]
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2319,7 +2401,7 @@ func (x *FinishFactorResponse) String() string {
 func (*FinishFactorResponse) ProtoMessage() {}
 
 func (x *FinishFactorResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_identity_proto_msgTypes[39]
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2332,7 +2414,7 @@ func (x *FinishFactorResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FinishFactorResponse.ProtoReflect.Descriptor instead.
 func (*FinishFactorResponse) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{39}
+	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *FinishFactorResponse) GetRecoveryCodes() []string {
@@ -2352,7 +2434,7 @@ type RemoveFactorRequest struct {
 
 func (x *RemoveFactorRequest) Reset() {
 	*x = RemoveFactorRequest{}
-	mi := &file_slipway_platform_v1_identity_proto_msgTypes[40]
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2364,7 +2446,7 @@ func (x *RemoveFactorRequest) String() string {
 func (*RemoveFactorRequest) ProtoMessage() {}
 
 func (x *RemoveFactorRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_identity_proto_msgTypes[40]
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2377,7 +2459,7 @@ func (x *RemoveFactorRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveFactorRequest.ProtoReflect.Descriptor instead.
 func (*RemoveFactorRequest) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{40}
+	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *RemoveFactorRequest) GetId() string {
@@ -2402,7 +2484,7 @@ type RemoveFactorResponse struct {
 
 func (x *RemoveFactorResponse) Reset() {
 	*x = RemoveFactorResponse{}
-	mi := &file_slipway_platform_v1_identity_proto_msgTypes[41]
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2414,7 +2496,7 @@ func (x *RemoveFactorResponse) String() string {
 func (*RemoveFactorResponse) ProtoMessage() {}
 
 func (x *RemoveFactorResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_identity_proto_msgTypes[41]
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2427,7 +2509,7 @@ func (x *RemoveFactorResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveFactorResponse.ProtoReflect.Descriptor instead.
 func (*RemoveFactorResponse) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{41}
+	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{42}
 }
 
 type CreateRecoveryCodesRequest struct {
@@ -2439,7 +2521,7 @@ type CreateRecoveryCodesRequest struct {
 
 func (x *CreateRecoveryCodesRequest) Reset() {
 	*x = CreateRecoveryCodesRequest{}
-	mi := &file_slipway_platform_v1_identity_proto_msgTypes[42]
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2451,7 +2533,7 @@ func (x *CreateRecoveryCodesRequest) String() string {
 func (*CreateRecoveryCodesRequest) ProtoMessage() {}
 
 func (x *CreateRecoveryCodesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_identity_proto_msgTypes[42]
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2464,7 +2546,7 @@ func (x *CreateRecoveryCodesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateRecoveryCodesRequest.ProtoReflect.Descriptor instead.
 func (*CreateRecoveryCodesRequest) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{42}
+	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *CreateRecoveryCodesRequest) GetPassword() string {
@@ -2483,7 +2565,7 @@ type CreateRecoveryCodesResponse struct {
 
 func (x *CreateRecoveryCodesResponse) Reset() {
 	*x = CreateRecoveryCodesResponse{}
-	mi := &file_slipway_platform_v1_identity_proto_msgTypes[43]
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2495,7 +2577,7 @@ func (x *CreateRecoveryCodesResponse) String() string {
 func (*CreateRecoveryCodesResponse) ProtoMessage() {}
 
 func (x *CreateRecoveryCodesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_identity_proto_msgTypes[43]
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2508,7 +2590,7 @@ func (x *CreateRecoveryCodesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateRecoveryCodesResponse.ProtoReflect.Descriptor instead.
 func (*CreateRecoveryCodesResponse) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{43}
+	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *CreateRecoveryCodesResponse) GetRecoveryCodes() []string {
@@ -2539,7 +2621,7 @@ type Key struct {
 
 func (x *Key) Reset() {
 	*x = Key{}
-	mi := &file_slipway_platform_v1_identity_proto_msgTypes[44]
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2551,7 +2633,7 @@ func (x *Key) String() string {
 func (*Key) ProtoMessage() {}
 
 func (x *Key) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_identity_proto_msgTypes[44]
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2564,7 +2646,7 @@ func (x *Key) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Key.ProtoReflect.Descriptor instead.
 func (*Key) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{44}
+	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *Key) GetId() string {
@@ -2651,7 +2733,7 @@ type CreateKeyRequest struct {
 
 func (x *CreateKeyRequest) Reset() {
 	*x = CreateKeyRequest{}
-	mi := &file_slipway_platform_v1_identity_proto_msgTypes[45]
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2663,7 +2745,7 @@ func (x *CreateKeyRequest) String() string {
 func (*CreateKeyRequest) ProtoMessage() {}
 
 func (x *CreateKeyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_identity_proto_msgTypes[45]
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2676,7 +2758,7 @@ func (x *CreateKeyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateKeyRequest.ProtoReflect.Descriptor instead.
 func (*CreateKeyRequest) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{45}
+	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *CreateKeyRequest) GetName() string {
@@ -2710,7 +2792,7 @@ type CreateKeyResponse struct {
 
 func (x *CreateKeyResponse) Reset() {
 	*x = CreateKeyResponse{}
-	mi := &file_slipway_platform_v1_identity_proto_msgTypes[46]
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2722,7 +2804,7 @@ func (x *CreateKeyResponse) String() string {
 func (*CreateKeyResponse) ProtoMessage() {}
 
 func (x *CreateKeyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_identity_proto_msgTypes[46]
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2735,7 +2817,7 @@ func (x *CreateKeyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateKeyResponse.ProtoReflect.Descriptor instead.
 func (*CreateKeyResponse) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{46}
+	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *CreateKeyResponse) GetKey() *Key {
@@ -2763,7 +2845,7 @@ type ListKeysRequest struct {
 
 func (x *ListKeysRequest) Reset() {
 	*x = ListKeysRequest{}
-	mi := &file_slipway_platform_v1_identity_proto_msgTypes[47]
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2775,7 +2857,7 @@ func (x *ListKeysRequest) String() string {
 func (*ListKeysRequest) ProtoMessage() {}
 
 func (x *ListKeysRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_identity_proto_msgTypes[47]
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2788,7 +2870,7 @@ func (x *ListKeysRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListKeysRequest.ProtoReflect.Descriptor instead.
 func (*ListKeysRequest) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{47}
+	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *ListKeysRequest) GetIncludeRevoked() bool {
@@ -2822,7 +2904,7 @@ type ListKeysResponse struct {
 
 func (x *ListKeysResponse) Reset() {
 	*x = ListKeysResponse{}
-	mi := &file_slipway_platform_v1_identity_proto_msgTypes[48]
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2834,7 +2916,7 @@ func (x *ListKeysResponse) String() string {
 func (*ListKeysResponse) ProtoMessage() {}
 
 func (x *ListKeysResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_identity_proto_msgTypes[48]
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2847,7 +2929,7 @@ func (x *ListKeysResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListKeysResponse.ProtoReflect.Descriptor instead.
 func (*ListKeysResponse) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{48}
+	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *ListKeysResponse) GetKeys() []*Key {
@@ -2873,7 +2955,7 @@ type RevokeKeyRequest struct {
 
 func (x *RevokeKeyRequest) Reset() {
 	*x = RevokeKeyRequest{}
-	mi := &file_slipway_platform_v1_identity_proto_msgTypes[49]
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2885,7 +2967,7 @@ func (x *RevokeKeyRequest) String() string {
 func (*RevokeKeyRequest) ProtoMessage() {}
 
 func (x *RevokeKeyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_identity_proto_msgTypes[49]
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2898,7 +2980,7 @@ func (x *RevokeKeyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeKeyRequest.ProtoReflect.Descriptor instead.
 func (*RevokeKeyRequest) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{49}
+	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *RevokeKeyRequest) GetId() string {
@@ -2916,7 +2998,7 @@ type RevokeKeyResponse struct {
 
 func (x *RevokeKeyResponse) Reset() {
 	*x = RevokeKeyResponse{}
-	mi := &file_slipway_platform_v1_identity_proto_msgTypes[50]
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2928,7 +3010,7 @@ func (x *RevokeKeyResponse) String() string {
 func (*RevokeKeyResponse) ProtoMessage() {}
 
 func (x *RevokeKeyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_identity_proto_msgTypes[50]
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2941,7 +3023,7 @@ func (x *RevokeKeyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeKeyResponse.ProtoReflect.Descriptor instead.
 func (*RevokeKeyResponse) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{50}
+	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{51}
 }
 
 type AuditEntry struct {
@@ -2981,7 +3063,7 @@ type AuditEntry struct {
 
 func (x *AuditEntry) Reset() {
 	*x = AuditEntry{}
-	mi := &file_slipway_platform_v1_identity_proto_msgTypes[51]
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2993,7 +3075,7 @@ func (x *AuditEntry) String() string {
 func (*AuditEntry) ProtoMessage() {}
 
 func (x *AuditEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_identity_proto_msgTypes[51]
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3006,7 +3088,7 @@ func (x *AuditEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditEntry.ProtoReflect.Descriptor instead.
 func (*AuditEntry) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{51}
+	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *AuditEntry) GetId() string {
@@ -3145,7 +3227,7 @@ type ListEntriesRequest struct {
 
 func (x *ListEntriesRequest) Reset() {
 	*x = ListEntriesRequest{}
-	mi := &file_slipway_platform_v1_identity_proto_msgTypes[52]
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3157,7 +3239,7 @@ func (x *ListEntriesRequest) String() string {
 func (*ListEntriesRequest) ProtoMessage() {}
 
 func (x *ListEntriesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_identity_proto_msgTypes[52]
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3170,7 +3252,7 @@ func (x *ListEntriesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListEntriesRequest.ProtoReflect.Descriptor instead.
 func (*ListEntriesRequest) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{52}
+	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *ListEntriesRequest) GetSince() *timestamppb.Timestamp {
@@ -3239,7 +3321,7 @@ type ListEntriesResponse struct {
 
 func (x *ListEntriesResponse) Reset() {
 	*x = ListEntriesResponse{}
-	mi := &file_slipway_platform_v1_identity_proto_msgTypes[53]
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3251,7 +3333,7 @@ func (x *ListEntriesResponse) String() string {
 func (*ListEntriesResponse) ProtoMessage() {}
 
 func (x *ListEntriesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_identity_proto_msgTypes[53]
+	mi := &file_slipway_platform_v1_identity_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3264,7 +3346,7 @@ func (x *ListEntriesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListEntriesResponse.ProtoReflect.Descriptor instead.
 func (*ListEntriesResponse) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{53}
+	return file_slipway_platform_v1_identity_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *ListEntriesResponse) GetEntries() []*AuditEntry {
@@ -3347,9 +3429,15 @@ const file_slipway_platform_v1_identity_proto_rawDesc = "" +
 	"\bpassword\x18\x01 \x01(\bR\bpassword\x12\x19\n" +
 	"\boidc_url\x18\x02 \x01(\tR\aoidcUrl\x12\x1b\n" +
 	"\toidc_name\x18\x03 \x01(\tR\boidcName\"\x13\n" +
-	"\x11GetAccountRequest\"L\n" +
+	"\x11GetAccountRequest\"\x8f\x01\n" +
 	"\x12GetAccountResponse\x126\n" +
-	"\aaccount\x18\x01 \x01(\v2\x1c.slipway.platform.v1.AccountR\aaccount\"*\n" +
+	"\aaccount\x18\x01 \x01(\v2\x1c.slipway.platform.v1.AccountR\aaccount\x12A\n" +
+	"\bdatabase\x18\x02 \x01(\v2%.slipway.platform.v1.PlatformDatabaseR\bdatabase\"z\n" +
+	"\x10PlatformDatabase\x12\x12\n" +
+	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x14\n" +
+	"\x05hosts\x18\x02 \x01(\x05R\x05hosts\x12\x1a\n" +
+	"\bstandbys\x18\x03 \x01(\x05R\bstandbys\x12 \n" +
+	"\vsynchronous\x18\x04 \x01(\bR\vsynchronous\"*\n" +
 	"\x14UpdateAccountRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\"O\n" +
 	"\x15UpdateAccountResponse\x126\n" +
@@ -3571,7 +3659,7 @@ func file_slipway_platform_v1_identity_proto_rawDescGZIP() []byte {
 }
 
 var file_slipway_platform_v1_identity_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_slipway_platform_v1_identity_proto_msgTypes = make([]protoimpl.MessageInfo, 54)
+var file_slipway_platform_v1_identity_proto_msgTypes = make([]protoimpl.MessageInfo, 55)
 var file_slipway_platform_v1_identity_proto_goTypes = []any{
 	(Role)(0),                           // 0: slipway.platform.v1.Role
 	(FactorKind)(0),                     // 1: slipway.platform.v1.FactorKind
@@ -3592,139 +3680,141 @@ var file_slipway_platform_v1_identity_proto_goTypes = []any{
 	(*MethodsResponse)(nil),             // 16: slipway.platform.v1.MethodsResponse
 	(*GetAccountRequest)(nil),           // 17: slipway.platform.v1.GetAccountRequest
 	(*GetAccountResponse)(nil),          // 18: slipway.platform.v1.GetAccountResponse
-	(*UpdateAccountRequest)(nil),        // 19: slipway.platform.v1.UpdateAccountRequest
-	(*UpdateAccountResponse)(nil),       // 20: slipway.platform.v1.UpdateAccountResponse
-	(*ListUsersRequest)(nil),            // 21: slipway.platform.v1.ListUsersRequest
-	(*ListUsersResponse)(nil),           // 22: slipway.platform.v1.ListUsersResponse
-	(*CreateUserRequest)(nil),           // 23: slipway.platform.v1.CreateUserRequest
-	(*CreateUserResponse)(nil),          // 24: slipway.platform.v1.CreateUserResponse
-	(*UpdateUserRequest)(nil),           // 25: slipway.platform.v1.UpdateUserRequest
-	(*UpdateUserResponse)(nil),          // 26: slipway.platform.v1.UpdateUserResponse
-	(*ResetPasswordRequest)(nil),        // 27: slipway.platform.v1.ResetPasswordRequest
-	(*ResetPasswordResponse)(nil),       // 28: slipway.platform.v1.ResetPasswordResponse
-	(*ResetSecondFactorRequest)(nil),    // 29: slipway.platform.v1.ResetSecondFactorRequest
-	(*ResetSecondFactorResponse)(nil),   // 30: slipway.platform.v1.ResetSecondFactorResponse
-	(*DeleteUserRequest)(nil),           // 31: slipway.platform.v1.DeleteUserRequest
-	(*DeleteUserResponse)(nil),          // 32: slipway.platform.v1.DeleteUserResponse
-	(*Factor)(nil),                      // 33: slipway.platform.v1.Factor
-	(*ListFactorsRequest)(nil),          // 34: slipway.platform.v1.ListFactorsRequest
-	(*ListFactorsResponse)(nil),         // 35: slipway.platform.v1.ListFactorsResponse
-	(*BeginTOTPRequest)(nil),            // 36: slipway.platform.v1.BeginTOTPRequest
-	(*BeginTOTPResponse)(nil),           // 37: slipway.platform.v1.BeginTOTPResponse
-	(*FinishTOTPRequest)(nil),           // 38: slipway.platform.v1.FinishTOTPRequest
-	(*BeginPasskeyRequest)(nil),         // 39: slipway.platform.v1.BeginPasskeyRequest
-	(*BeginPasskeyResponse)(nil),        // 40: slipway.platform.v1.BeginPasskeyResponse
-	(*FinishPasskeyRequest)(nil),        // 41: slipway.platform.v1.FinishPasskeyRequest
-	(*FinishFactorResponse)(nil),        // 42: slipway.platform.v1.FinishFactorResponse
-	(*RemoveFactorRequest)(nil),         // 43: slipway.platform.v1.RemoveFactorRequest
-	(*RemoveFactorResponse)(nil),        // 44: slipway.platform.v1.RemoveFactorResponse
-	(*CreateRecoveryCodesRequest)(nil),  // 45: slipway.platform.v1.CreateRecoveryCodesRequest
-	(*CreateRecoveryCodesResponse)(nil), // 46: slipway.platform.v1.CreateRecoveryCodesResponse
-	(*Key)(nil),                         // 47: slipway.platform.v1.Key
-	(*CreateKeyRequest)(nil),            // 48: slipway.platform.v1.CreateKeyRequest
-	(*CreateKeyResponse)(nil),           // 49: slipway.platform.v1.CreateKeyResponse
-	(*ListKeysRequest)(nil),             // 50: slipway.platform.v1.ListKeysRequest
-	(*ListKeysResponse)(nil),            // 51: slipway.platform.v1.ListKeysResponse
-	(*RevokeKeyRequest)(nil),            // 52: slipway.platform.v1.RevokeKeyRequest
-	(*RevokeKeyResponse)(nil),           // 53: slipway.platform.v1.RevokeKeyResponse
-	(*AuditEntry)(nil),                  // 54: slipway.platform.v1.AuditEntry
-	(*ListEntriesRequest)(nil),          // 55: slipway.platform.v1.ListEntriesRequest
-	(*ListEntriesResponse)(nil),         // 56: slipway.platform.v1.ListEntriesResponse
-	(*timestamppb.Timestamp)(nil),       // 57: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),         // 58: google.protobuf.Duration
+	(*PlatformDatabase)(nil),            // 19: slipway.platform.v1.PlatformDatabase
+	(*UpdateAccountRequest)(nil),        // 20: slipway.platform.v1.UpdateAccountRequest
+	(*UpdateAccountResponse)(nil),       // 21: slipway.platform.v1.UpdateAccountResponse
+	(*ListUsersRequest)(nil),            // 22: slipway.platform.v1.ListUsersRequest
+	(*ListUsersResponse)(nil),           // 23: slipway.platform.v1.ListUsersResponse
+	(*CreateUserRequest)(nil),           // 24: slipway.platform.v1.CreateUserRequest
+	(*CreateUserResponse)(nil),          // 25: slipway.platform.v1.CreateUserResponse
+	(*UpdateUserRequest)(nil),           // 26: slipway.platform.v1.UpdateUserRequest
+	(*UpdateUserResponse)(nil),          // 27: slipway.platform.v1.UpdateUserResponse
+	(*ResetPasswordRequest)(nil),        // 28: slipway.platform.v1.ResetPasswordRequest
+	(*ResetPasswordResponse)(nil),       // 29: slipway.platform.v1.ResetPasswordResponse
+	(*ResetSecondFactorRequest)(nil),    // 30: slipway.platform.v1.ResetSecondFactorRequest
+	(*ResetSecondFactorResponse)(nil),   // 31: slipway.platform.v1.ResetSecondFactorResponse
+	(*DeleteUserRequest)(nil),           // 32: slipway.platform.v1.DeleteUserRequest
+	(*DeleteUserResponse)(nil),          // 33: slipway.platform.v1.DeleteUserResponse
+	(*Factor)(nil),                      // 34: slipway.platform.v1.Factor
+	(*ListFactorsRequest)(nil),          // 35: slipway.platform.v1.ListFactorsRequest
+	(*ListFactorsResponse)(nil),         // 36: slipway.platform.v1.ListFactorsResponse
+	(*BeginTOTPRequest)(nil),            // 37: slipway.platform.v1.BeginTOTPRequest
+	(*BeginTOTPResponse)(nil),           // 38: slipway.platform.v1.BeginTOTPResponse
+	(*FinishTOTPRequest)(nil),           // 39: slipway.platform.v1.FinishTOTPRequest
+	(*BeginPasskeyRequest)(nil),         // 40: slipway.platform.v1.BeginPasskeyRequest
+	(*BeginPasskeyResponse)(nil),        // 41: slipway.platform.v1.BeginPasskeyResponse
+	(*FinishPasskeyRequest)(nil),        // 42: slipway.platform.v1.FinishPasskeyRequest
+	(*FinishFactorResponse)(nil),        // 43: slipway.platform.v1.FinishFactorResponse
+	(*RemoveFactorRequest)(nil),         // 44: slipway.platform.v1.RemoveFactorRequest
+	(*RemoveFactorResponse)(nil),        // 45: slipway.platform.v1.RemoveFactorResponse
+	(*CreateRecoveryCodesRequest)(nil),  // 46: slipway.platform.v1.CreateRecoveryCodesRequest
+	(*CreateRecoveryCodesResponse)(nil), // 47: slipway.platform.v1.CreateRecoveryCodesResponse
+	(*Key)(nil),                         // 48: slipway.platform.v1.Key
+	(*CreateKeyRequest)(nil),            // 49: slipway.platform.v1.CreateKeyRequest
+	(*CreateKeyResponse)(nil),           // 50: slipway.platform.v1.CreateKeyResponse
+	(*ListKeysRequest)(nil),             // 51: slipway.platform.v1.ListKeysRequest
+	(*ListKeysResponse)(nil),            // 52: slipway.platform.v1.ListKeysResponse
+	(*RevokeKeyRequest)(nil),            // 53: slipway.platform.v1.RevokeKeyRequest
+	(*RevokeKeyResponse)(nil),           // 54: slipway.platform.v1.RevokeKeyResponse
+	(*AuditEntry)(nil),                  // 55: slipway.platform.v1.AuditEntry
+	(*ListEntriesRequest)(nil),          // 56: slipway.platform.v1.ListEntriesRequest
+	(*ListEntriesResponse)(nil),         // 57: slipway.platform.v1.ListEntriesResponse
+	(*timestamppb.Timestamp)(nil),       // 58: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),         // 59: google.protobuf.Duration
 }
 var file_slipway_platform_v1_identity_proto_depIdxs = []int32{
-	57, // 0: slipway.platform.v1.Account.created_at:type_name -> google.protobuf.Timestamp
+	58, // 0: slipway.platform.v1.Account.created_at:type_name -> google.protobuf.Timestamp
 	0,  // 1: slipway.platform.v1.User.role:type_name -> slipway.platform.v1.Role
-	57, // 2: slipway.platform.v1.User.created_at:type_name -> google.protobuf.Timestamp
-	57, // 3: slipway.platform.v1.User.last_sign_in_at:type_name -> google.protobuf.Timestamp
+	58, // 2: slipway.platform.v1.User.created_at:type_name -> google.protobuf.Timestamp
+	58, // 3: slipway.platform.v1.User.last_sign_in_at:type_name -> google.protobuf.Timestamp
 	4,  // 4: slipway.platform.v1.SignInResponse.user:type_name -> slipway.platform.v1.User
 	3,  // 5: slipway.platform.v1.SignInResponse.account:type_name -> slipway.platform.v1.Account
-	57, // 6: slipway.platform.v1.SignInResponse.expires_at:type_name -> google.protobuf.Timestamp
+	58, // 6: slipway.platform.v1.SignInResponse.expires_at:type_name -> google.protobuf.Timestamp
 	7,  // 7: slipway.platform.v1.SignInResponse.second_factor:type_name -> slipway.platform.v1.SecondFactorChallenge
-	57, // 8: slipway.platform.v1.SecondFactorChallenge.expires_at:type_name -> google.protobuf.Timestamp
+	58, // 8: slipway.platform.v1.SecondFactorChallenge.expires_at:type_name -> google.protobuf.Timestamp
 	4,  // 9: slipway.platform.v1.MeResponse.user:type_name -> slipway.platform.v1.User
 	3,  // 10: slipway.platform.v1.MeResponse.account:type_name -> slipway.platform.v1.Account
-	47, // 11: slipway.platform.v1.MeResponse.key:type_name -> slipway.platform.v1.Key
+	48, // 11: slipway.platform.v1.MeResponse.key:type_name -> slipway.platform.v1.Key
 	3,  // 12: slipway.platform.v1.GetAccountResponse.account:type_name -> slipway.platform.v1.Account
-	3,  // 13: slipway.platform.v1.UpdateAccountResponse.account:type_name -> slipway.platform.v1.Account
-	4,  // 14: slipway.platform.v1.ListUsersResponse.users:type_name -> slipway.platform.v1.User
-	0,  // 15: slipway.platform.v1.CreateUserRequest.role:type_name -> slipway.platform.v1.Role
-	4,  // 16: slipway.platform.v1.CreateUserResponse.user:type_name -> slipway.platform.v1.User
-	0,  // 17: slipway.platform.v1.UpdateUserRequest.role:type_name -> slipway.platform.v1.Role
-	4,  // 18: slipway.platform.v1.UpdateUserResponse.user:type_name -> slipway.platform.v1.User
-	1,  // 19: slipway.platform.v1.Factor.kind:type_name -> slipway.platform.v1.FactorKind
-	57, // 20: slipway.platform.v1.Factor.created_at:type_name -> google.protobuf.Timestamp
-	57, // 21: slipway.platform.v1.Factor.last_used_at:type_name -> google.protobuf.Timestamp
-	33, // 22: slipway.platform.v1.ListFactorsResponse.factors:type_name -> slipway.platform.v1.Factor
-	2,  // 23: slipway.platform.v1.Key.scopes:type_name -> slipway.platform.v1.Scope
-	57, // 24: slipway.platform.v1.Key.created_at:type_name -> google.protobuf.Timestamp
-	57, // 25: slipway.platform.v1.Key.expires_at:type_name -> google.protobuf.Timestamp
-	57, // 26: slipway.platform.v1.Key.last_used_at:type_name -> google.protobuf.Timestamp
-	57, // 27: slipway.platform.v1.Key.revoked_at:type_name -> google.protobuf.Timestamp
-	2,  // 28: slipway.platform.v1.CreateKeyRequest.scopes:type_name -> slipway.platform.v1.Scope
-	58, // 29: slipway.platform.v1.CreateKeyRequest.lifetime:type_name -> google.protobuf.Duration
-	47, // 30: slipway.platform.v1.CreateKeyResponse.key:type_name -> slipway.platform.v1.Key
-	47, // 31: slipway.platform.v1.ListKeysResponse.keys:type_name -> slipway.platform.v1.Key
-	57, // 32: slipway.platform.v1.AuditEntry.at:type_name -> google.protobuf.Timestamp
-	57, // 33: slipway.platform.v1.ListEntriesRequest.since:type_name -> google.protobuf.Timestamp
-	57, // 34: slipway.platform.v1.ListEntriesRequest.until:type_name -> google.protobuf.Timestamp
-	54, // 35: slipway.platform.v1.ListEntriesResponse.entries:type_name -> slipway.platform.v1.AuditEntry
-	5,  // 36: slipway.platform.v1.AuthService.SignIn:input_type -> slipway.platform.v1.SignInRequest
-	8,  // 37: slipway.platform.v1.AuthService.CompleteSignIn:input_type -> slipway.platform.v1.CompleteSignInRequest
-	9,  // 38: slipway.platform.v1.AuthService.SignOut:input_type -> slipway.platform.v1.SignOutRequest
-	11, // 39: slipway.platform.v1.AuthService.Me:input_type -> slipway.platform.v1.MeRequest
-	13, // 40: slipway.platform.v1.AuthService.ChangePassword:input_type -> slipway.platform.v1.ChangePasswordRequest
-	15, // 41: slipway.platform.v1.AuthService.Methods:input_type -> slipway.platform.v1.MethodsRequest
-	17, // 42: slipway.platform.v1.AccountService.GetAccount:input_type -> slipway.platform.v1.GetAccountRequest
-	19, // 43: slipway.platform.v1.AccountService.UpdateAccount:input_type -> slipway.platform.v1.UpdateAccountRequest
-	21, // 44: slipway.platform.v1.AccountService.ListUsers:input_type -> slipway.platform.v1.ListUsersRequest
-	23, // 45: slipway.platform.v1.AccountService.CreateUser:input_type -> slipway.platform.v1.CreateUserRequest
-	25, // 46: slipway.platform.v1.AccountService.UpdateUser:input_type -> slipway.platform.v1.UpdateUserRequest
-	27, // 47: slipway.platform.v1.AccountService.ResetPassword:input_type -> slipway.platform.v1.ResetPasswordRequest
-	29, // 48: slipway.platform.v1.AccountService.ResetSecondFactor:input_type -> slipway.platform.v1.ResetSecondFactorRequest
-	31, // 49: slipway.platform.v1.AccountService.DeleteUser:input_type -> slipway.platform.v1.DeleteUserRequest
-	34, // 50: slipway.platform.v1.SecondFactorService.ListFactors:input_type -> slipway.platform.v1.ListFactorsRequest
-	36, // 51: slipway.platform.v1.SecondFactorService.BeginTOTP:input_type -> slipway.platform.v1.BeginTOTPRequest
-	38, // 52: slipway.platform.v1.SecondFactorService.FinishTOTP:input_type -> slipway.platform.v1.FinishTOTPRequest
-	39, // 53: slipway.platform.v1.SecondFactorService.BeginPasskey:input_type -> slipway.platform.v1.BeginPasskeyRequest
-	41, // 54: slipway.platform.v1.SecondFactorService.FinishPasskey:input_type -> slipway.platform.v1.FinishPasskeyRequest
-	43, // 55: slipway.platform.v1.SecondFactorService.RemoveFactor:input_type -> slipway.platform.v1.RemoveFactorRequest
-	45, // 56: slipway.platform.v1.SecondFactorService.CreateRecoveryCodes:input_type -> slipway.platform.v1.CreateRecoveryCodesRequest
-	48, // 57: slipway.platform.v1.KeyService.CreateKey:input_type -> slipway.platform.v1.CreateKeyRequest
-	50, // 58: slipway.platform.v1.KeyService.ListKeys:input_type -> slipway.platform.v1.ListKeysRequest
-	52, // 59: slipway.platform.v1.KeyService.RevokeKey:input_type -> slipway.platform.v1.RevokeKeyRequest
-	55, // 60: slipway.platform.v1.AuditService.ListEntries:input_type -> slipway.platform.v1.ListEntriesRequest
-	6,  // 61: slipway.platform.v1.AuthService.SignIn:output_type -> slipway.platform.v1.SignInResponse
-	6,  // 62: slipway.platform.v1.AuthService.CompleteSignIn:output_type -> slipway.platform.v1.SignInResponse
-	10, // 63: slipway.platform.v1.AuthService.SignOut:output_type -> slipway.platform.v1.SignOutResponse
-	12, // 64: slipway.platform.v1.AuthService.Me:output_type -> slipway.platform.v1.MeResponse
-	14, // 65: slipway.platform.v1.AuthService.ChangePassword:output_type -> slipway.platform.v1.ChangePasswordResponse
-	16, // 66: slipway.platform.v1.AuthService.Methods:output_type -> slipway.platform.v1.MethodsResponse
-	18, // 67: slipway.platform.v1.AccountService.GetAccount:output_type -> slipway.platform.v1.GetAccountResponse
-	20, // 68: slipway.platform.v1.AccountService.UpdateAccount:output_type -> slipway.platform.v1.UpdateAccountResponse
-	22, // 69: slipway.platform.v1.AccountService.ListUsers:output_type -> slipway.platform.v1.ListUsersResponse
-	24, // 70: slipway.platform.v1.AccountService.CreateUser:output_type -> slipway.platform.v1.CreateUserResponse
-	26, // 71: slipway.platform.v1.AccountService.UpdateUser:output_type -> slipway.platform.v1.UpdateUserResponse
-	28, // 72: slipway.platform.v1.AccountService.ResetPassword:output_type -> slipway.platform.v1.ResetPasswordResponse
-	30, // 73: slipway.platform.v1.AccountService.ResetSecondFactor:output_type -> slipway.platform.v1.ResetSecondFactorResponse
-	32, // 74: slipway.platform.v1.AccountService.DeleteUser:output_type -> slipway.platform.v1.DeleteUserResponse
-	35, // 75: slipway.platform.v1.SecondFactorService.ListFactors:output_type -> slipway.platform.v1.ListFactorsResponse
-	37, // 76: slipway.platform.v1.SecondFactorService.BeginTOTP:output_type -> slipway.platform.v1.BeginTOTPResponse
-	42, // 77: slipway.platform.v1.SecondFactorService.FinishTOTP:output_type -> slipway.platform.v1.FinishFactorResponse
-	40, // 78: slipway.platform.v1.SecondFactorService.BeginPasskey:output_type -> slipway.platform.v1.BeginPasskeyResponse
-	42, // 79: slipway.platform.v1.SecondFactorService.FinishPasskey:output_type -> slipway.platform.v1.FinishFactorResponse
-	44, // 80: slipway.platform.v1.SecondFactorService.RemoveFactor:output_type -> slipway.platform.v1.RemoveFactorResponse
-	46, // 81: slipway.platform.v1.SecondFactorService.CreateRecoveryCodes:output_type -> slipway.platform.v1.CreateRecoveryCodesResponse
-	49, // 82: slipway.platform.v1.KeyService.CreateKey:output_type -> slipway.platform.v1.CreateKeyResponse
-	51, // 83: slipway.platform.v1.KeyService.ListKeys:output_type -> slipway.platform.v1.ListKeysResponse
-	53, // 84: slipway.platform.v1.KeyService.RevokeKey:output_type -> slipway.platform.v1.RevokeKeyResponse
-	56, // 85: slipway.platform.v1.AuditService.ListEntries:output_type -> slipway.platform.v1.ListEntriesResponse
-	61, // [61:86] is the sub-list for method output_type
-	36, // [36:61] is the sub-list for method input_type
-	36, // [36:36] is the sub-list for extension type_name
-	36, // [36:36] is the sub-list for extension extendee
-	0,  // [0:36] is the sub-list for field type_name
+	19, // 13: slipway.platform.v1.GetAccountResponse.database:type_name -> slipway.platform.v1.PlatformDatabase
+	3,  // 14: slipway.platform.v1.UpdateAccountResponse.account:type_name -> slipway.platform.v1.Account
+	4,  // 15: slipway.platform.v1.ListUsersResponse.users:type_name -> slipway.platform.v1.User
+	0,  // 16: slipway.platform.v1.CreateUserRequest.role:type_name -> slipway.platform.v1.Role
+	4,  // 17: slipway.platform.v1.CreateUserResponse.user:type_name -> slipway.platform.v1.User
+	0,  // 18: slipway.platform.v1.UpdateUserRequest.role:type_name -> slipway.platform.v1.Role
+	4,  // 19: slipway.platform.v1.UpdateUserResponse.user:type_name -> slipway.platform.v1.User
+	1,  // 20: slipway.platform.v1.Factor.kind:type_name -> slipway.platform.v1.FactorKind
+	58, // 21: slipway.platform.v1.Factor.created_at:type_name -> google.protobuf.Timestamp
+	58, // 22: slipway.platform.v1.Factor.last_used_at:type_name -> google.protobuf.Timestamp
+	34, // 23: slipway.platform.v1.ListFactorsResponse.factors:type_name -> slipway.platform.v1.Factor
+	2,  // 24: slipway.platform.v1.Key.scopes:type_name -> slipway.platform.v1.Scope
+	58, // 25: slipway.platform.v1.Key.created_at:type_name -> google.protobuf.Timestamp
+	58, // 26: slipway.platform.v1.Key.expires_at:type_name -> google.protobuf.Timestamp
+	58, // 27: slipway.platform.v1.Key.last_used_at:type_name -> google.protobuf.Timestamp
+	58, // 28: slipway.platform.v1.Key.revoked_at:type_name -> google.protobuf.Timestamp
+	2,  // 29: slipway.platform.v1.CreateKeyRequest.scopes:type_name -> slipway.platform.v1.Scope
+	59, // 30: slipway.platform.v1.CreateKeyRequest.lifetime:type_name -> google.protobuf.Duration
+	48, // 31: slipway.platform.v1.CreateKeyResponse.key:type_name -> slipway.platform.v1.Key
+	48, // 32: slipway.platform.v1.ListKeysResponse.keys:type_name -> slipway.platform.v1.Key
+	58, // 33: slipway.platform.v1.AuditEntry.at:type_name -> google.protobuf.Timestamp
+	58, // 34: slipway.platform.v1.ListEntriesRequest.since:type_name -> google.protobuf.Timestamp
+	58, // 35: slipway.platform.v1.ListEntriesRequest.until:type_name -> google.protobuf.Timestamp
+	55, // 36: slipway.platform.v1.ListEntriesResponse.entries:type_name -> slipway.platform.v1.AuditEntry
+	5,  // 37: slipway.platform.v1.AuthService.SignIn:input_type -> slipway.platform.v1.SignInRequest
+	8,  // 38: slipway.platform.v1.AuthService.CompleteSignIn:input_type -> slipway.platform.v1.CompleteSignInRequest
+	9,  // 39: slipway.platform.v1.AuthService.SignOut:input_type -> slipway.platform.v1.SignOutRequest
+	11, // 40: slipway.platform.v1.AuthService.Me:input_type -> slipway.platform.v1.MeRequest
+	13, // 41: slipway.platform.v1.AuthService.ChangePassword:input_type -> slipway.platform.v1.ChangePasswordRequest
+	15, // 42: slipway.platform.v1.AuthService.Methods:input_type -> slipway.platform.v1.MethodsRequest
+	17, // 43: slipway.platform.v1.AccountService.GetAccount:input_type -> slipway.platform.v1.GetAccountRequest
+	20, // 44: slipway.platform.v1.AccountService.UpdateAccount:input_type -> slipway.platform.v1.UpdateAccountRequest
+	22, // 45: slipway.platform.v1.AccountService.ListUsers:input_type -> slipway.platform.v1.ListUsersRequest
+	24, // 46: slipway.platform.v1.AccountService.CreateUser:input_type -> slipway.platform.v1.CreateUserRequest
+	26, // 47: slipway.platform.v1.AccountService.UpdateUser:input_type -> slipway.platform.v1.UpdateUserRequest
+	28, // 48: slipway.platform.v1.AccountService.ResetPassword:input_type -> slipway.platform.v1.ResetPasswordRequest
+	30, // 49: slipway.platform.v1.AccountService.ResetSecondFactor:input_type -> slipway.platform.v1.ResetSecondFactorRequest
+	32, // 50: slipway.platform.v1.AccountService.DeleteUser:input_type -> slipway.platform.v1.DeleteUserRequest
+	35, // 51: slipway.platform.v1.SecondFactorService.ListFactors:input_type -> slipway.platform.v1.ListFactorsRequest
+	37, // 52: slipway.platform.v1.SecondFactorService.BeginTOTP:input_type -> slipway.platform.v1.BeginTOTPRequest
+	39, // 53: slipway.platform.v1.SecondFactorService.FinishTOTP:input_type -> slipway.platform.v1.FinishTOTPRequest
+	40, // 54: slipway.platform.v1.SecondFactorService.BeginPasskey:input_type -> slipway.platform.v1.BeginPasskeyRequest
+	42, // 55: slipway.platform.v1.SecondFactorService.FinishPasskey:input_type -> slipway.platform.v1.FinishPasskeyRequest
+	44, // 56: slipway.platform.v1.SecondFactorService.RemoveFactor:input_type -> slipway.platform.v1.RemoveFactorRequest
+	46, // 57: slipway.platform.v1.SecondFactorService.CreateRecoveryCodes:input_type -> slipway.platform.v1.CreateRecoveryCodesRequest
+	49, // 58: slipway.platform.v1.KeyService.CreateKey:input_type -> slipway.platform.v1.CreateKeyRequest
+	51, // 59: slipway.platform.v1.KeyService.ListKeys:input_type -> slipway.platform.v1.ListKeysRequest
+	53, // 60: slipway.platform.v1.KeyService.RevokeKey:input_type -> slipway.platform.v1.RevokeKeyRequest
+	56, // 61: slipway.platform.v1.AuditService.ListEntries:input_type -> slipway.platform.v1.ListEntriesRequest
+	6,  // 62: slipway.platform.v1.AuthService.SignIn:output_type -> slipway.platform.v1.SignInResponse
+	6,  // 63: slipway.platform.v1.AuthService.CompleteSignIn:output_type -> slipway.platform.v1.SignInResponse
+	10, // 64: slipway.platform.v1.AuthService.SignOut:output_type -> slipway.platform.v1.SignOutResponse
+	12, // 65: slipway.platform.v1.AuthService.Me:output_type -> slipway.platform.v1.MeResponse
+	14, // 66: slipway.platform.v1.AuthService.ChangePassword:output_type -> slipway.platform.v1.ChangePasswordResponse
+	16, // 67: slipway.platform.v1.AuthService.Methods:output_type -> slipway.platform.v1.MethodsResponse
+	18, // 68: slipway.platform.v1.AccountService.GetAccount:output_type -> slipway.platform.v1.GetAccountResponse
+	21, // 69: slipway.platform.v1.AccountService.UpdateAccount:output_type -> slipway.platform.v1.UpdateAccountResponse
+	23, // 70: slipway.platform.v1.AccountService.ListUsers:output_type -> slipway.platform.v1.ListUsersResponse
+	25, // 71: slipway.platform.v1.AccountService.CreateUser:output_type -> slipway.platform.v1.CreateUserResponse
+	27, // 72: slipway.platform.v1.AccountService.UpdateUser:output_type -> slipway.platform.v1.UpdateUserResponse
+	29, // 73: slipway.platform.v1.AccountService.ResetPassword:output_type -> slipway.platform.v1.ResetPasswordResponse
+	31, // 74: slipway.platform.v1.AccountService.ResetSecondFactor:output_type -> slipway.platform.v1.ResetSecondFactorResponse
+	33, // 75: slipway.platform.v1.AccountService.DeleteUser:output_type -> slipway.platform.v1.DeleteUserResponse
+	36, // 76: slipway.platform.v1.SecondFactorService.ListFactors:output_type -> slipway.platform.v1.ListFactorsResponse
+	38, // 77: slipway.platform.v1.SecondFactorService.BeginTOTP:output_type -> slipway.platform.v1.BeginTOTPResponse
+	43, // 78: slipway.platform.v1.SecondFactorService.FinishTOTP:output_type -> slipway.platform.v1.FinishFactorResponse
+	41, // 79: slipway.platform.v1.SecondFactorService.BeginPasskey:output_type -> slipway.platform.v1.BeginPasskeyResponse
+	43, // 80: slipway.platform.v1.SecondFactorService.FinishPasskey:output_type -> slipway.platform.v1.FinishFactorResponse
+	45, // 81: slipway.platform.v1.SecondFactorService.RemoveFactor:output_type -> slipway.platform.v1.RemoveFactorResponse
+	47, // 82: slipway.platform.v1.SecondFactorService.CreateRecoveryCodes:output_type -> slipway.platform.v1.CreateRecoveryCodesResponse
+	50, // 83: slipway.platform.v1.KeyService.CreateKey:output_type -> slipway.platform.v1.CreateKeyResponse
+	52, // 84: slipway.platform.v1.KeyService.ListKeys:output_type -> slipway.platform.v1.ListKeysResponse
+	54, // 85: slipway.platform.v1.KeyService.RevokeKey:output_type -> slipway.platform.v1.RevokeKeyResponse
+	57, // 86: slipway.platform.v1.AuditService.ListEntries:output_type -> slipway.platform.v1.ListEntriesResponse
+	62, // [62:87] is the sub-list for method output_type
+	37, // [37:62] is the sub-list for method input_type
+	37, // [37:37] is the sub-list for extension type_name
+	37, // [37:37] is the sub-list for extension extendee
+	0,  // [0:37] is the sub-list for field type_name
 }
 
 func init() { file_slipway_platform_v1_identity_proto_init() }
@@ -3732,14 +3822,14 @@ func file_slipway_platform_v1_identity_proto_init() {
 	if File_slipway_platform_v1_identity_proto != nil {
 		return
 	}
-	file_slipway_platform_v1_identity_proto_msgTypes[22].OneofWrappers = []any{}
+	file_slipway_platform_v1_identity_proto_msgTypes[23].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_slipway_platform_v1_identity_proto_rawDesc), len(file_slipway_platform_v1_identity_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   54,
+			NumMessages:   55,
 			NumExtensions: 0,
 			NumServices:   5,
 		},

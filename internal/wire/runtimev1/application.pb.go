@@ -265,7 +265,10 @@ type ApplicationDetail struct {
 	Manifest []byte `protobuf:"bytes,2,opt,name=manifest,proto3" json:"manifest,omitempty"`
 	// What the caller may do with it: get, sync, override, rollback, action, logs,
 	// delete.
-	Rights        []string `protobuf:"bytes,3,rep,name=rights,proto3" json:"rights,omitempty"`
+	Rights []string `protobuf:"bytes,3,rep,name=rights,proto3" json:"rights,omitempty"`
+	// Of GetApplication: the replica of the agent that reconciles it; empty if the
+	// replicas do not divide the applications.
+	Owner         string `protobuf:"bytes,4,opt,name=owner,proto3" json:"owner,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -319,6 +322,13 @@ func (x *ApplicationDetail) GetRights() []string {
 		return x.Rights
 	}
 	return nil
+}
+
+func (x *ApplicationDetail) GetOwner() string {
+	if x != nil {
+		return x.Owner
+	}
+	return ""
 }
 
 type GetApplicationRequest struct {
@@ -2866,11 +2876,12 @@ const file_slipway_runtime_v1_application_proto_rawDesc = "" +
 	"\bselector\x18\x01 \x01(\tR\bselector\x12\x18\n" +
 	"\aproject\x18\x02 \x01(\tR\aproject\"e\n" +
 	"\x18ListApplicationsResponse\x12I\n" +
-	"\fapplications\x18\x01 \x03(\v2%.slipway.runtime.v1.ApplicationDetailR\fapplications\"}\n" +
+	"\fapplications\x18\x01 \x03(\v2%.slipway.runtime.v1.ApplicationDetailR\fapplications\"\x93\x01\n" +
 	"\x11ApplicationDetail\x124\n" +
 	"\x03ref\x18\x01 \x01(\v2\".slipway.runtime.v1.ApplicationRefR\x03ref\x12\x1a\n" +
 	"\bmanifest\x18\x02 \x01(\fR\bmanifest\x12\x16\n" +
-	"\x06rights\x18\x03 \x03(\tR\x06rights\"M\n" +
+	"\x06rights\x18\x03 \x03(\tR\x06rights\x12\x14\n" +
+	"\x05owner\x18\x04 \x01(\tR\x05owner\"M\n" +
 	"\x15GetApplicationRequest\x124\n" +
 	"\x03ref\x18\x01 \x01(\v2\".slipway.runtime.v1.ApplicationRefR\x03ref\"a\n" +
 	"\x16GetApplicationResponse\x12G\n" +

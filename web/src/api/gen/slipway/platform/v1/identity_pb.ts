@@ -12,7 +12,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file slipway/platform/v1/identity.proto.
  */
 export const file_slipway_platform_v1_identity: GenFile = /*@__PURE__*/
-  fileDesc("CiJzbGlwd2F5L3BsYXRmb3JtL3YxL2lkZW50aXR5LnByb3RvEhNzbGlwd2F5LnBsYXRmb3JtLnYxIlMKB0FjY291bnQSCgoCaWQYASABKAkSDAoEbmFtZRgCIAEoCRIuCgpjcmVhdGVkX2F0GAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCKmAgoEVXNlchIKCgJpZBgBIAEoCRINCgVlbWFpbBgCIAEoCRIMCgRuYW1lGAMgASgJEicKBHJvbGUYBCABKA4yGS5zbGlwd2F5LnBsYXRmb3JtLnYxLlJvbGUSEAoIZGlzYWJsZWQYBSABKAgSHAoUbXVzdF9jaGFuZ2VfcGFzc3dvcmQYBiABKAgSEAoIZXh0ZXJuYWwYByABKAgSLgoKY3JlYXRlZF9hdBgIIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASMwoPbGFzdF9zaWduX2luX2F0GAkgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIOCgZncm91cHMYCiADKAkSFQoNc2Vjb25kX2ZhY3RvchgLIAEoCCIwCg1TaWduSW5SZXF1ZXN0Eg0KBWVtYWlsGAEgASgJEhAKCHBhc3N3b3JkGAIgASgJIu8BCg5TaWduSW5SZXNwb25zZRInCgR1c2VyGAEgASgLMhkuc2xpcHdheS5wbGF0Zm9ybS52MS5Vc2VyEi0KB2FjY291bnQYAiABKAsyHC5zbGlwd2F5LnBsYXRmb3JtLnYxLkFjY291bnQSEgoKY3NyZl90b2tlbhgDIAEoCRIuCgpleHBpcmVzX2F0GAQgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBJBCg1zZWNvbmRfZmFjdG9yGAUgASgLMiouc2xpcHdheS5wbGF0Zm9ybS52MS5TZWNvbmRGYWN0b3JDaGFsbGVuZ2UidgoVU2Vjb25kRmFjdG9yQ2hhbGxlbmdlEg4KBnRpY2tldBgBIAEoCRIuCgpleHBpcmVzX2F0GAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIMCgR0b3RwGAMgASgIEg8KB3Bhc3NrZXkYBCABKAkiRgoVQ29tcGxldGVTaWduSW5SZXF1ZXN0Eg4KBnRpY2tldBgBIAEoCRIMCgRjb2RlGAIgASgJEg8KB3Bhc3NrZXkYAyABKAkiEAoOU2lnbk91dFJlcXVlc3QiEQoPU2lnbk91dFJlc3BvbnNlIgsKCU1lUmVxdWVzdCLZAQoKTWVSZXNwb25zZRInCgR1c2VyGAEgASgLMhkuc2xpcHdheS5wbGF0Zm9ybS52MS5Vc2VyEi0KB2FjY291bnQYAiABKAsyHC5zbGlwd2F5LnBsYXRmb3JtLnYxLkFjY291bnQSEgoKY3NyZl90b2tlbhgDIAEoCRIlCgNrZXkYBCABKAsyGC5zbGlwd2F5LnBsYXRmb3JtLnYxLktleRIYChBwbGF0Zm9ybV92ZXJzaW9uGAUgASgJEh4KFm11c3RfYWRkX3NlY29uZF9mYWN0b3IYBiABKAgiQwoVQ2hhbmdlUGFzc3dvcmRSZXF1ZXN0EhQKDG9sZF9wYXNzd29yZBgBIAEoCRIUCgxuZXdfcGFzc3dvcmQYAiABKAkiGAoWQ2hhbmdlUGFzc3dvcmRSZXNwb25zZSIQCg5NZXRob2RzUmVxdWVzdCJICg9NZXRob2RzUmVzcG9uc2USEAoIcGFzc3dvcmQYASABKAgSEAoIb2lkY191cmwYAiABKAkSEQoJb2lkY19uYW1lGAMgASgJIhMKEUdldEFjY291bnRSZXF1ZXN0IkMKEkdldEFjY291bnRSZXNwb25zZRItCgdhY2NvdW50GAEgASgLMhwuc2xpcHdheS5wbGF0Zm9ybS52MS5BY2NvdW50IiQKFFVwZGF0ZUFjY291bnRSZXF1ZXN0EgwKBG5hbWUYASABKAkiRgoVVXBkYXRlQWNjb3VudFJlc3BvbnNlEi0KB2FjY291bnQYASABKAsyHC5zbGlwd2F5LnBsYXRmb3JtLnYxLkFjY291bnQiOQoQTGlzdFVzZXJzUmVxdWVzdBIRCglwYWdlX3NpemUYASABKAUSEgoKcGFnZV90b2tlbhgCIAEoCSJWChFMaXN0VXNlcnNSZXNwb25zZRIoCgV1c2VycxgBIAMoCzIZLnNsaXB3YXkucGxhdGZvcm0udjEuVXNlchIXCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAkiawoRQ3JlYXRlVXNlclJlcXVlc3QSDQoFZW1haWwYASABKAkSDAoEbmFtZRgCIAEoCRInCgRyb2xlGAMgASgOMhkuc2xpcHdheS5wbGF0Zm9ybS52MS5Sb2xlEhAKCGV4dGVybmFsGAQgASgIIlgKEkNyZWF0ZVVzZXJSZXNwb25zZRInCgR1c2VyGAEgASgLMhkuc2xpcHdheS5wbGF0Zm9ybS52MS5Vc2VyEhkKEW9uZV90aW1lX3Bhc3N3b3JkGAIgASgJIpYBChFVcGRhdGVVc2VyUmVxdWVzdBIKCgJpZBgBIAEoCRIRCgRuYW1lGAIgASgJSACIAQESLAoEcm9sZRgDIAEoDjIZLnNsaXB3YXkucGxhdGZvcm0udjEuUm9sZUgBiAEBEhUKCGRpc2FibGVkGAQgASgISAKIAQFCBwoFX25hbWVCBwoFX3JvbGVCCwoJX2Rpc2FibGVkIj0KElVwZGF0ZVVzZXJSZXNwb25zZRInCgR1c2VyGAEgASgLMhkuc2xpcHdheS5wbGF0Zm9ybS52MS5Vc2VyIiIKFFJlc2V0UGFzc3dvcmRSZXF1ZXN0EgoKAmlkGAEgASgJIjIKFVJlc2V0UGFzc3dvcmRSZXNwb25zZRIZChFvbmVfdGltZV9wYXNzd29yZBgBIAEoCSImChhSZXNldFNlY29uZEZhY3RvclJlcXVlc3QSCgoCaWQYASABKAkiGwoZUmVzZXRTZWNvbmRGYWN0b3JSZXNwb25zZSIfChFEZWxldGVVc2VyUmVxdWVzdBIKCgJpZBgBIAEoCSIUChJEZWxldGVVc2VyUmVzcG9uc2UiswEKBkZhY3RvchIKCgJpZBgBIAEoCRItCgRraW5kGAIgASgOMh8uc2xpcHdheS5wbGF0Zm9ybS52MS5GYWN0b3JLaW5kEgwKBG5hbWUYAyABKAkSLgoKY3JlYXRlZF9hdBgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASMAoMbGFzdF91c2VkX2F0GAUgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCIUChJMaXN0RmFjdG9yc1JlcXVlc3QiggEKE0xpc3RGYWN0b3JzUmVzcG9uc2USLAoHZmFjdG9ycxgBIAMoCzIbLnNsaXB3YXkucGxhdGZvcm0udjEuRmFjdG9yEhYKDnJlY292ZXJ5X2NvZGVzGAIgASgFEhAKCHJlcXVpcmVkGAMgASgIEhMKC25vX3Bhc3NrZXlzGAQgASgJIiQKEEJlZ2luVE9UUFJlcXVlc3QSEAoIcGFzc3dvcmQYASABKAkiYgoRQmVnaW5UT1RQUmVzcG9uc2USDgoGdGlja2V0GAEgASgJEg4KBnNlY3JldBgCIAEoCRILCgN1cmkYAyABKAkSDwoHcXJfcGF0aBgEIAEoCRIPCgdxcl9zaXplGAUgASgFIjEKEUZpbmlzaFRPVFBSZXF1ZXN0Eg4KBnRpY2tldBgBIAEoCRIMCgRjb2RlGAIgASgJIicKE0JlZ2luUGFzc2tleVJlcXVlc3QSEAoIcGFzc3dvcmQYASABKAkiNwoUQmVnaW5QYXNza2V5UmVzcG9uc2USDgoGdGlja2V0GAEgASgJEg8KB29wdGlvbnMYAiABKAkiRgoURmluaXNoUGFzc2tleVJlcXVlc3QSDgoGdGlja2V0GAEgASgJEgwKBG5hbWUYAiABKAkSEAoIcmVzcG9uc2UYAyABKAkiLgoURmluaXNoRmFjdG9yUmVzcG9uc2USFgoOcmVjb3ZlcnlfY29kZXMYASADKAkiMwoTUmVtb3ZlRmFjdG9yUmVxdWVzdBIKCgJpZBgBIAEoCRIQCghwYXNzd29yZBgCIAEoCSIWChRSZW1vdmVGYWN0b3JSZXNwb25zZSIuChpDcmVhdGVSZWNvdmVyeUNvZGVzUmVxdWVzdBIQCghwYXNzd29yZBgBIAEoCSI1ChtDcmVhdGVSZWNvdmVyeUNvZGVzUmVzcG9uc2USFgoOcmVjb3ZlcnlfY29kZXMYASADKAkiwQIKA0tleRIKCgJpZBgBIAEoCRIMCgRuYW1lGAIgASgJEg4KBnByZWZpeBgDIAEoCRIqCgZzY29wZXMYBCADKA4yGi5zbGlwd2F5LnBsYXRmb3JtLnYxLlNjb3BlEg8KB3VzZXJfaWQYBSABKAkSLgoKY3JlYXRlZF9hdBgGIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLgoKZXhwaXJlc19hdBgHIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASMAoMbGFzdF91c2VkX2F0GAggASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIuCgpyZXZva2VkX2F0GAkgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIRCglwYXJlbnRfaWQYCiABKAkieQoQQ3JlYXRlS2V5UmVxdWVzdBIMCgRuYW1lGAEgASgJEioKBnNjb3BlcxgCIAMoDjIaLnNsaXB3YXkucGxhdGZvcm0udjEuU2NvcGUSKwoIbGlmZXRpbWUYAyABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24iSgoRQ3JlYXRlS2V5UmVzcG9uc2USJQoDa2V5GAEgASgLMhguc2xpcHdheS5wbGF0Zm9ybS52MS5LZXkSDgoGc2VjcmV0GAIgASgJIlEKD0xpc3RLZXlzUmVxdWVzdBIXCg9pbmNsdWRlX3Jldm9rZWQYASABKAgSEQoJcGFnZV9zaXplGAIgASgFEhIKCnBhZ2VfdG9rZW4YAyABKAkiUwoQTGlzdEtleXNSZXNwb25zZRImCgRrZXlzGAEgAygLMhguc2xpcHdheS5wbGF0Zm9ybS52MS5LZXkSFwoPbmV4dF9wYWdlX3Rva2VuGAIgASgJIh4KEFJldm9rZUtleVJlcXVlc3QSCgoCaWQYASABKAkiEwoRUmV2b2tlS2V5UmVzcG9uc2UiwQIKCkF1ZGl0RW50cnkSCgoCaWQYASABKAkSJgoCYXQYAiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEg0KBWFjdG9yGAMgASgJEhIKCmFjdG9yX2tpbmQYBCABKAkSDgoGYWN0aW9uGAUgASgJEg4KBnRhcmdldBgGIAEoCRIPCgdvdXRjb21lGAcgASgJEg4KBmRldGFpbBgIIAEoCRIPCgdhZGRyZXNzGAkgASgJEgwKBGNvZGUYCiABKAkSDwoHdXNlcl9pZBgLIAEoCRISCgp1c2VyX2VtYWlsGAwgASgJEg4KBmtleV9pZBgNIAEoCRIPCgdydW50aW1lGA4gASgJEg8KB3Byb2plY3QYDyABKAkSEwoLYXBwbGljYXRpb24YECABKAkSEAoIcmV2aXNpb24YESABKAki1gEKEkxpc3RFbnRyaWVzUmVxdWVzdBIpCgVzaW5jZRgBIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASKQoFdW50aWwYAiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEg0KBWFjdG9yGAMgASgJEg4KBmFjdGlvbhgEIAEoCRIOCgZ0YXJnZXQYBSABKAkSEQoJcGFnZV9zaXplGAYgASgFEhIKCnBhZ2VfdG9rZW4YByABKAkSFAoMb2xkZXN0X2ZpcnN0GAggASgIImAKE0xpc3RFbnRyaWVzUmVzcG9uc2USMAoHZW50cmllcxgBIAMoCzIfLnNsaXB3YXkucGxhdGZvcm0udjEuQXVkaXRFbnRyeRIXCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAkqZQoEUm9sZRIUChBST0xFX1VOU1BFQ0lGSUVEEAASEQoNUk9MRV9PUEVSQVRPUhABEg4KClJPTEVfQURNSU4QAhIPCgtST0xFX1ZJRVdFUhADEhMKD1JPTEVfUkVTVFJJQ1RFRBAEKlgKCkZhY3RvcktpbmQSGwoXRkFDVE9SX0tJTkRfVU5TUEVDSUZJRUQQABIUChBGQUNUT1JfS0lORF9UT1RQEAESFwoTRkFDVE9SX0tJTkRfUEFTU0tFWRACKlkKBVNjb3BlEhUKEVNDT1BFX1VOU1BFQ0lGSUVEEAASDQoJU0NPUEVfQUxMEAESDgoKU0NPUEVfUkVBRBACEhoKFlNDT1BFX1JVTlRJTUVfUkVHSVNURVIQAzKtBAoLQXV0aFNlcnZpY2USUwoGU2lnbkluEiIuc2xpcHdheS5wbGF0Zm9ybS52MS5TaWduSW5SZXF1ZXN0GiMuc2xpcHdheS5wbGF0Zm9ybS52MS5TaWduSW5SZXNwb25zZSIAEmMKDkNvbXBsZXRlU2lnbkluEiouc2xpcHdheS5wbGF0Zm9ybS52MS5Db21wbGV0ZVNpZ25JblJlcXVlc3QaIy5zbGlwd2F5LnBsYXRmb3JtLnYxLlNpZ25JblJlc3BvbnNlIgASVgoHU2lnbk91dBIjLnNsaXB3YXkucGxhdGZvcm0udjEuU2lnbk91dFJlcXVlc3QaJC5zbGlwd2F5LnBsYXRmb3JtLnYxLlNpZ25PdXRSZXNwb25zZSIAEkcKAk1lEh4uc2xpcHdheS5wbGF0Zm9ybS52MS5NZVJlcXVlc3QaHy5zbGlwd2F5LnBsYXRmb3JtLnYxLk1lUmVzcG9uc2UiABJrCg5DaGFuZ2VQYXNzd29yZBIqLnNsaXB3YXkucGxhdGZvcm0udjEuQ2hhbmdlUGFzc3dvcmRSZXF1ZXN0Gisuc2xpcHdheS5wbGF0Zm9ybS52MS5DaGFuZ2VQYXNzd29yZFJlc3BvbnNlIgASVgoHTWV0aG9kcxIjLnNsaXB3YXkucGxhdGZvcm0udjEuTWV0aG9kc1JlcXVlc3QaJC5zbGlwd2F5LnBsYXRmb3JtLnYxLk1ldGhvZHNSZXNwb25zZSIAMrwGCg5BY2NvdW50U2VydmljZRJfCgpHZXRBY2NvdW50EiYuc2xpcHdheS5wbGF0Zm9ybS52MS5HZXRBY2NvdW50UmVxdWVzdBonLnNsaXB3YXkucGxhdGZvcm0udjEuR2V0QWNjb3VudFJlc3BvbnNlIgASaAoNVXBkYXRlQWNjb3VudBIpLnNsaXB3YXkucGxhdGZvcm0udjEuVXBkYXRlQWNjb3VudFJlcXVlc3QaKi5zbGlwd2F5LnBsYXRmb3JtLnYxLlVwZGF0ZUFjY291bnRSZXNwb25zZSIAElwKCUxpc3RVc2VycxIlLnNsaXB3YXkucGxhdGZvcm0udjEuTGlzdFVzZXJzUmVxdWVzdBomLnNsaXB3YXkucGxhdGZvcm0udjEuTGlzdFVzZXJzUmVzcG9uc2UiABJfCgpDcmVhdGVVc2VyEiYuc2xpcHdheS5wbGF0Zm9ybS52MS5DcmVhdGVVc2VyUmVxdWVzdBonLnNsaXB3YXkucGxhdGZvcm0udjEuQ3JlYXRlVXNlclJlc3BvbnNlIgASXwoKVXBkYXRlVXNlchImLnNsaXB3YXkucGxhdGZvcm0udjEuVXBkYXRlVXNlclJlcXVlc3QaJy5zbGlwd2F5LnBsYXRmb3JtLnYxLlVwZGF0ZVVzZXJSZXNwb25zZSIAEmgKDVJlc2V0UGFzc3dvcmQSKS5zbGlwd2F5LnBsYXRmb3JtLnYxLlJlc2V0UGFzc3dvcmRSZXF1ZXN0Giouc2xpcHdheS5wbGF0Zm9ybS52MS5SZXNldFBhc3N3b3JkUmVzcG9uc2UiABJ0ChFSZXNldFNlY29uZEZhY3RvchItLnNsaXB3YXkucGxhdGZvcm0udjEuUmVzZXRTZWNvbmRGYWN0b3JSZXF1ZXN0Gi4uc2xpcHdheS5wbGF0Zm9ybS52MS5SZXNldFNlY29uZEZhY3RvclJlc3BvbnNlIgASXwoKRGVsZXRlVXNlchImLnNsaXB3YXkucGxhdGZvcm0udjEuRGVsZXRlVXNlclJlcXVlc3QaJy5zbGlwd2F5LnBsYXRmb3JtLnYxLkRlbGV0ZVVzZXJSZXNwb25zZSIAMu0FChNTZWNvbmRGYWN0b3JTZXJ2aWNlEmIKC0xpc3RGYWN0b3JzEicuc2xpcHdheS5wbGF0Zm9ybS52MS5MaXN0RmFjdG9yc1JlcXVlc3QaKC5zbGlwd2F5LnBsYXRmb3JtLnYxLkxpc3RGYWN0b3JzUmVzcG9uc2UiABJcCglCZWdpblRPVFASJS5zbGlwd2F5LnBsYXRmb3JtLnYxLkJlZ2luVE9UUFJlcXVlc3QaJi5zbGlwd2F5LnBsYXRmb3JtLnYxLkJlZ2luVE9UUFJlc3BvbnNlIgASYQoKRmluaXNoVE9UUBImLnNsaXB3YXkucGxhdGZvcm0udjEuRmluaXNoVE9UUFJlcXVlc3QaKS5zbGlwd2F5LnBsYXRmb3JtLnYxLkZpbmlzaEZhY3RvclJlc3BvbnNlIgASZQoMQmVnaW5QYXNza2V5Eiguc2xpcHdheS5wbGF0Zm9ybS52MS5CZWdpblBhc3NrZXlSZXF1ZXN0Gikuc2xpcHdheS5wbGF0Zm9ybS52MS5CZWdpblBhc3NrZXlSZXNwb25zZSIAEmcKDUZpbmlzaFBhc3NrZXkSKS5zbGlwd2F5LnBsYXRmb3JtLnYxLkZpbmlzaFBhc3NrZXlSZXF1ZXN0Gikuc2xpcHdheS5wbGF0Zm9ybS52MS5GaW5pc2hGYWN0b3JSZXNwb25zZSIAEmUKDFJlbW92ZUZhY3RvchIoLnNsaXB3YXkucGxhdGZvcm0udjEuUmVtb3ZlRmFjdG9yUmVxdWVzdBopLnNsaXB3YXkucGxhdGZvcm0udjEuUmVtb3ZlRmFjdG9yUmVzcG9uc2UiABJ6ChNDcmVhdGVSZWNvdmVyeUNvZGVzEi8uc2xpcHdheS5wbGF0Zm9ybS52MS5DcmVhdGVSZWNvdmVyeUNvZGVzUmVxdWVzdBowLnNsaXB3YXkucGxhdGZvcm0udjEuQ3JlYXRlUmVjb3ZlcnlDb2Rlc1Jlc3BvbnNlIgAyowIKCktleVNlcnZpY2USXAoJQ3JlYXRlS2V5EiUuc2xpcHdheS5wbGF0Zm9ybS52MS5DcmVhdGVLZXlSZXF1ZXN0GiYuc2xpcHdheS5wbGF0Zm9ybS52MS5DcmVhdGVLZXlSZXNwb25zZSIAElkKCExpc3RLZXlzEiQuc2xpcHdheS5wbGF0Zm9ybS52MS5MaXN0S2V5c1JlcXVlc3QaJS5zbGlwd2F5LnBsYXRmb3JtLnYxLkxpc3RLZXlzUmVzcG9uc2UiABJcCglSZXZva2VLZXkSJS5zbGlwd2F5LnBsYXRmb3JtLnYxLlJldm9rZUtleVJlcXVlc3QaJi5zbGlwd2F5LnBsYXRmb3JtLnYxLlJldm9rZUtleVJlc3BvbnNlIgAycgoMQXVkaXRTZXJ2aWNlEmIKC0xpc3RFbnRyaWVzEicuc2xpcHdheS5wbGF0Zm9ybS52MS5MaXN0RW50cmllc1JlcXVlc3QaKC5zbGlwd2F5LnBsYXRmb3JtLnYxLkxpc3RFbnRyaWVzUmVzcG9uc2UiAEIuWixzbGlwd2F5LmRldi9zbGlwd2F5L2ludGVybmFsL3dpcmUvcGxhdGZvcm12MWIGcHJvdG8z", [file_google_protobuf_duration, file_google_protobuf_timestamp]);
+  fileDesc("CiJzbGlwd2F5L3BsYXRmb3JtL3YxL2lkZW50aXR5LnByb3RvEhNzbGlwd2F5LnBsYXRmb3JtLnYxIlMKB0FjY291bnQSCgoCaWQYASABKAkSDAoEbmFtZRgCIAEoCRIuCgpjcmVhdGVkX2F0GAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCKmAgoEVXNlchIKCgJpZBgBIAEoCRINCgVlbWFpbBgCIAEoCRIMCgRuYW1lGAMgASgJEicKBHJvbGUYBCABKA4yGS5zbGlwd2F5LnBsYXRmb3JtLnYxLlJvbGUSEAoIZGlzYWJsZWQYBSABKAgSHAoUbXVzdF9jaGFuZ2VfcGFzc3dvcmQYBiABKAgSEAoIZXh0ZXJuYWwYByABKAgSLgoKY3JlYXRlZF9hdBgIIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASMwoPbGFzdF9zaWduX2luX2F0GAkgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIOCgZncm91cHMYCiADKAkSFQoNc2Vjb25kX2ZhY3RvchgLIAEoCCIwCg1TaWduSW5SZXF1ZXN0Eg0KBWVtYWlsGAEgASgJEhAKCHBhc3N3b3JkGAIgASgJIu8BCg5TaWduSW5SZXNwb25zZRInCgR1c2VyGAEgASgLMhkuc2xpcHdheS5wbGF0Zm9ybS52MS5Vc2VyEi0KB2FjY291bnQYAiABKAsyHC5zbGlwd2F5LnBsYXRmb3JtLnYxLkFjY291bnQSEgoKY3NyZl90b2tlbhgDIAEoCRIuCgpleHBpcmVzX2F0GAQgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBJBCg1zZWNvbmRfZmFjdG9yGAUgASgLMiouc2xpcHdheS5wbGF0Zm9ybS52MS5TZWNvbmRGYWN0b3JDaGFsbGVuZ2UidgoVU2Vjb25kRmFjdG9yQ2hhbGxlbmdlEg4KBnRpY2tldBgBIAEoCRIuCgpleHBpcmVzX2F0GAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIMCgR0b3RwGAMgASgIEg8KB3Bhc3NrZXkYBCABKAkiRgoVQ29tcGxldGVTaWduSW5SZXF1ZXN0Eg4KBnRpY2tldBgBIAEoCRIMCgRjb2RlGAIgASgJEg8KB3Bhc3NrZXkYAyABKAkiEAoOU2lnbk91dFJlcXVlc3QiEQoPU2lnbk91dFJlc3BvbnNlIgsKCU1lUmVxdWVzdCLZAQoKTWVSZXNwb25zZRInCgR1c2VyGAEgASgLMhkuc2xpcHdheS5wbGF0Zm9ybS52MS5Vc2VyEi0KB2FjY291bnQYAiABKAsyHC5zbGlwd2F5LnBsYXRmb3JtLnYxLkFjY291bnQSEgoKY3NyZl90b2tlbhgDIAEoCRIlCgNrZXkYBCABKAsyGC5zbGlwd2F5LnBsYXRmb3JtLnYxLktleRIYChBwbGF0Zm9ybV92ZXJzaW9uGAUgASgJEh4KFm11c3RfYWRkX3NlY29uZF9mYWN0b3IYBiABKAgiQwoVQ2hhbmdlUGFzc3dvcmRSZXF1ZXN0EhQKDG9sZF9wYXNzd29yZBgBIAEoCRIUCgxuZXdfcGFzc3dvcmQYAiABKAkiGAoWQ2hhbmdlUGFzc3dvcmRSZXNwb25zZSIQCg5NZXRob2RzUmVxdWVzdCJICg9NZXRob2RzUmVzcG9uc2USEAoIcGFzc3dvcmQYASABKAgSEAoIb2lkY191cmwYAiABKAkSEQoJb2lkY19uYW1lGAMgASgJIhMKEUdldEFjY291bnRSZXF1ZXN0InwKEkdldEFjY291bnRSZXNwb25zZRItCgdhY2NvdW50GAEgASgLMhwuc2xpcHdheS5wbGF0Zm9ybS52MS5BY2NvdW50EjcKCGRhdGFiYXNlGAIgASgLMiUuc2xpcHdheS5wbGF0Zm9ybS52MS5QbGF0Zm9ybURhdGFiYXNlIlYKEFBsYXRmb3JtRGF0YWJhc2USDAoEa2luZBgBIAEoCRINCgVob3N0cxgCIAEoBRIQCghzdGFuZGJ5cxgDIAEoBRITCgtzeW5jaHJvbm91cxgEIAEoCCIkChRVcGRhdGVBY2NvdW50UmVxdWVzdBIMCgRuYW1lGAEgASgJIkYKFVVwZGF0ZUFjY291bnRSZXNwb25zZRItCgdhY2NvdW50GAEgASgLMhwuc2xpcHdheS5wbGF0Zm9ybS52MS5BY2NvdW50IjkKEExpc3RVc2Vyc1JlcXVlc3QSEQoJcGFnZV9zaXplGAEgASgFEhIKCnBhZ2VfdG9rZW4YAiABKAkiVgoRTGlzdFVzZXJzUmVzcG9uc2USKAoFdXNlcnMYASADKAsyGS5zbGlwd2F5LnBsYXRmb3JtLnYxLlVzZXISFwoPbmV4dF9wYWdlX3Rva2VuGAIgASgJImsKEUNyZWF0ZVVzZXJSZXF1ZXN0Eg0KBWVtYWlsGAEgASgJEgwKBG5hbWUYAiABKAkSJwoEcm9sZRgDIAEoDjIZLnNsaXB3YXkucGxhdGZvcm0udjEuUm9sZRIQCghleHRlcm5hbBgEIAEoCCJYChJDcmVhdGVVc2VyUmVzcG9uc2USJwoEdXNlchgBIAEoCzIZLnNsaXB3YXkucGxhdGZvcm0udjEuVXNlchIZChFvbmVfdGltZV9wYXNzd29yZBgCIAEoCSKWAQoRVXBkYXRlVXNlclJlcXVlc3QSCgoCaWQYASABKAkSEQoEbmFtZRgCIAEoCUgAiAEBEiwKBHJvbGUYAyABKA4yGS5zbGlwd2F5LnBsYXRmb3JtLnYxLlJvbGVIAYgBARIVCghkaXNhYmxlZBgEIAEoCEgCiAEBQgcKBV9uYW1lQgcKBV9yb2xlQgsKCV9kaXNhYmxlZCI9ChJVcGRhdGVVc2VyUmVzcG9uc2USJwoEdXNlchgBIAEoCzIZLnNsaXB3YXkucGxhdGZvcm0udjEuVXNlciIiChRSZXNldFBhc3N3b3JkUmVxdWVzdBIKCgJpZBgBIAEoCSIyChVSZXNldFBhc3N3b3JkUmVzcG9uc2USGQoRb25lX3RpbWVfcGFzc3dvcmQYASABKAkiJgoYUmVzZXRTZWNvbmRGYWN0b3JSZXF1ZXN0EgoKAmlkGAEgASgJIhsKGVJlc2V0U2Vjb25kRmFjdG9yUmVzcG9uc2UiHwoRRGVsZXRlVXNlclJlcXVlc3QSCgoCaWQYASABKAkiFAoSRGVsZXRlVXNlclJlc3BvbnNlIrMBCgZGYWN0b3ISCgoCaWQYASABKAkSLQoEa2luZBgCIAEoDjIfLnNsaXB3YXkucGxhdGZvcm0udjEuRmFjdG9yS2luZBIMCgRuYW1lGAMgASgJEi4KCmNyZWF0ZWRfYXQYBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjAKDGxhc3RfdXNlZF9hdBgFIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAiFAoSTGlzdEZhY3RvcnNSZXF1ZXN0IoIBChNMaXN0RmFjdG9yc1Jlc3BvbnNlEiwKB2ZhY3RvcnMYASADKAsyGy5zbGlwd2F5LnBsYXRmb3JtLnYxLkZhY3RvchIWCg5yZWNvdmVyeV9jb2RlcxgCIAEoBRIQCghyZXF1aXJlZBgDIAEoCBITCgtub19wYXNza2V5cxgEIAEoCSIkChBCZWdpblRPVFBSZXF1ZXN0EhAKCHBhc3N3b3JkGAEgASgJImIKEUJlZ2luVE9UUFJlc3BvbnNlEg4KBnRpY2tldBgBIAEoCRIOCgZzZWNyZXQYAiABKAkSCwoDdXJpGAMgASgJEg8KB3FyX3BhdGgYBCABKAkSDwoHcXJfc2l6ZRgFIAEoBSIxChFGaW5pc2hUT1RQUmVxdWVzdBIOCgZ0aWNrZXQYASABKAkSDAoEY29kZRgCIAEoCSInChNCZWdpblBhc3NrZXlSZXF1ZXN0EhAKCHBhc3N3b3JkGAEgASgJIjcKFEJlZ2luUGFzc2tleVJlc3BvbnNlEg4KBnRpY2tldBgBIAEoCRIPCgdvcHRpb25zGAIgASgJIkYKFEZpbmlzaFBhc3NrZXlSZXF1ZXN0Eg4KBnRpY2tldBgBIAEoCRIMCgRuYW1lGAIgASgJEhAKCHJlc3BvbnNlGAMgASgJIi4KFEZpbmlzaEZhY3RvclJlc3BvbnNlEhYKDnJlY292ZXJ5X2NvZGVzGAEgAygJIjMKE1JlbW92ZUZhY3RvclJlcXVlc3QSCgoCaWQYASABKAkSEAoIcGFzc3dvcmQYAiABKAkiFgoUUmVtb3ZlRmFjdG9yUmVzcG9uc2UiLgoaQ3JlYXRlUmVjb3ZlcnlDb2Rlc1JlcXVlc3QSEAoIcGFzc3dvcmQYASABKAkiNQobQ3JlYXRlUmVjb3ZlcnlDb2Rlc1Jlc3BvbnNlEhYKDnJlY292ZXJ5X2NvZGVzGAEgAygJIsECCgNLZXkSCgoCaWQYASABKAkSDAoEbmFtZRgCIAEoCRIOCgZwcmVmaXgYAyABKAkSKgoGc2NvcGVzGAQgAygOMhouc2xpcHdheS5wbGF0Zm9ybS52MS5TY29wZRIPCgd1c2VyX2lkGAUgASgJEi4KCmNyZWF0ZWRfYXQYBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi4KCmV4cGlyZXNfYXQYByABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjAKDGxhc3RfdXNlZF9hdBgIIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLgoKcmV2b2tlZF9hdBgJIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEQoJcGFyZW50X2lkGAogASgJInkKEENyZWF0ZUtleVJlcXVlc3QSDAoEbmFtZRgBIAEoCRIqCgZzY29wZXMYAiADKA4yGi5zbGlwd2F5LnBsYXRmb3JtLnYxLlNjb3BlEisKCGxpZmV0aW1lGAMgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uIkoKEUNyZWF0ZUtleVJlc3BvbnNlEiUKA2tleRgBIAEoCzIYLnNsaXB3YXkucGxhdGZvcm0udjEuS2V5Eg4KBnNlY3JldBgCIAEoCSJRCg9MaXN0S2V5c1JlcXVlc3QSFwoPaW5jbHVkZV9yZXZva2VkGAEgASgIEhEKCXBhZ2Vfc2l6ZRgCIAEoBRISCgpwYWdlX3Rva2VuGAMgASgJIlMKEExpc3RLZXlzUmVzcG9uc2USJgoEa2V5cxgBIAMoCzIYLnNsaXB3YXkucGxhdGZvcm0udjEuS2V5EhcKD25leHRfcGFnZV90b2tlbhgCIAEoCSIeChBSZXZva2VLZXlSZXF1ZXN0EgoKAmlkGAEgASgJIhMKEVJldm9rZUtleVJlc3BvbnNlIsECCgpBdWRpdEVudHJ5EgoKAmlkGAEgASgJEiYKAmF0GAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBINCgVhY3RvchgDIAEoCRISCgphY3Rvcl9raW5kGAQgASgJEg4KBmFjdGlvbhgFIAEoCRIOCgZ0YXJnZXQYBiABKAkSDwoHb3V0Y29tZRgHIAEoCRIOCgZkZXRhaWwYCCABKAkSDwoHYWRkcmVzcxgJIAEoCRIMCgRjb2RlGAogASgJEg8KB3VzZXJfaWQYCyABKAkSEgoKdXNlcl9lbWFpbBgMIAEoCRIOCgZrZXlfaWQYDSABKAkSDwoHcnVudGltZRgOIAEoCRIPCgdwcm9qZWN0GA8gASgJEhMKC2FwcGxpY2F0aW9uGBAgASgJEhAKCHJldmlzaW9uGBEgASgJItYBChJMaXN0RW50cmllc1JlcXVlc3QSKQoFc2luY2UYASABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEikKBXVudGlsGAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBINCgVhY3RvchgDIAEoCRIOCgZhY3Rpb24YBCABKAkSDgoGdGFyZ2V0GAUgASgJEhEKCXBhZ2Vfc2l6ZRgGIAEoBRISCgpwYWdlX3Rva2VuGAcgASgJEhQKDG9sZGVzdF9maXJzdBgIIAEoCCJgChNMaXN0RW50cmllc1Jlc3BvbnNlEjAKB2VudHJpZXMYASADKAsyHy5zbGlwd2F5LnBsYXRmb3JtLnYxLkF1ZGl0RW50cnkSFwoPbmV4dF9wYWdlX3Rva2VuGAIgASgJKmUKBFJvbGUSFAoQUk9MRV9VTlNQRUNJRklFRBAAEhEKDVJPTEVfT1BFUkFUT1IQARIOCgpST0xFX0FETUlOEAISDwoLUk9MRV9WSUVXRVIQAxITCg9ST0xFX1JFU1RSSUNURUQQBCpYCgpGYWN0b3JLaW5kEhsKF0ZBQ1RPUl9LSU5EX1VOU1BFQ0lGSUVEEAASFAoQRkFDVE9SX0tJTkRfVE9UUBABEhcKE0ZBQ1RPUl9LSU5EX1BBU1NLRVkQAipZCgVTY29wZRIVChFTQ09QRV9VTlNQRUNJRklFRBAAEg0KCVNDT1BFX0FMTBABEg4KClNDT1BFX1JFQUQQAhIaChZTQ09QRV9SVU5USU1FX1JFR0lTVEVSEAMyrQQKC0F1dGhTZXJ2aWNlElMKBlNpZ25JbhIiLnNsaXB3YXkucGxhdGZvcm0udjEuU2lnbkluUmVxdWVzdBojLnNsaXB3YXkucGxhdGZvcm0udjEuU2lnbkluUmVzcG9uc2UiABJjCg5Db21wbGV0ZVNpZ25JbhIqLnNsaXB3YXkucGxhdGZvcm0udjEuQ29tcGxldGVTaWduSW5SZXF1ZXN0GiMuc2xpcHdheS5wbGF0Zm9ybS52MS5TaWduSW5SZXNwb25zZSIAElYKB1NpZ25PdXQSIy5zbGlwd2F5LnBsYXRmb3JtLnYxLlNpZ25PdXRSZXF1ZXN0GiQuc2xpcHdheS5wbGF0Zm9ybS52MS5TaWduT3V0UmVzcG9uc2UiABJHCgJNZRIeLnNsaXB3YXkucGxhdGZvcm0udjEuTWVSZXF1ZXN0Gh8uc2xpcHdheS5wbGF0Zm9ybS52MS5NZVJlc3BvbnNlIgASawoOQ2hhbmdlUGFzc3dvcmQSKi5zbGlwd2F5LnBsYXRmb3JtLnYxLkNoYW5nZVBhc3N3b3JkUmVxdWVzdBorLnNsaXB3YXkucGxhdGZvcm0udjEuQ2hhbmdlUGFzc3dvcmRSZXNwb25zZSIAElYKB01ldGhvZHMSIy5zbGlwd2F5LnBsYXRmb3JtLnYxLk1ldGhvZHNSZXF1ZXN0GiQuc2xpcHdheS5wbGF0Zm9ybS52MS5NZXRob2RzUmVzcG9uc2UiADK8BgoOQWNjb3VudFNlcnZpY2USXwoKR2V0QWNjb3VudBImLnNsaXB3YXkucGxhdGZvcm0udjEuR2V0QWNjb3VudFJlcXVlc3QaJy5zbGlwd2F5LnBsYXRmb3JtLnYxLkdldEFjY291bnRSZXNwb25zZSIAEmgKDVVwZGF0ZUFjY291bnQSKS5zbGlwd2F5LnBsYXRmb3JtLnYxLlVwZGF0ZUFjY291bnRSZXF1ZXN0Giouc2xpcHdheS5wbGF0Zm9ybS52MS5VcGRhdGVBY2NvdW50UmVzcG9uc2UiABJcCglMaXN0VXNlcnMSJS5zbGlwd2F5LnBsYXRmb3JtLnYxLkxpc3RVc2Vyc1JlcXVlc3QaJi5zbGlwd2F5LnBsYXRmb3JtLnYxLkxpc3RVc2Vyc1Jlc3BvbnNlIgASXwoKQ3JlYXRlVXNlchImLnNsaXB3YXkucGxhdGZvcm0udjEuQ3JlYXRlVXNlclJlcXVlc3QaJy5zbGlwd2F5LnBsYXRmb3JtLnYxLkNyZWF0ZVVzZXJSZXNwb25zZSIAEl8KClVwZGF0ZVVzZXISJi5zbGlwd2F5LnBsYXRmb3JtLnYxLlVwZGF0ZVVzZXJSZXF1ZXN0Gicuc2xpcHdheS5wbGF0Zm9ybS52MS5VcGRhdGVVc2VyUmVzcG9uc2UiABJoCg1SZXNldFBhc3N3b3JkEikuc2xpcHdheS5wbGF0Zm9ybS52MS5SZXNldFBhc3N3b3JkUmVxdWVzdBoqLnNsaXB3YXkucGxhdGZvcm0udjEuUmVzZXRQYXNzd29yZFJlc3BvbnNlIgASdAoRUmVzZXRTZWNvbmRGYWN0b3ISLS5zbGlwd2F5LnBsYXRmb3JtLnYxLlJlc2V0U2Vjb25kRmFjdG9yUmVxdWVzdBouLnNsaXB3YXkucGxhdGZvcm0udjEuUmVzZXRTZWNvbmRGYWN0b3JSZXNwb25zZSIAEl8KCkRlbGV0ZVVzZXISJi5zbGlwd2F5LnBsYXRmb3JtLnYxLkRlbGV0ZVVzZXJSZXF1ZXN0Gicuc2xpcHdheS5wbGF0Zm9ybS52MS5EZWxldGVVc2VyUmVzcG9uc2UiADLtBQoTU2Vjb25kRmFjdG9yU2VydmljZRJiCgtMaXN0RmFjdG9ycxInLnNsaXB3YXkucGxhdGZvcm0udjEuTGlzdEZhY3RvcnNSZXF1ZXN0Giguc2xpcHdheS5wbGF0Zm9ybS52MS5MaXN0RmFjdG9yc1Jlc3BvbnNlIgASXAoJQmVnaW5UT1RQEiUuc2xpcHdheS5wbGF0Zm9ybS52MS5CZWdpblRPVFBSZXF1ZXN0GiYuc2xpcHdheS5wbGF0Zm9ybS52MS5CZWdpblRPVFBSZXNwb25zZSIAEmEKCkZpbmlzaFRPVFASJi5zbGlwd2F5LnBsYXRmb3JtLnYxLkZpbmlzaFRPVFBSZXF1ZXN0Gikuc2xpcHdheS5wbGF0Zm9ybS52MS5GaW5pc2hGYWN0b3JSZXNwb25zZSIAEmUKDEJlZ2luUGFzc2tleRIoLnNsaXB3YXkucGxhdGZvcm0udjEuQmVnaW5QYXNza2V5UmVxdWVzdBopLnNsaXB3YXkucGxhdGZvcm0udjEuQmVnaW5QYXNza2V5UmVzcG9uc2UiABJnCg1GaW5pc2hQYXNza2V5Eikuc2xpcHdheS5wbGF0Zm9ybS52MS5GaW5pc2hQYXNza2V5UmVxdWVzdBopLnNsaXB3YXkucGxhdGZvcm0udjEuRmluaXNoRmFjdG9yUmVzcG9uc2UiABJlCgxSZW1vdmVGYWN0b3ISKC5zbGlwd2F5LnBsYXRmb3JtLnYxLlJlbW92ZUZhY3RvclJlcXVlc3QaKS5zbGlwd2F5LnBsYXRmb3JtLnYxLlJlbW92ZUZhY3RvclJlc3BvbnNlIgASegoTQ3JlYXRlUmVjb3ZlcnlDb2RlcxIvLnNsaXB3YXkucGxhdGZvcm0udjEuQ3JlYXRlUmVjb3ZlcnlDb2Rlc1JlcXVlc3QaMC5zbGlwd2F5LnBsYXRmb3JtLnYxLkNyZWF0ZVJlY292ZXJ5Q29kZXNSZXNwb25zZSIAMqMCCgpLZXlTZXJ2aWNlElwKCUNyZWF0ZUtleRIlLnNsaXB3YXkucGxhdGZvcm0udjEuQ3JlYXRlS2V5UmVxdWVzdBomLnNsaXB3YXkucGxhdGZvcm0udjEuQ3JlYXRlS2V5UmVzcG9uc2UiABJZCghMaXN0S2V5cxIkLnNsaXB3YXkucGxhdGZvcm0udjEuTGlzdEtleXNSZXF1ZXN0GiUuc2xpcHdheS5wbGF0Zm9ybS52MS5MaXN0S2V5c1Jlc3BvbnNlIgASXAoJUmV2b2tlS2V5EiUuc2xpcHdheS5wbGF0Zm9ybS52MS5SZXZva2VLZXlSZXF1ZXN0GiYuc2xpcHdheS5wbGF0Zm9ybS52MS5SZXZva2VLZXlSZXNwb25zZSIAMnIKDEF1ZGl0U2VydmljZRJiCgtMaXN0RW50cmllcxInLnNsaXB3YXkucGxhdGZvcm0udjEuTGlzdEVudHJpZXNSZXF1ZXN0Giguc2xpcHdheS5wbGF0Zm9ybS52MS5MaXN0RW50cmllc1Jlc3BvbnNlIgBCLlosc2xpcHdheS5kZXYvc2xpcHdheS9pbnRlcm5hbC93aXJlL3BsYXRmb3JtdjFiBnByb3RvMw", [file_google_protobuf_duration, file_google_protobuf_timestamp]);
 
 /**
  * @generated from message slipway.platform.v1.Account
@@ -437,6 +437,13 @@ export type GetAccountResponse = Message<"slipway.platform.v1.GetAccountResponse
    * @generated from field: slipway.platform.v1.Account account = 1;
    */
   account?: Account | undefined;
+
+  /**
+   * For admins.
+   *
+   * @generated from field: slipway.platform.v1.PlatformDatabase database = 2;
+   */
+  database?: PlatformDatabase | undefined;
 };
 
 /**
@@ -445,6 +452,48 @@ export type GetAccountResponse = Message<"slipway.platform.v1.GetAccountResponse
  */
 export const GetAccountResponseSchema: GenMessage<GetAccountResponse> = /*@__PURE__*/
   messageDesc(file_slipway_platform_v1_identity, 15);
+
+/**
+ * PlatformDatabase is how the database of the platform is replicated.
+ *
+ * @generated from message slipway.platform.v1.PlatformDatabase
+ */
+export type PlatformDatabase = Message<"slipway.platform.v1.PlatformDatabase"> & {
+  /**
+   * sqlite or postgres.
+   *
+   * @generated from field: string kind = 1;
+   */
+  kind: string;
+
+  /**
+   * How many hosts the URL names.
+   *
+   * @generated from field: int32 hosts = 2;
+   */
+  hosts: number;
+
+  /**
+   * How many standbys are connected to the primary.
+   *
+   * @generated from field: int32 standbys = 3;
+   */
+  standbys: number;
+
+  /**
+   * Commits wait for a standby.
+   *
+   * @generated from field: bool synchronous = 4;
+   */
+  synchronous: boolean;
+};
+
+/**
+ * Describes the message slipway.platform.v1.PlatformDatabase.
+ * Use `create(PlatformDatabaseSchema)` to create a new message.
+ */
+export const PlatformDatabaseSchema: GenMessage<PlatformDatabase> = /*@__PURE__*/
+  messageDesc(file_slipway_platform_v1_identity, 16);
 
 /**
  * @generated from message slipway.platform.v1.UpdateAccountRequest
@@ -461,7 +510,7 @@ export type UpdateAccountRequest = Message<"slipway.platform.v1.UpdateAccountReq
  * Use `create(UpdateAccountRequestSchema)` to create a new message.
  */
 export const UpdateAccountRequestSchema: GenMessage<UpdateAccountRequest> = /*@__PURE__*/
-  messageDesc(file_slipway_platform_v1_identity, 16);
+  messageDesc(file_slipway_platform_v1_identity, 17);
 
 /**
  * @generated from message slipway.platform.v1.UpdateAccountResponse
@@ -478,7 +527,7 @@ export type UpdateAccountResponse = Message<"slipway.platform.v1.UpdateAccountRe
  * Use `create(UpdateAccountResponseSchema)` to create a new message.
  */
 export const UpdateAccountResponseSchema: GenMessage<UpdateAccountResponse> = /*@__PURE__*/
-  messageDesc(file_slipway_platform_v1_identity, 17);
+  messageDesc(file_slipway_platform_v1_identity, 18);
 
 /**
  * @generated from message slipway.platform.v1.ListUsersRequest
@@ -500,7 +549,7 @@ export type ListUsersRequest = Message<"slipway.platform.v1.ListUsersRequest"> &
  * Use `create(ListUsersRequestSchema)` to create a new message.
  */
 export const ListUsersRequestSchema: GenMessage<ListUsersRequest> = /*@__PURE__*/
-  messageDesc(file_slipway_platform_v1_identity, 18);
+  messageDesc(file_slipway_platform_v1_identity, 19);
 
 /**
  * @generated from message slipway.platform.v1.ListUsersResponse
@@ -522,7 +571,7 @@ export type ListUsersResponse = Message<"slipway.platform.v1.ListUsersResponse">
  * Use `create(ListUsersResponseSchema)` to create a new message.
  */
 export const ListUsersResponseSchema: GenMessage<ListUsersResponse> = /*@__PURE__*/
-  messageDesc(file_slipway_platform_v1_identity, 19);
+  messageDesc(file_slipway_platform_v1_identity, 20);
 
 /**
  * @generated from message slipway.platform.v1.CreateUserRequest
@@ -556,7 +605,7 @@ export type CreateUserRequest = Message<"slipway.platform.v1.CreateUserRequest">
  * Use `create(CreateUserRequestSchema)` to create a new message.
  */
 export const CreateUserRequestSchema: GenMessage<CreateUserRequest> = /*@__PURE__*/
-  messageDesc(file_slipway_platform_v1_identity, 20);
+  messageDesc(file_slipway_platform_v1_identity, 21);
 
 /**
  * @generated from message slipway.platform.v1.CreateUserResponse
@@ -578,7 +627,7 @@ export type CreateUserResponse = Message<"slipway.platform.v1.CreateUserResponse
  * Use `create(CreateUserResponseSchema)` to create a new message.
  */
 export const CreateUserResponseSchema: GenMessage<CreateUserResponse> = /*@__PURE__*/
-  messageDesc(file_slipway_platform_v1_identity, 21);
+  messageDesc(file_slipway_platform_v1_identity, 22);
 
 /**
  * @generated from message slipway.platform.v1.UpdateUserRequest
@@ -610,7 +659,7 @@ export type UpdateUserRequest = Message<"slipway.platform.v1.UpdateUserRequest">
  * Use `create(UpdateUserRequestSchema)` to create a new message.
  */
 export const UpdateUserRequestSchema: GenMessage<UpdateUserRequest> = /*@__PURE__*/
-  messageDesc(file_slipway_platform_v1_identity, 22);
+  messageDesc(file_slipway_platform_v1_identity, 23);
 
 /**
  * @generated from message slipway.platform.v1.UpdateUserResponse
@@ -627,7 +676,7 @@ export type UpdateUserResponse = Message<"slipway.platform.v1.UpdateUserResponse
  * Use `create(UpdateUserResponseSchema)` to create a new message.
  */
 export const UpdateUserResponseSchema: GenMessage<UpdateUserResponse> = /*@__PURE__*/
-  messageDesc(file_slipway_platform_v1_identity, 23);
+  messageDesc(file_slipway_platform_v1_identity, 24);
 
 /**
  * @generated from message slipway.platform.v1.ResetPasswordRequest
@@ -644,7 +693,7 @@ export type ResetPasswordRequest = Message<"slipway.platform.v1.ResetPasswordReq
  * Use `create(ResetPasswordRequestSchema)` to create a new message.
  */
 export const ResetPasswordRequestSchema: GenMessage<ResetPasswordRequest> = /*@__PURE__*/
-  messageDesc(file_slipway_platform_v1_identity, 24);
+  messageDesc(file_slipway_platform_v1_identity, 25);
 
 /**
  * @generated from message slipway.platform.v1.ResetPasswordResponse
@@ -661,7 +710,7 @@ export type ResetPasswordResponse = Message<"slipway.platform.v1.ResetPasswordRe
  * Use `create(ResetPasswordResponseSchema)` to create a new message.
  */
 export const ResetPasswordResponseSchema: GenMessage<ResetPasswordResponse> = /*@__PURE__*/
-  messageDesc(file_slipway_platform_v1_identity, 25);
+  messageDesc(file_slipway_platform_v1_identity, 26);
 
 /**
  * @generated from message slipway.platform.v1.ResetSecondFactorRequest
@@ -678,7 +727,7 @@ export type ResetSecondFactorRequest = Message<"slipway.platform.v1.ResetSecondF
  * Use `create(ResetSecondFactorRequestSchema)` to create a new message.
  */
 export const ResetSecondFactorRequestSchema: GenMessage<ResetSecondFactorRequest> = /*@__PURE__*/
-  messageDesc(file_slipway_platform_v1_identity, 26);
+  messageDesc(file_slipway_platform_v1_identity, 27);
 
 /**
  * @generated from message slipway.platform.v1.ResetSecondFactorResponse
@@ -691,7 +740,7 @@ export type ResetSecondFactorResponse = Message<"slipway.platform.v1.ResetSecond
  * Use `create(ResetSecondFactorResponseSchema)` to create a new message.
  */
 export const ResetSecondFactorResponseSchema: GenMessage<ResetSecondFactorResponse> = /*@__PURE__*/
-  messageDesc(file_slipway_platform_v1_identity, 27);
+  messageDesc(file_slipway_platform_v1_identity, 28);
 
 /**
  * @generated from message slipway.platform.v1.DeleteUserRequest
@@ -708,7 +757,7 @@ export type DeleteUserRequest = Message<"slipway.platform.v1.DeleteUserRequest">
  * Use `create(DeleteUserRequestSchema)` to create a new message.
  */
 export const DeleteUserRequestSchema: GenMessage<DeleteUserRequest> = /*@__PURE__*/
-  messageDesc(file_slipway_platform_v1_identity, 28);
+  messageDesc(file_slipway_platform_v1_identity, 29);
 
 /**
  * @generated from message slipway.platform.v1.DeleteUserResponse
@@ -721,7 +770,7 @@ export type DeleteUserResponse = Message<"slipway.platform.v1.DeleteUserResponse
  * Use `create(DeleteUserResponseSchema)` to create a new message.
  */
 export const DeleteUserResponseSchema: GenMessage<DeleteUserResponse> = /*@__PURE__*/
-  messageDesc(file_slipway_platform_v1_identity, 29);
+  messageDesc(file_slipway_platform_v1_identity, 30);
 
 /**
  * @generated from message slipway.platform.v1.Factor
@@ -758,7 +807,7 @@ export type Factor = Message<"slipway.platform.v1.Factor"> & {
  * Use `create(FactorSchema)` to create a new message.
  */
 export const FactorSchema: GenMessage<Factor> = /*@__PURE__*/
-  messageDesc(file_slipway_platform_v1_identity, 30);
+  messageDesc(file_slipway_platform_v1_identity, 31);
 
 /**
  * @generated from message slipway.platform.v1.ListFactorsRequest
@@ -771,7 +820,7 @@ export type ListFactorsRequest = Message<"slipway.platform.v1.ListFactorsRequest
  * Use `create(ListFactorsRequestSchema)` to create a new message.
  */
 export const ListFactorsRequestSchema: GenMessage<ListFactorsRequest> = /*@__PURE__*/
-  messageDesc(file_slipway_platform_v1_identity, 31);
+  messageDesc(file_slipway_platform_v1_identity, 32);
 
 /**
  * @generated from message slipway.platform.v1.ListFactorsResponse
@@ -809,7 +858,7 @@ export type ListFactorsResponse = Message<"slipway.platform.v1.ListFactorsRespon
  * Use `create(ListFactorsResponseSchema)` to create a new message.
  */
 export const ListFactorsResponseSchema: GenMessage<ListFactorsResponse> = /*@__PURE__*/
-  messageDesc(file_slipway_platform_v1_identity, 32);
+  messageDesc(file_slipway_platform_v1_identity, 33);
 
 /**
  * @generated from message slipway.platform.v1.BeginTOTPRequest
@@ -826,7 +875,7 @@ export type BeginTOTPRequest = Message<"slipway.platform.v1.BeginTOTPRequest"> &
  * Use `create(BeginTOTPRequestSchema)` to create a new message.
  */
 export const BeginTOTPRequestSchema: GenMessage<BeginTOTPRequest> = /*@__PURE__*/
-  messageDesc(file_slipway_platform_v1_identity, 33);
+  messageDesc(file_slipway_platform_v1_identity, 34);
 
 /**
  * @generated from message slipway.platform.v1.BeginTOTPResponse
@@ -869,7 +918,7 @@ export type BeginTOTPResponse = Message<"slipway.platform.v1.BeginTOTPResponse">
  * Use `create(BeginTOTPResponseSchema)` to create a new message.
  */
 export const BeginTOTPResponseSchema: GenMessage<BeginTOTPResponse> = /*@__PURE__*/
-  messageDesc(file_slipway_platform_v1_identity, 34);
+  messageDesc(file_slipway_platform_v1_identity, 35);
 
 /**
  * @generated from message slipway.platform.v1.FinishTOTPRequest
@@ -893,7 +942,7 @@ export type FinishTOTPRequest = Message<"slipway.platform.v1.FinishTOTPRequest">
  * Use `create(FinishTOTPRequestSchema)` to create a new message.
  */
 export const FinishTOTPRequestSchema: GenMessage<FinishTOTPRequest> = /*@__PURE__*/
-  messageDesc(file_slipway_platform_v1_identity, 35);
+  messageDesc(file_slipway_platform_v1_identity, 36);
 
 /**
  * @generated from message slipway.platform.v1.BeginPasskeyRequest
@@ -910,7 +959,7 @@ export type BeginPasskeyRequest = Message<"slipway.platform.v1.BeginPasskeyReque
  * Use `create(BeginPasskeyRequestSchema)` to create a new message.
  */
 export const BeginPasskeyRequestSchema: GenMessage<BeginPasskeyRequest> = /*@__PURE__*/
-  messageDesc(file_slipway_platform_v1_identity, 36);
+  messageDesc(file_slipway_platform_v1_identity, 37);
 
 /**
  * @generated from message slipway.platform.v1.BeginPasskeyResponse
@@ -934,7 +983,7 @@ export type BeginPasskeyResponse = Message<"slipway.platform.v1.BeginPasskeyResp
  * Use `create(BeginPasskeyResponseSchema)` to create a new message.
  */
 export const BeginPasskeyResponseSchema: GenMessage<BeginPasskeyResponse> = /*@__PURE__*/
-  messageDesc(file_slipway_platform_v1_identity, 37);
+  messageDesc(file_slipway_platform_v1_identity, 38);
 
 /**
  * @generated from message slipway.platform.v1.FinishPasskeyRequest
@@ -965,7 +1014,7 @@ export type FinishPasskeyRequest = Message<"slipway.platform.v1.FinishPasskeyReq
  * Use `create(FinishPasskeyRequestSchema)` to create a new message.
  */
 export const FinishPasskeyRequestSchema: GenMessage<FinishPasskeyRequest> = /*@__PURE__*/
-  messageDesc(file_slipway_platform_v1_identity, 38);
+  messageDesc(file_slipway_platform_v1_identity, 39);
 
 /**
  * @generated from message slipway.platform.v1.FinishFactorResponse
@@ -984,7 +1033,7 @@ export type FinishFactorResponse = Message<"slipway.platform.v1.FinishFactorResp
  * Use `create(FinishFactorResponseSchema)` to create a new message.
  */
 export const FinishFactorResponseSchema: GenMessage<FinishFactorResponse> = /*@__PURE__*/
-  messageDesc(file_slipway_platform_v1_identity, 39);
+  messageDesc(file_slipway_platform_v1_identity, 40);
 
 /**
  * @generated from message slipway.platform.v1.RemoveFactorRequest
@@ -1006,7 +1055,7 @@ export type RemoveFactorRequest = Message<"slipway.platform.v1.RemoveFactorReque
  * Use `create(RemoveFactorRequestSchema)` to create a new message.
  */
 export const RemoveFactorRequestSchema: GenMessage<RemoveFactorRequest> = /*@__PURE__*/
-  messageDesc(file_slipway_platform_v1_identity, 40);
+  messageDesc(file_slipway_platform_v1_identity, 41);
 
 /**
  * @generated from message slipway.platform.v1.RemoveFactorResponse
@@ -1019,7 +1068,7 @@ export type RemoveFactorResponse = Message<"slipway.platform.v1.RemoveFactorResp
  * Use `create(RemoveFactorResponseSchema)` to create a new message.
  */
 export const RemoveFactorResponseSchema: GenMessage<RemoveFactorResponse> = /*@__PURE__*/
-  messageDesc(file_slipway_platform_v1_identity, 41);
+  messageDesc(file_slipway_platform_v1_identity, 42);
 
 /**
  * @generated from message slipway.platform.v1.CreateRecoveryCodesRequest
@@ -1036,7 +1085,7 @@ export type CreateRecoveryCodesRequest = Message<"slipway.platform.v1.CreateReco
  * Use `create(CreateRecoveryCodesRequestSchema)` to create a new message.
  */
 export const CreateRecoveryCodesRequestSchema: GenMessage<CreateRecoveryCodesRequest> = /*@__PURE__*/
-  messageDesc(file_slipway_platform_v1_identity, 42);
+  messageDesc(file_slipway_platform_v1_identity, 43);
 
 /**
  * @generated from message slipway.platform.v1.CreateRecoveryCodesResponse
@@ -1053,7 +1102,7 @@ export type CreateRecoveryCodesResponse = Message<"slipway.platform.v1.CreateRec
  * Use `create(CreateRecoveryCodesResponseSchema)` to create a new message.
  */
 export const CreateRecoveryCodesResponseSchema: GenMessage<CreateRecoveryCodesResponse> = /*@__PURE__*/
-  messageDesc(file_slipway_platform_v1_identity, 43);
+  messageDesc(file_slipway_platform_v1_identity, 44);
 
 /**
  * @generated from message slipway.platform.v1.Key
@@ -1121,7 +1170,7 @@ export type Key = Message<"slipway.platform.v1.Key"> & {
  * Use `create(KeySchema)` to create a new message.
  */
 export const KeySchema: GenMessage<Key> = /*@__PURE__*/
-  messageDesc(file_slipway_platform_v1_identity, 44);
+  messageDesc(file_slipway_platform_v1_identity, 45);
 
 /**
  * @generated from message slipway.platform.v1.CreateKeyRequest
@@ -1153,7 +1202,7 @@ export type CreateKeyRequest = Message<"slipway.platform.v1.CreateKeyRequest"> &
  * Use `create(CreateKeyRequestSchema)` to create a new message.
  */
 export const CreateKeyRequestSchema: GenMessage<CreateKeyRequest> = /*@__PURE__*/
-  messageDesc(file_slipway_platform_v1_identity, 45);
+  messageDesc(file_slipway_platform_v1_identity, 46);
 
 /**
  * @generated from message slipway.platform.v1.CreateKeyResponse
@@ -1175,7 +1224,7 @@ export type CreateKeyResponse = Message<"slipway.platform.v1.CreateKeyResponse">
  * Use `create(CreateKeyResponseSchema)` to create a new message.
  */
 export const CreateKeyResponseSchema: GenMessage<CreateKeyResponse> = /*@__PURE__*/
-  messageDesc(file_slipway_platform_v1_identity, 46);
+  messageDesc(file_slipway_platform_v1_identity, 47);
 
 /**
  * @generated from message slipway.platform.v1.ListKeysRequest
@@ -1202,7 +1251,7 @@ export type ListKeysRequest = Message<"slipway.platform.v1.ListKeysRequest"> & {
  * Use `create(ListKeysRequestSchema)` to create a new message.
  */
 export const ListKeysRequestSchema: GenMessage<ListKeysRequest> = /*@__PURE__*/
-  messageDesc(file_slipway_platform_v1_identity, 47);
+  messageDesc(file_slipway_platform_v1_identity, 48);
 
 /**
  * @generated from message slipway.platform.v1.ListKeysResponse
@@ -1224,7 +1273,7 @@ export type ListKeysResponse = Message<"slipway.platform.v1.ListKeysResponse"> &
  * Use `create(ListKeysResponseSchema)` to create a new message.
  */
 export const ListKeysResponseSchema: GenMessage<ListKeysResponse> = /*@__PURE__*/
-  messageDesc(file_slipway_platform_v1_identity, 48);
+  messageDesc(file_slipway_platform_v1_identity, 49);
 
 /**
  * @generated from message slipway.platform.v1.RevokeKeyRequest
@@ -1241,7 +1290,7 @@ export type RevokeKeyRequest = Message<"slipway.platform.v1.RevokeKeyRequest"> &
  * Use `create(RevokeKeyRequestSchema)` to create a new message.
  */
 export const RevokeKeyRequestSchema: GenMessage<RevokeKeyRequest> = /*@__PURE__*/
-  messageDesc(file_slipway_platform_v1_identity, 49);
+  messageDesc(file_slipway_platform_v1_identity, 50);
 
 /**
  * @generated from message slipway.platform.v1.RevokeKeyResponse
@@ -1254,7 +1303,7 @@ export type RevokeKeyResponse = Message<"slipway.platform.v1.RevokeKeyResponse">
  * Use `create(RevokeKeyResponseSchema)` to create a new message.
  */
 export const RevokeKeyResponseSchema: GenMessage<RevokeKeyResponse> = /*@__PURE__*/
-  messageDesc(file_slipway_platform_v1_identity, 50);
+  messageDesc(file_slipway_platform_v1_identity, 51);
 
 /**
  * @generated from message slipway.platform.v1.AuditEntry
@@ -1373,7 +1422,7 @@ export type AuditEntry = Message<"slipway.platform.v1.AuditEntry"> & {
  * Use `create(AuditEntrySchema)` to create a new message.
  */
 export const AuditEntrySchema: GenMessage<AuditEntry> = /*@__PURE__*/
-  messageDesc(file_slipway_platform_v1_identity, 51);
+  messageDesc(file_slipway_platform_v1_identity, 52);
 
 /**
  * @generated from message slipway.platform.v1.ListEntriesRequest
@@ -1427,7 +1476,7 @@ export type ListEntriesRequest = Message<"slipway.platform.v1.ListEntriesRequest
  * Use `create(ListEntriesRequestSchema)` to create a new message.
  */
 export const ListEntriesRequestSchema: GenMessage<ListEntriesRequest> = /*@__PURE__*/
-  messageDesc(file_slipway_platform_v1_identity, 52);
+  messageDesc(file_slipway_platform_v1_identity, 53);
 
 /**
  * @generated from message slipway.platform.v1.ListEntriesResponse
@@ -1449,7 +1498,7 @@ export type ListEntriesResponse = Message<"slipway.platform.v1.ListEntriesRespon
  * Use `create(ListEntriesResponseSchema)` to create a new message.
  */
 export const ListEntriesResponseSchema: GenMessage<ListEntriesResponse> = /*@__PURE__*/
-  messageDesc(file_slipway_platform_v1_identity, 53);
+  messageDesc(file_slipway_platform_v1_identity, 54);
 
 /**
  * Users, their roles and their accounts.
