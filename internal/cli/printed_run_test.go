@@ -36,6 +36,7 @@ func runRules() []runRule {
 	const create, read, change, remove, leave = 0, 1, 2, 3, 4
 	return []runRule{
 		{"version", "", "", read}, {"lint", "-f", "", read}, {"explain", "-f", "", read}, {"render", "", "", read}, {"account can", "--policy", "", read},
+		{"notifications trigger run", "--config-map", "", read},
 		{"images list", "", "", read}, {"images values", "", "--digest", read}, {"helm validate", "--offline", "", read},
 		{"edge", "--print-config", "", read}, {"agent", "--print-config", "", read}, {"platform", "--print-config", "", read},
 

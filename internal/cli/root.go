@@ -34,6 +34,7 @@ import (
 	"slipway.dev/slipway/internal/cli/historycmd"
 	"slipway.dev/slipway/internal/cli/installcmd"
 	"slipway.dev/slipway/internal/cli/migratecmd"
+	"slipway.dev/slipway/internal/cli/notifycmd"
 	"slipway.dev/slipway/internal/cli/platformcmd"
 	"slipway.dev/slipway/internal/cli/promotecmd"
 	"slipway.dev/slipway/internal/cli/rendercmd"
@@ -88,6 +89,7 @@ GitOps runtime and an ingress controller in one program.`,
 		rolloutcmd.Command(),
 		promotecmd.Command(),
 		historycmd.Command(),
+		notifycmd.Command(),
 		gitcmd.Source(),
 		gitcmd.Integration(),
 		clustercmd.Command(),

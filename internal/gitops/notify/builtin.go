@@ -7,6 +7,8 @@ import "slipway.dev/slipway/internal/gitops/notify/message"
 const (
 	heldTrigger       = "on-held"
 	rolledBackTrigger = "on-release-rolled-back"
+	servedTrigger     = "on-route-served"
+	certTrigger       = "on-certificate-problem"
 )
 
 // addBuiltin adds the triggers and templates that need no setting.
@@ -20,6 +22,19 @@ func (s *Settings) addBuiltin() {
 		When:        "app.status.held != nil and app.status.held.reason == 'ReleaseFailed'", OncePer: "app.status.held.heldAt",
 		Send: []string{"app-release-rolled-back"},
 	}}
+	s.Triggers[servedTrigger] = []message.Condition{{
+		Description: "Routes of the Application are live at every edge. Triggered once per set of routes.",
+		When:        "len(edge.routes) > 0", OncePer: "join(edge.routes, ' ')", Send: []string{"app-route-served"},
+	}}
+	// Without oncePer: a certificate that was repaired and fails again is news.
+	s.Triggers[certTrigger] = []message.Condition{{
+		Description: "A certificate of a route expires soon, has expired, or is missing.",
+		When:        "len(edge.problems) > 0", Send: []string{"app-certificate-problem"},
+	}}
+	s.Templates["app-route-served"] = "message: |\n  The routes of application {{.app.metadata.name}} are live: {{join \", \" .edge.routes}}" +
+		"\nemail:\n  subject: The routes of application {{.app.metadata.name}} are live.\n"
+	s.Templates["app-certificate-problem"] = "message: |\n  Application {{.app.metadata.name}} has a problem with certificates: {{join \"; \" .edge.problems}}" +
+		"\nemail:\n  subject: Application {{.app.metadata.name}} has a problem with certificates.\n"
 	const revisions = `revision {{join ", " .app.status.held.revisions}}, and {{join ", " .app.status.held.target}} is held back: {{.app.status.held.message}}`
 	s.Templates["app-held"] = "message: |\n  Application {{.app.metadata.name}} is held at " + revisions +
 		"\nemail:\n  subject: Application {{.app.metadata.name}} is held.\n"

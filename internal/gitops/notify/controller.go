@@ -68,6 +68,10 @@ type Options struct {
 	Evaluator  Evaluator
 	// Sources has the commits; nil if they cannot be read.
 	Sources Sources
+	// Edges reads what the edges serve; nil if there are none. EdgeInterval is how often: 10
+	// seconds if it is 0.
+	Edges        EdgeReports
+	EdgeInterval time.Duration
 	// Outbound decides which addresses services may have; nil allows all.
 	Outbound *outbound.Policy
 	// Identity names the replica. A process that is started again has the same one.
@@ -91,6 +95,7 @@ type Controller struct {
 	// changed has an item if settings or projects have changed.
 	changed  chan struct{}
 	services *serviceSlots
+	edges    edgeWatch
 
 	mu sync.Mutex
 	// pending are the newest versions of Applications that are queued.
@@ -123,6 +128,7 @@ func New(options Options) *Controller {
 		pending: map[types.NamespacedName]*unstructured.Unstructured{}, projects: map[string]*unstructured.Unstructured{},
 		attempts: map[types.NamespacedName]map[string]*attempt{}, unwritten: map[types.NamespacedName]map[string]int64{},
 		reported: map[types.UID]string{}, versions: map[types.NamespacedName]string{}, behind: map[types.NamespacedName]behindStatus{},
+		edges: edgeWatch{watched: map[types.NamespacedName]*watchedRoutes{}},
 		queue: workqueue.NewTypedRateLimitingQueue(
 			workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](firstRetry, longestRetry)),
 	}
@@ -222,6 +228,9 @@ func (c *Controller) runFeeds(ctx context.Context) {
 		var running sync.WaitGroup
 		if c.settings.Load().Active() {
 			running.Go(func() { c.follow(watching) })
+			if c.options.Edges != nil {
+				running.Go(func() { c.followEdges(watching) })
+			}
 		}
 		select {
 		case <-c.changed:
@@ -325,10 +334,11 @@ func (c *Controller) appChanged(object *unstructured.Unstructured) {
 		return
 	}
 	byTrigger, problems := settings.subscriptionsOf(object.GetLabels(), object.GetAnnotations(), c.projectOf(object).GetAnnotations())
+	name := types.NamespacedName{Namespace: object.GetNamespace(), Name: object.GetName()}
+	c.watchRoutes(name, object, byTrigger)
 	if len(byTrigger) == 0 && len(problems) == 0 {
 		return
 	}
-	name := types.NamespacedName{Namespace: object.GetNamespace(), Name: object.GetName()}
 	c.mu.Lock()
 	c.pending[name] = object
 	c.mu.Unlock()
@@ -339,6 +349,7 @@ func (c *Controller) appChanged(object *unstructured.Unstructured) {
 func (c *Controller) appGone(name types.NamespacedName, uid types.UID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.edges.forget(name)
 	delete(c.pending, name)
 	delete(c.versions, name)
 	delete(c.behind, name)

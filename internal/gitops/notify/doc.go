@@ -5,6 +5,8 @@
 //
 //	settings      the ConfigMap and the Secret
 //	subscription  who receives what
+//	edge          what the edges serve of an Application, for triggers about it
+//	trial         triggers and templates tried out by a person
 //	record        what was sent, in an annotation of the Application
 //	controller    watches and queue
 //	process       one Application: what is due

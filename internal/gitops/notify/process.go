@@ -163,8 +163,8 @@ func (c *Controller) evaluate(ctx context.Context, a *application, byTrigger map
 	return response.Results, nil
 }
 
-// request returns what all requests of an Application have. Secrets and commits are part
-// of it if the texts use them.
+// request returns what all requests of an Application have. Secrets, commits and what the
+// edges serve are part of it if the texts use them.
 func (c *Controller) request(ctx context.Context, a *application, object *unstructured.Unstructured, texts []string) (message.Request, error) {
 	request := message.Request{Context: a.settings.Context}
 	var err error
@@ -177,6 +177,9 @@ func (c *Controller) request(ctx context.Context, a *application, object *unstru
 	all := strings.Join(texts, "\n")
 	if strings.Contains(all, "secrets") {
 		request.Secrets = a.settings.secrets
+	}
+	if strings.Contains(all, "edge") {
+		request.Edge = c.edgeOf(object)
 	}
 	if strings.Contains(all, "GetCommitMetadata") {
 		request.Commits = c.commits(ctx, a)

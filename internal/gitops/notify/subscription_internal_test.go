@@ -1,6 +1,7 @@
 package notify
 
 import (
+	"cmp"
 	"fmt"
 	"reflect"
 	"strings"
@@ -38,7 +39,7 @@ func TestSubscriptions(t *testing.T) {
 			nil, "map[one:[slack:a slack:b] two:[slack:a]]", ""},
 		"project":  {nil, nil, map[string]string{prefix + "subscribe.two.slack": "a"}, "map[two:[slack:a]]", ""},
 		"default":  {map[string]string{"team": "a"}, map[string]string{prefix + "subscribe.two.slack": "all"}, nil, "map[two:[slack:all]]", ""},
-		"unknown":  {nil, map[string]string{prefix + "subscribe.three.slack": "a", prefix + "subscribe.one.nats": "a"}, nil, "map[]", `there is no service "nats": subscriptions can name hook, slack; there is no trigger "three": subscriptions can name on-held, on-release-rolled-back, one, two`},
+		"unknown":  {nil, map[string]string{prefix + "subscribe.three.slack": "a", prefix + "subscribe.one.nats": "a"}, nil, "map[]", `there is no service "nats": subscriptions can name hook, slack; there is no trigger "three": subscriptions can name on-certificate-problem, on-held, on-release-rolled-back, on-route-served, one, two`},
 		"too many": {nil, map[string]string{prefix + "subscribe.one.slack": strings.Repeat("a;b;", 1) + many(200)}, nil, "", "only the first 100 destinations are used"},
 		"others":   {nil, map[string]string{"example.com/subscribe.one.slack": "a"}, nil, "map[]", ""},
 	} {
@@ -59,7 +60,7 @@ func many(count int) string {
 }
 
 // TestBuiltin: the triggers that need no setting are met by a hold, and their templates
-// name both revisions.
+// name both revisions. Those about the edge are met by what it serves.
 func TestBuiltin(t *testing.T) {
 	given := Read(nil, nil, service.NewClients(nil))
 	held := `{"metadata":{"name":"shop"},"status":{"held":{"revisions":["aaa"],"target":["bbb"],"reason":"REASON","message":"5 % errors","heldAt":"2026-01-01T10:00:00Z"}}}`
@@ -75,10 +76,16 @@ func TestBuiltin(t *testing.T) {
 			t.Errorf("%s meets %v: %v", object, response, err)
 		}
 	}
+	edge := &message.Edge{Routes: []string{"a.example.com/"}, Problems: []string{"it has expired"}}
+	response, err := message.Run(message.Request{Object: []byte(`{"status":{}}`), Edge: edge, Triggers: given.Triggers})
+	if err != nil || !response.Results[servedTrigger][0].Triggered || response.Results[servedTrigger][0].OncePer != "a.example.com/" || !response.Results[certTrigger][0].Triggered {
+		t.Errorf("the edge gives %+v: %v", response, err)
+	}
+	texts := map[string]string{"app-route-served": "are live: a.example.com/", "app-certificate-problem": "with certificates: it has expired"}
 	for name, text := range given.Templates {
-		response, err := message.Run(message.Request{Object: []byte(held), Templates: []message.Template{{Name: name, Text: text}}, Type: "email", Service: "email"})
-		if err != nil || response.Message == nil || !strings.Contains(response.Message.Text, "revision aaa, and bbb is held back: 5 % errors") ||
-			!strings.Contains(string(response.Message.Section), `"subject":`) {
+		response, err := message.Run(message.Request{Object: []byte(held), Edge: edge, Templates: []message.Template{{Name: name, Text: text}}, Type: "email", Service: "email"})
+		want := cmp.Or(texts[name], "revision aaa, and bbb is held back: 5 % errors")
+		if err != nil || response.Message == nil || !strings.Contains(response.Message.Text, want) || !strings.Contains(string(response.Message.Section), `"subject":`) {
 			t.Errorf("%s gives %+v: %v", name, response, err)
 		}
 	}

@@ -188,6 +188,12 @@ func (w *world) deployed(t *testing.T, name, revision, compared string) {
 // start runs a controller until the end of the test or until it is stopped.
 func (w *world) start(t *testing.T, options ...kube.Option) (stop func()) {
 	t.Helper()
+	return w.startWith(t, func(*notify.Options) {}, options...)
+}
+
+// startWith is start with other options.
+func (w *world) startWith(t *testing.T, change func(*notify.Options), options ...kube.Option) (stop func()) {
+	t.Helper()
 	renderer := must.Get(render.New(render.Options{Command: []string{must.Get(os.Executable())(t), "render-worker"}}))(t)
 	given := notify.Options{
 		Cluster: w.Connect(t, append(options, kube.Rate(500, 1000))...), ControlNamespace: w.namespace, Namespaces: []string{w.namespace},
@@ -197,6 +203,7 @@ func (w *world) start(t *testing.T, options ...kube.Option) (stop func()) {
 	if testing.Verbose() {
 		given.Log = slog.New(slog.NewTextHandler(t.Output(), nil))
 	}
+	change(&given)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	controller := notify.New(given)

@@ -32,6 +32,15 @@ type Commit struct {
 	Tags    []string
 }
 
+// Edge is what the edges serve of an Application. It is the variable edge of expressions and
+// templates.
+type Edge struct {
+	// Routes are host and path of those that lead to a backend at every edge, sorted.
+	Routes []string `json:"routes"`
+	// Problems are those of certificates of the routes, sorted.
+	Problems []string `json:"problems"`
+}
+
 // Request is what is evaluated or rendered about one Application. It can be sent to
 // another process and means the same there.
 type Request struct {
@@ -42,6 +51,9 @@ type Request struct {
 	Secrets map[string][]byte `json:"secrets,omitempty"`
 	// Commits are those that GetCommitMetadata can return, by revision.
 	Commits map[string]Commit `json:"commits,omitempty"`
+	// Edge is what the edges serve of the Application, if the text reads it; nil if it is
+	// not known.
+	Edge *Edge `json:"edge,omitempty"`
 	// Triggers are evaluated.
 	Triggers map[string][]Condition `json:"triggers,omitempty"`
 	// Templates are rendered into one message. The later ones go before the earlier

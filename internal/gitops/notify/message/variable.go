@@ -25,8 +25,14 @@ func (r *Request) variables() (map[string]any, error) {
 	}
 	shared := map[string]string{}
 	maps.Copy(shared, r.Context)
+	// A field of edge has no value while the edges are not known: a condition with it is
+	// neither true nor false then.
+	var edge any
+	if r.Edge != nil {
+		edge = map[string]any{"routes": r.Edge.Routes, "problems": r.Edge.Problems}
+	}
 	return map[string]any{
-		"app": object, "appProject": project, "context": shared, "secrets": secrets,
+		"edge": edge, "app": object, "appProject": project, "context": shared, "secrets": secrets,
 		"serviceType": r.Service, "recipient": r.Recipient,
 		"time": timeVariables(), "strings": stringVariables(), "repo": r.repositoryVariables(object),
 	}, nil

@@ -1,0 +1,119 @@
+package notifycmd
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"slipway.dev/slipway/internal/cli/printer"
+	"slipway.dev/slipway/internal/gitops/notify/message"
+)
+
+func triggerCommand(a *access) *cobra.Command {
+	command := &cobra.Command{Use: "trigger", Aliases: []string{"triggers"}, Short: "List and evaluate triggers"}
+	command.AddCommand(getTriggers(a), runTrigger(a))
+	return command
+}
+
+// namedTrigger is a trigger as it is printed.
+type namedTrigger struct {
+	Name       string              `json:"name"`
+	Conditions []message.Condition `json:"conditions"`
+}
+
+func getTriggers(a *access) *cobra.Command {
+	command := &cobra.Command{
+		Use:     "get [NAME]",
+		Aliases: []string{"list"},
+		Short:   "List the triggers, with those that need no setting",
+		Example: `  slipway notifications trigger get -n argocd
+  slipway notifications trigger get on-deployed -n argocd -o yaml`,
+		Args: cobra.MaximumNArgs(1),
+	}
+	output := printer.NewOutput(command, printer.FormJSON, printer.FormYAML, printer.FormName)
+	command.RunE = func(command *cobra.Command, args []string) error {
+		defer a.close()
+		settings, err := a.settings(command)
+		if err != nil {
+			return err
+		}
+		chosen, err := choose(settings.Triggers, args, "trigger")
+		if err != nil {
+			return err
+		}
+		var list []namedTrigger
+		for _, name := range chosen {
+			list = append(list, namedTrigger{name, settings.Triggers[name]})
+		}
+		out := command.OutOrStdout()
+		switch output.Form {
+		case printer.FormJSON, printer.FormYAML:
+			return output.Encode(out, list)
+		case printer.FormName:
+			for _, one := range list {
+				if _, err := fmt.Fprintln(out, one.Name); err != nil {
+					return err
+				}
+			}
+			return nil
+		}
+		return printer.List(out, []string{"NAME", "TEMPLATE", "DESCRIPTION"}, list, func(one namedTrigger) []string {
+			var templates, descriptions []string
+			for _, condition := range one.Conditions {
+				templates, descriptions = append(templates, condition.Send...), append(descriptions, condition.Description)
+			}
+			return []string{one.Name, printer.OrDash(strings.Join(templates, ", ")), strings.TrimSpace(strings.Join(descriptions, " "))}
+		})
+	}
+	return command
+}
+
+// choose returns the sorted names of settings, or the one that is given.
+func choose[T any](of map[string]T, args []string, kind string) ([]string, error) {
+	if len(args) == 0 {
+		return slices.Sorted(maps.Keys(of)), nil
+	}
+	if _, known := of[args[0]]; !known {
+		return nil, fmt.Errorf("there is no %s %q: there are %s", kind, args[0], strings.Join(slices.Sorted(maps.Keys(of)), ", "))
+	}
+	return args, nil
+}
+
+func runTrigger(a *access) *cobra.Command {
+	command := &cobra.Command{
+		Use:   "run NAME APPLICATION",
+		Short: "Evaluate the conditions of a trigger for an Application",
+		Long: `Evaluates each condition of a trigger for an Application, which is one of the cluster or a
+file. Nothing is sent. The variable edge has what --edge-route and --edge-problem name.`,
+		Example: `  slipway notifications trigger run on-sync-status-unknown shop -n argocd
+  slipway notifications trigger run on-deployed apps/shop.yaml --config-map argocd-notifications-cm.yaml`,
+		Args: twoNames,
+		RunE: func(command *cobra.Command, args []string) error {
+			defer a.close()
+			trial, err := a.trial(command, args[1])
+			if err != nil {
+				return err
+			}
+			defer trial.Close()
+			conditions, results, err := trial.Trigger(args[0])
+			if err != nil {
+				return err
+			}
+			for _, one := range results {
+				if one.Problem != "" {
+					printer.Note(command, "%s", one.Problem)
+				}
+			}
+			at := -1
+			return printer.List(command.OutOrStdout(), []string{"CONDITION", "RESULT", "ONCE PER"}, results, func(one message.Result) []string {
+				at++
+				return []string{conditions[at].When, fmt.Sprint(one.Triggered), printer.OrDash(one.OncePer)}
+			})
+		},
+	}
+	a.addEdge(command)
+	return command
+}
