@@ -24,6 +24,7 @@ func TestMain(m *testing.M) { kubetest.Main(m) }
 func TestCertificates(t *testing.T) {
 	w := newWorld(t)
 	t.Run("order", w.testOrder)
+	t.Run("preview", w.testPreview)
 	t.Run("domains", w.testDomains)
 	t.Run("wildcard", w.testWildcard)
 	t.Run("acme-dns", w.testAcmeDNS)

@@ -64,6 +64,8 @@ func newWorld(t *testing.T) *world {
 			w.options = append(w.options, at+"caServer=https://127.0.7.99:1/dir")
 		}
 	}
+	// An Ingress without an address is not Healthy for an Application.
+	w.options = append(w.options, "--providers.kubernetesIngress.ingressEndpoint.ip="+hostOf(6).String())
 	w.options = append(w.options, w.dnsOptions(t)...)
 	w.kubeconfig = w.cluster.EdgeKubeconfig(t, "acme-role")
 	w.backend = startBackend(t, w.cluster.PodNetwork.Addr().Next())
