@@ -64,9 +64,14 @@ GitService/ResetGitSettings          401        403        403        403       
 ApplicationService/ListApplications  401        yes        yes        yes        yes        403        yes        403        yes        403        401        403
 ApplicationService/WatchApplications 401        yes        yes        yes        yes        403        yes        403        yes        403        401        403
 ApplicationService/CheckAccess       401        yes        yes        yes        yes        403        yes        403        yes        403        401        403
+HistoryService/ListDeployments       401        yes        yes        yes        yes        403        yes        403        yes        403        401        403
+HistoryService/GetDora               401        yes        yes        yes        yes        403        yes        403        yes        403        401        403
+HistoryService/GetTrafficHistory     401        yes        yes        yes        yes        403        yes        403        yes        403        401        403
+HistoryService/GetHistoryStatus      401        403        yes        yes        yes        403        yes        403        yes        403        401        403
 AgentService/RenewCredential         yes        yes        yes        yes        yes        yes        yes        yes        yes        yes        yes        yes
 AgentService/Heartbeat               401        403        403        403        403        403        403        403        403        403        401        yes
 AgentService/Report                  401        403        403        403        403        403        403        403        403        403        401        yes
+AgentService/ReportTraffic           401        403        403        403        403        403        403        403        403        403        401        yes
 AgentService/Unregister              401        403        403        403        403        403        403        403        403        403        401        yes
 `
 

@@ -138,6 +138,7 @@ func (w *world) serve(listener net.Listener) {
 	mux.Handle(platformv1connect.NewRuntimeServiceHandler(endlessRuntimes{}, guard))
 	mux.Handle(platformv1connect.NewGitServiceHandler(platformv1connect.UnimplementedGitServiceHandler{}, guard))
 	mux.Handle(platformv1connect.NewApplicationServiceHandler(platformv1connect.UnimplementedApplicationServiceHandler{}, guard))
+	mux.Handle(platformv1connect.NewHistoryServiceHandler(platformv1connect.UnimplementedHistoryServiceHandler{}, guard))
 	// The interceptor alone must be enough.
 	mux.Handle(platformv1connect.NewAgentServiceHandler(platformv1connect.UnimplementedAgentServiceHandler{}, connect.WithInterceptors(w.identity.Interceptor())))
 	mux.HandleFunc("/gateway/", func(rw http.ResponseWriter, r *http.Request) {
