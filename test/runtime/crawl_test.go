@@ -241,6 +241,10 @@ func scalar(field protoreflect.FieldDescriptor, random *rand.Rand) protoreflect.
 		return protoreflect.ValueOfInt32(int32(random.Uint32()))
 	case protoreflect.Int64Kind, protoreflect.Sint64Kind, protoreflect.Sfixed64Kind:
 		return protoreflect.ValueOfInt64(int64(random.Uint64()))
+	case protoreflect.Uint32Kind, protoreflect.Fixed32Kind:
+		return protoreflect.ValueOfUint32(random.Uint32())
+	case protoreflect.Uint64Kind, protoreflect.Fixed64Kind:
+		return protoreflect.ValueOfUint64(random.Uint64())
 	default:
 		return field.Default()
 	}
