@@ -1,6 +1,10 @@
 package config
 
 import (
+	"fmt"
+	"runtime"
+	"strconv"
+
 	"github.com/traefik/paerser/types"
 
 	"slipway.dev/slipway/internal/secret"
@@ -18,6 +22,7 @@ type Edge struct {
 	Health      HealthServer          `yaml:"health"`
 	Traffic     EdgeTraffic           `yaml:"traffic"`
 	EntryPoints map[string]EntryPoint `yaml:"entryPoints"`
+	EventLoops  string                `yaml:"eventLoops" description:"Number of threads with an event loop, which serve the connections of HTTP/1.1. auto is one for each processor on Linux, and 0 serves every connection by a goroutine, as other systems do."`
 	Shared      Shared                `yaml:"shared"`
 	Providers   Providers             `yaml:"providers"`
 
@@ -158,6 +163,7 @@ type IngressEndpoint struct {
 // entry point web is replaced by those that the configuration names.
 func (e *Edge) Defaults() {
 	*e = Edge{
+		EventLoops:  "auto",
 		Log:         Log{Level: "info", Format: "auto"},
 		Admin:       AdminServer{Address: "127.0.0.1:8090"},
 		Health:      HealthServer{Address: ":8082"},
@@ -176,4 +182,22 @@ func (f *FileProvider) SetDefaults() {
 // calls it by this name when an option enables the provider.
 func (k *KubernetesIngress) SetDefaults() {
 	*k = KubernetesIngress{StrictPrefixMatching: true, HostSharing: "deny"}
+}
+
+// maxLoops bounds eventLoops: more than there are processors serve nothing.
+const maxLoops = 1024
+
+// Loops is the number of event loops.
+func (e *Edge) Loops() (int, error) {
+	if e.EventLoops == "auto" {
+		if runtime.GOOS != "linux" {
+			return 0, nil
+		}
+		return runtime.GOMAXPROCS(0), nil
+	}
+	loops, err := strconv.Atoi(e.EventLoops)
+	if err != nil || loops < 0 || loops > maxLoops {
+		return 0, fmt.Errorf("%q is no number of event loops: use auto, or a number from 0 to %d", e.EventLoops, maxLoops)
+	}
+	return loops, nil
 }

@@ -328,6 +328,7 @@ func TestOptionList(t *testing.T) {
 		k + ".ingressEndpoint.ip":               `string ""`,
 		k + ".ingressEndpoint.hostname":         `string ""`,
 		k + ".ingressEndpoint.publishedService": `string ""`,
+		"eventLoops":                            `string "auto"`,
 		k + ".nodeName":                         `string ""`,
 		k + ".throttleDuration":                 `duration "0s"`,
 		k + ".allowEmptyServices":               `bool "false"`,

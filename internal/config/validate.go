@@ -36,6 +36,9 @@ func (e *Edge) Validate() error {
 	c.edgeTraffic(&e.Traffic)
 	c.sharedLimits(&e.Shared)
 	c.entryPoints(e)
+	if _, err := e.Loops(); err != nil {
+		c.add("eventLoops", "%s", err)
+	}
 	c.notNegative("providers.providersThrottleDuration", e.Providers.ProvidersThrottleDuration)
 	if file := e.Providers.File; file != nil && file.Filename == "" {
 		c.add("providers.file.filename", "is missing: name the file with the routes, or turn the provider off with providers.file=false")

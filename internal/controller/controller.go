@@ -12,6 +12,8 @@ package controller
 import (
 	"context"
 	"log/slog"
+	"os"
+	"runtime"
 	"slices"
 	"sync"
 
@@ -72,7 +74,15 @@ func Run(ctx context.Context, options *config.Edge, parts Parts) error {
 		listener = gatewayPoint(points)
 		measured = append(slices.Clip(points), listener)
 	}
+	loops, err := options.Loops()
+	if err != nil {
+		return err
+	}
+	if loops > 0 {
+		spareProcessor()
+	}
 	server, err := edge.New(ctx, edge.Options{
+		Loops:        loops,
 		EntryPoints:  points,
 		Listener:     listener,
 		MemoryLimit:  overload.Limit(),
@@ -123,4 +133,13 @@ func Serve(ctx context.Context, options *config.Edge, build admin.Build, log *sl
 	}.Run(ctx, func(running context.Context) error {
 		return withTraffic(running, options, parts, func(serving context.Context) error { return run(serving, options, parts) })
 	})
+}
+
+// spareProcessor gives Go's scheduler one more processor than there are event loops. A loop that waits for
+// events keeps the one that it runs on for some milliseconds, and everything else needs
+// one meanwhile; taking it away from the loop instead costs each short wait (decision 0087).
+func spareProcessor() {
+	if os.Getenv("GOMAXPROCS") == "" { // otherwise the operator has decided
+		runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + 1)
+	}
 }

@@ -152,8 +152,13 @@ func (p *point) setTCP(routes iter.Seq[*route.TCPRoute]) {
 	p.tcp.Store(kind)
 }
 
-// accept serves each connection in a goroutine, which is reused for another one.
+// accept serves each connection as a task of an event loop, or in a goroutine, which is
+// reused for another one.
 func (p *point) accept() {
+	if p.server.loops != nil {
+		p.listener.Serve(p.serve)
+		return
+	}
 	pool := workers.New(p.serve)
 	pool.AddUser()
 	defer pool.RemoveUser()
@@ -189,10 +194,27 @@ func (p *point) serve(conn *listener.Conn) {
 		p.server.options.Metrics.protocolMismatch(p.Name)
 		conn.Close()
 	case peeked.Protocol == listener.ProtocolHTTP2:
-		p.h2.ServeConn(withAccepted(p.server.lifetime, from), conn)
+		if depart(conn) {
+			p.h2.ServeConn(withAccepted(p.server.lifetime, from), conn)
+		}
 	default:
 		p.server.proxy.ServeHTTP1(conn, from)
 	}
+}
+
+// depart makes a connection one of goroutines until it ends. It closes one with which that
+// fails.
+func depart(conn *listener.Conn) bool {
+	loop := conn.Loop()
+	if loop == nil {
+		return true
+	}
+	loop.Task().Leave()
+	if conn.Detach() != nil {
+		conn.Close()
+		return false
+	}
+	return true
 }
 
 // serveTCP serves a connection if a TCP route matches it.
@@ -207,6 +229,7 @@ func (p *point) serveTCP(conn *listener.Conn, from proxy.Accepted, peeked listen
 	switch {
 	case found.Route == nil:
 		return false
+	case !depart(conn):
 	case found.Route.TLS == route.TLSTerminate:
 		encrypted, err := p.handshake(conn, &from)
 		// The name of the handshake has to be the one that the route was found
@@ -230,7 +253,9 @@ func (p *point) serveTLS(conn *listener.Conn, from proxy.Accepted) {
 		return
 	}
 	if encrypted.ConnectionState().NegotiatedProtocol == "h2" {
-		p.h2.ServeConn(withAccepted(p.server.lifetime, from), encrypted)
+		if depart(conn) {
+			p.h2.ServeConn(withAccepted(p.server.lifetime, from), encrypted)
+		}
 		return
 	}
 	p.server.proxy.ServeHTTP1(encrypted, from)
@@ -241,9 +266,14 @@ var errChallenge = errors.New("the connection was for an ACME challenge only")
 
 // handshake makes the TLS handshake and stores its result in from.
 func (p *point) handshake(conn *listener.Conn, from *proxy.Accepted) (*tls.Conn, error) {
-	ctx, cancel := context.WithTimeout(tlsstore.WithHandshake(p.server.lifetime), p.Timeouts.Head)
-	defer cancel()
+	// Deadlines of the connection take less than one of the context, for which package tls starts a
+	// goroutine. That of reads is the listener's, since the accept: a client that stalls must
+	// not have it twice.
+	ctx := tlsstore.WithHandshake(context.Background())
 	encrypted := tls.Server(conn, p.tls)
+	if err := encrypted.SetWriteDeadline(time.Now().Add(p.Timeouts.Head)); err != nil {
+		return nil, err
+	}
 	if err := encrypted.HandshakeContext(ctx); err != nil {
 		p.server.options.Metrics.handshakeFailed(p.Name)
 		return nil, err

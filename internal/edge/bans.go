@@ -40,7 +40,7 @@ func (p *point) newFloodTracker() *floodtracker.Tracker {
 	bans := p.server.options.Metrics.bans.WithLabelValues(p.Name)
 	return floodtracker.New(floodtracker.Config{MaxBan: p.MaxBan, OnBan: func(client netip.Prefix, length time.Duration) {
 		bans.Inc()
-		p.server.bans.add(p.Name, client, length)
+		p.server.limits.bans.add(p.Name, client, length)
 		if skipped, ok := lines.due(time.Now()); ok {
 			p.server.options.Log.Warn("banned client for repeated floods",
 				"entryPoint", p.Name, "client", client, "for", length.String(), "othersSinceLastLine", skipped)

@@ -26,11 +26,11 @@ import (
 	"time"
 
 	"slipway.dev/slipway/internal/edge/bridge"
+	"slipway.dev/slipway/internal/edge/eventloop"
 	"slipway.dev/slipway/internal/edge/filter"
 	"slipway.dev/slipway/internal/edge/h1"
 	"slipway.dev/slipway/internal/edge/overload"
 	"slipway.dev/slipway/internal/edge/proxy"
-	"slipway.dev/slipway/internal/edge/sharedlimit"
 	"slipway.dev/slipway/internal/edge/tlsstore"
 	"slipway.dev/slipway/internal/edge/upstream"
 	"slipway.dev/slipway/internal/edge/waf"
@@ -56,6 +56,8 @@ type Options struct {
 	SharedSecret secret.Text
 	// Limits make rate limits hold over all replicas. They need SharedSecret.
 	Limits LimitOptions
+	// Loops is how many event loops serve the connections; 0 leaves them to goroutines.
+	Loops int
 	// Observe is called for every exchange, besides Metrics; it may be nil.
 	Observe func(*proxy.Record)
 	// Trace is called before a request is sent to a backend; see
@@ -75,8 +77,8 @@ type Server struct {
 	counters     *filter.Counters
 	certificates *tlsstore.Store
 	monitor      *overload.Monitor
-	limits       *sharedlimit.Exchange // nil counts for this replica alone
-	bans         *sharedBans           // nil with limits
+	limits       replicaLimits
+	loops        *eventloop.Group // nil where goroutines serve the connections
 	// lifetime is the context of connections. It ends with the Server.
 	lifetime context.Context
 	end      context.CancelFunc
@@ -97,7 +99,7 @@ type Server struct {
 	refused []route.Problem
 	// listeners are the open listeners of the table. They take connections while
 	// running is set; once draining is set none is opened.
-	listeners         map[route.ListenerID]*openListener
+	listeners         openListeners
 	relays            map[route.ListenerID]*openRelay // those for UDP
 	datagrams         []datagramPoint                 // the entry points for UDP; New sets them
 	running, draining bool
@@ -124,8 +126,13 @@ func New(ctx context.Context, options Options) (*Server, error) {
 	config.Log = options.Log
 	s := &Server{
 		options: options, upstreams: upstream.NewSet(config), counters: filter.NewCounters(time.Now()),
-		certificates: certificates, listeners: map[route.ListenerID]*openListener{}, relays: map[route.ListenerID]*openRelay{},
+		certificates: certificates, listeners: openListeners{byID: map[route.ListenerID]*openListener{}}, relays: map[route.ListenerID]*openRelay{},
 		book: route.NewIndex(), parked: map[route.ID]*route.Rule{},
+	}
+	if options.Loops > 0 {
+		if s.loops, err = eventloop.New(options.Loops); err != nil {
+			return nil, err
+		}
 	}
 	if err := s.setTicketKeys(time.Now()); err != nil {
 		return nil, err
@@ -159,7 +166,8 @@ func New(ctx context.Context, options Options) (*Server, error) {
 			return nil, err
 		}
 	}
-	s.upstreams.SetOwn(s.listening())
+	s.listeners.own = s.listening()
+	s.upstreams.SetOwn(slices.Clone(s.listeners.own))
 	if err := s.serveOptions(); err != nil {
 		s.Close()
 		return nil, err
@@ -229,16 +237,13 @@ func (s *Server) Addresses() []net.Addr {
 	return addresses
 }
 
-// listening are the same addresses as values, and those of listeners.
+// listening are the same addresses as values.
 func (s *Server) listening() []netip.AddrPort {
 	var own []netip.AddrPort
 	for _, address := range s.Addresses() {
 		if tcp, ok := address.(*net.TCPAddr); ok {
 			own = append(own, tcp.AddrPort())
 		}
-	}
-	for _, l := range s.listeners {
-		own = append(own, l.source.Address)
 	}
 	return own
 }
@@ -263,7 +268,15 @@ func (s *Server) Run(ctx context.Context) error {
 	s.serving.Wait()
 	s.proxy.Close()
 	s.upstreams.Close()
+	s.closeLoops()
 	return nil
+}
+
+// closeLoops ends the event loops, whose connections have ended.
+func (s *Server) closeLoops() {
+	if s.loops != nil {
+		s.loops.Close()
+	}
 }
 
 // drain drains all entry points. The longest grace of them holds for all: a
@@ -323,10 +336,11 @@ func (s *Server) Close() {
 		p.close()
 	}
 	s.closeRelays()
-	if s.limits != nil {
-		s.limits.Close()
+	if s.limits.exchange != nil {
+		s.limits.exchange.Close()
 	}
 	s.end()
 	s.proxy.Close()
 	s.upstreams.Close()
+	s.closeLoops()
 }

@@ -78,6 +78,7 @@ func DefaultEntryPoint(name, address string) EntryPoint {
 // listen opens the listener of an entry point.
 func (p *point) listen(ctx context.Context, hooks listener.Hooks) (*listener.Listener, error) {
 	config := listener.Config{
+		Loops:   p.server.loops,
 		Address: p.Address, ReusePort: p.ReusePort, Hooks: hooks,
 		MaxConns: p.MaxConns, MaxConnsPerSource: p.MaxConnsPerSource, HeaderTimeout: p.Timeouts.Head,
 		TrustedProxies: p.ProxyTrusted, Banned: p.banned,

@@ -30,39 +30,46 @@ func (s *Server) shareLimits(ctx context.Context) error {
 	}
 	hash := sharedlimit.NewHashKey(key)
 	s.counters.Share(hash)
-	s.bans = &sharedBans{Counters: s.counters, hash: hash, server: s}
-	s.limits, err = sharedlimit.New(ctx, sharedlimit.Options{
+	s.limits.bans = &sharedBans{Counters: s.counters, hash: hash, server: s}
+	s.limits.exchange, err = sharedlimit.New(ctx, sharedlimit.Options{
 		Address: s.options.Limits.Address, Peers: s.options.Limits.Peers,
-		Secret: []byte(s.options.SharedSecret.Reveal()), Accounting: s.bans, Log: s.options.Log,
+		Secret: []byte(s.options.SharedSecret.Reveal()), Accounting: s.limits.bans, Log: s.options.Log,
 	})
 	return err
+}
+
+// replicaLimits is what a Server has for limits that hold over all replicas. It is empty
+// where each replica counts alone.
+type replicaLimits struct {
+	exchange *sharedlimit.Exchange
+	bans     *sharedBans
 }
 
 // exchangeLimits exchanges limits until the Server ends, so also while it drains. A
 // failure does not end the edge: serving traffic matters more than exact limits.
 func (s *Server) exchangeLimits() {
-	if s.limits == nil {
+	if s.limits.exchange == nil {
 		return
 	}
-	if err := s.limits.Run(s.lifetime); err != nil {
+	if err := s.limits.exchange.Run(s.lifetime); err != nil {
 		s.options.Log.Error("the exchange of limits has ended; each replica counts on its own", observe.KeyError, err)
 	}
 }
 
 // limitStats returns the counters of the exchange, zeros without one.
 func (s *Server) limitStats() sharedlimit.Stats {
-	if s.limits == nil {
+	if s.limits.exchange == nil {
 		return sharedlimit.Stats{}
 	}
-	return s.limits.Stats()
+	return s.limits.exchange.Stats()
 }
 
 // limitReplicas returns how many replicas take part in limits.
 func (s *Server) limitReplicas() sharedlimit.Replicas {
-	if s.limits == nil {
+	if s.limits.exchange == nil {
 		return sharedlimit.Replicas{Heard: 1, Members: 1}
 	}
-	return s.limits.Replicas()
+	return s.limits.exchange.Replicas()
 }
 
 // collectLimits registers the metrics of the exchange.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/netip"
 	"slices"
 	"unique"
 
@@ -16,6 +17,27 @@ import (
 type openListener struct {
 	*point
 	source *route.Listener
+}
+
+// openListeners are the open listeners of the table.
+type openListeners struct {
+	byID map[route.ListenerID]*openListener
+	// own are the addresses of entry points and listeners for connections, in no order. They
+	// are kept, because a change of one of thousands must not cost a visit of all.
+	own []netip.AddrPort
+}
+
+func (o *openListeners) add(open *openListener) {
+	o.byID[open.source.ID] = open
+	o.own = append(o.own, open.source.Address)
+}
+
+func (o *openListeners) remove(open *openListener) {
+	delete(o.byID, open.source.ID)
+	if i := slices.Index(o.own, open.source.Address); i >= 0 {
+		last := len(o.own) - 1
+		o.own[i], o.own = o.own[last], o.own[:last]
+	}
 }
 
 // changeListeners opens, changes and closes the listeners of a change. Others are not
@@ -31,7 +53,7 @@ func (s *Server) changeListeners(change *route.Change) {
 	// Addresses that become free are closed before others are opened there.
 	wanted := slices.Concat(change.Listeners.Added, change.Listeners.Changed)
 	for _, source := range wanted {
-		if open := s.listeners[source.ID]; open != nil && !open.serves(source) {
+		if open := s.listeners.byID[source.ID]; open != nil && !open.serves(source) {
 			s.closeListener(source.ID)
 		}
 		if open := s.relays[source.ID]; open != nil && open.address != source.Address {
@@ -39,7 +61,7 @@ func (s *Server) changeListeners(change *route.Change) {
 		}
 	}
 	for _, source := range wanted {
-		if open := s.listeners[source.ID]; open != nil {
+		if open := s.listeners.byID[source.ID]; open != nil {
 			open.source = source
 			open.setCertificates()
 			open.hosts.Set(source.Hosts)
@@ -53,7 +75,8 @@ func (s *Server) changeListeners(change *route.Change) {
 		s.renewCertificates(change)
 	}
 	if !change.Listeners.Empty() {
-		s.upstreams.SetOwn(s.listening())
+		// A copy, because requests read it. Nothing else here follows the number of listeners.
+		s.upstreams.SetOwn(slices.Clone(s.listeners.own))
 	}
 }
 
@@ -98,7 +121,7 @@ func (s *Server) openListener(source *route.Listener) error {
 	open := &openListener{point: p, source: source}
 	open.setCertificates()
 	open.hosts.Set(source.Hosts)
-	s.listeners[source.ID] = open
+	s.listeners.add(open)
 	s.options.Log.Info("listener opened", "listener", source.ID.String(), "address", options.Address)
 	if s.running {
 		s.serving.Go(p.accept)
@@ -109,11 +132,11 @@ func (s *Server) openListener(source *route.Listener) error {
 // closeListener closes a listener. Its socket is free afterwards; its connections
 // end after their current exchange, beside.
 func (s *Server) closeListener(id route.ListenerID) {
-	open := s.listeners[id]
+	open := s.listeners.byID[id]
 	if open == nil {
 		return
 	}
-	delete(s.listeners, id)
+	s.listeners.remove(open)
 	_ = open.listener.Close()
 	s.options.Log.Info("listener closed", "listener", id.String(), "address", open.Address)
 	if s.running {
@@ -167,7 +190,7 @@ func (s *Server) renewCertificates(change *route.Change) {
 	for _, certificate := range slices.Concat(change.Certificates.Added, change.Certificates.Changed) {
 		changed[certificate.ID] = true
 	}
-	for _, open := range s.listeners {
+	for _, open := range s.listeners.byID {
 		if slices.ContainsFunc(open.source.Certificates, func(use route.ListenerCertificate) bool { return changed[use.Certificate] }) ||
 			slices.ContainsFunc(open.source.ClientAuthorities, func(id route.AuthorityID) bool { return authorities[id] }) {
 			open.setCertificates()
@@ -181,7 +204,7 @@ func (s *Server) runListeners() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.running = true
-	for _, open := range s.listeners {
+	for _, open := range s.listeners.byID {
 		s.serving.Go(open.accept)
 	}
 	for _, open := range s.relays {
@@ -198,8 +221,8 @@ func (s *Server) drainListeners() []*point {
 	defer s.mu.Unlock()
 	s.draining = true
 	var points []*point
-	for _, id := range slices.SortedFunc(maps.Keys(s.listeners), route.ListenerID.Compare) {
-		points = append(points, s.listeners[id].point)
+	for _, id := range slices.SortedFunc(maps.Keys(s.listeners.byID), route.ListenerID.Compare) {
+		points = append(points, s.listeners.byID[id].point)
 	}
 	return points
 }

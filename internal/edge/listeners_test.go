@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"strconv"
 	"testing"
 
 	"slipway.dev/slipway/internal/edge"
@@ -34,7 +35,7 @@ func ruleAt(listener *route.Listener, status int) *route.Rule {
 }
 
 // startListeners starts an edge that can have listeners.
-func startListeners(t *testing.T) *running {
+func startListeners(t testing.TB) *running {
 	t.Helper()
 	listener := edge.DefaultEntryPoint("gateway", "")
 	listener.AcceptGrace = 0
@@ -216,4 +217,71 @@ func TestListenerHosts(t *testing.T) {
 	if got := other("new.example"); got != 421 {
 		t.Errorf("a host that was added gets %d on an older connection of another one", got)
 	}
+}
+
+// BenchmarkListener: a listener with a rule comes and goes beside many others. The cost must
+// not follow their number.
+func BenchmarkListener(b *testing.B) {
+	for _, others := range []int{10, 100, 1000} {
+		b.Run(strconv.Itoa(others), func(b *testing.B) {
+			e := startListeners(b)
+			at := func(i int, port uint16) *route.Listener {
+				return &route.Listener{
+					ID:      route.ListenerID{Namespace: "infra", Name: strconv.Itoa(i), Port: port},
+					Address: netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 2, byte(i >> 8), byte(i)}), port+8000),
+				}
+			}
+			all := &route.Change{}
+			for i := range others {
+				one := at(i+1, 80)
+				all.Listeners.Added, all.Rules.Added = append(all.Listeners.Added, one), append(all.Rules.Added, ruleAt(one, 200))
+			}
+			if feedback := e.Update(all); len(feedback.Problems) > 0 {
+				b.Fatal(feedback.Problems)
+			}
+			more := at(1, 81)
+			rule := ruleAt(more, 201)
+			rule.ID.Variant = "1"
+			come, leave := added(rule), &route.Change{}
+			come.Listeners.Added = []*route.Listener{more}
+			leave.Listeners.Removed, leave.Rules.Removed = []route.ListenerID{more.ID}, []route.ID{rule.ID}
+			b.ReportAllocs()
+			for b.Loop() {
+				if feedback := e.Update(come); len(feedback.Problems) > 0 {
+					b.Fatal(feedback.Problems)
+				}
+				e.Update(leave)
+			}
+		})
+	}
+}
+
+// TestOwnListener: an endpoint that is a listener of the edge gets no request while the
+// listener is open, and does when another process has its address.
+func TestOwnListener(t *testing.T) {
+	e := startListeners(t)
+	first, second := listenerAt(t, "first"), listenerAt(t, "second")
+	change := added(ruleAt(first, 201), ruleAt(second, 202))
+	change.Listeners.Added = []*route.Listener{first, second}
+	if feedback := e.Update(change); len(feedback.Problems) > 0 {
+		t.Fatal(feedback.Problems)
+	}
+	expect := func(endpoint netip.AddrPort, want int) {
+		t.Helper()
+		must.Do(t, e.Apply(tableFor(endpoint)))
+		if got := statusOf(t, e, "a.example"); got != want {
+			t.Errorf("endpoint %s: status %d, want %d", endpoint, got, want)
+		}
+	}
+	expect(second.Address, http.StatusBadGateway)
+	expect(first.Address, http.StatusBadGateway)
+	leave := &route.Change{}
+	leave.Listeners.Removed = []route.ListenerID{first.ID}
+	e.Update(leave)
+	expect(second.Address, http.StatusBadGateway)
+	other := &http.Server{Handler: http.HandlerFunc(edgetest.Echo)}
+	taken := must.Get(net.Listen("tcp", first.Address.String()))(t)
+	go func() { _ = other.Serve(taken) }()
+	t.Cleanup(func() { other.Close() })
+	expect(first.Address, http.StatusOK)
 }

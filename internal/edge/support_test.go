@@ -37,12 +37,12 @@ func startAt(t *testing.T, table *route.Table, points ...edge.EntryPoint) *runni
 }
 
 // startWith is startAt with options of its own.
-func startWith(t *testing.T, table *route.Table, options edge.Options, points ...edge.EntryPoint) *running {
+func startWith(t testing.TB, table *route.Table, options edge.Options, points ...edge.EntryPoint) *running {
 	t.Helper()
 	for i := range points {
 		points[i].AcceptGrace = 0
 	}
-	options.EntryPoints = points
+	options.EntryPoints, options.Loops = points, edgetest.Loops()
 	options.Metrics = edge.NewMetrics(prometheus.NewRegistry(), points)
 	options.Log = slog.New(slog.DiscardHandler)
 	server := must.Get(edge.New(t.Context(), options))(t)

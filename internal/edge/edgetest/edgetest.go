@@ -4,6 +4,7 @@
 package edgetest
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"log/slog"
@@ -11,11 +12,16 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"os"
+	"strconv"
+	"sync"
 	"testing"
 	"time"
 
+	"slipway.dev/slipway/internal/edge/eventloop"
 	"slipway.dev/slipway/internal/edge/filter"
 	"slipway.dev/slipway/internal/edge/h1"
+	"slipway.dev/slipway/internal/edge/listener"
 	"slipway.dev/slipway/internal/edge/proxy"
 	"slipway.dev/slipway/internal/edge/upstream"
 	"slipway.dev/slipway/internal/must"
@@ -60,9 +66,41 @@ func StartProxy(t testing.TB, table *route.Table, from proxy.Accepted, options .
 		p.Close()
 		p.Upstreams.Close()
 	})
-	p.Address = programs.Serve(t, "", func(conn net.Conn) { p.ServeHTTP1(conn, Accepted(conn, from)) }).String()
+	serve := func(conn net.Conn) { p.ServeHTTP1(conn, Accepted(conn, from)) }
+	if count := Loops(); count > 0 {
+		p.Address = serveOnLoops(t, count, config.Timeouts.Head, serve)
+	} else {
+		p.Address = programs.Serve(t, "", serve).String()
+	}
 	t.Cleanup(p.Drain)
 	return p
+}
+
+// Loops is the number of event loops of the edges of tests. EDGE_LOOPS=0 tests goroutines.
+func Loops() int {
+	if count, err := strconv.Atoi(os.Getenv("EDGE_LOOPS")); err == nil {
+		return count
+	}
+	return 2
+}
+
+// serveOnLoops serves connections as the edge does, until the end of the test.
+func serveOnLoops(t testing.TB, count int, headTimeout time.Duration, serve func(net.Conn)) string {
+	t.Helper()
+	loops := must.Get(eventloop.New(count))(t)
+	t.Cleanup(loops.Close)
+	l := must.Get(listener.Listen(context.Background(), listener.Config{
+		Address: "127.0.0.1:0", Loops: loops, HeaderTimeout: headTimeout,
+	}))(t)
+	var serving sync.WaitGroup
+	serving.Go(func() { l.Serve(func(conn *listener.Conn) { serve(conn) }) })
+	t.Cleanup(func() {
+		over, cancel := context.WithCancel(context.Background())
+		cancel() // the proxy has drained
+		l.Drain(over, nil)
+		serving.Wait()
+	})
+	return l.Addr().String()
 }
 
 // Accepted describes a connection to the entry point.

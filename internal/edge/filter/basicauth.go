@@ -113,6 +113,9 @@ func userEdits(a *route.BasicAuth, user string) ([]h1.Edit, error) {
 	return edits, nil
 }
 
+// Slow implements [SlowFilter]: hashes of passwords take long on purpose.
+func (f *basicAuth) Slow() {}
+
 // Request implements [Filter].
 func (f *basicAuth) Request(x *Exchange) *LocalResponse {
 	var space [maxCredentials]byte

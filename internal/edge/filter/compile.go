@@ -137,7 +137,7 @@ func (c *compiler) addAll(field string, policies []route.Policy) error {
 		if err != nil {
 			return placed(at(i)+"."+name, err)
 		}
-		c.chain.filters = append(c.chain.filters, filter)
+		c.chain.add(filter)
 	}
 	return nil
 }

@@ -100,6 +100,9 @@ func (s *directiveState) match(e *directiveExpression, text []byte, x *Exchange)
 	return true
 }
 
+// Slow implements [SlowFilter]: there may be hundreds of steps, and some send sub-requests.
+func (f *directives) Slow() {}
+
 // Request implements [Filter]. It runs the steps, and sets the headers for the backend
 // when their values are known.
 func (f *directives) Request(x *Exchange) *LocalResponse {

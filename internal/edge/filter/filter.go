@@ -24,6 +24,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"net/netip"
+	"slices"
 	"time"
 
 	"slipway.dev/slipway/internal/edge/h1"
@@ -50,6 +51,13 @@ type ResponseFilter interface {
 type Finisher interface {
 	Filter
 	Done(x *Exchange)
+}
+
+// SlowFilter is a Filter that waits for something, or computes for long. An event loop leaves
+// its rules to goroutines.
+type SlowFilter interface {
+	Filter
+	Slow()
 }
 
 // LocalResponse is a response of the edge itself. It belongs to its filter or to
@@ -285,6 +293,7 @@ type Chain struct {
 	guarded []string
 	// patterns match further names of them.
 	patterns []*headerPattern
+	slow     bool
 }
 
 // ClientCertificate is that of the client: Verified, and Presented also if it is not. They
@@ -293,6 +302,17 @@ type ClientCertificate struct{ Verified, Presented *x509.Certificate }
 
 // Empty reports whether there is nothing to run.
 func (c *Chain) Empty() bool { return len(c.filters) == 0 }
+
+// Slow reports whether a filter waits for something, or computes for long.
+func (c *Chain) Slow() bool { return c.slow }
+
+// add appends a filter. The list may be shared with another chain.
+func (c *Chain) add(f Filter) {
+	c.filters = append(slices.Clip(c.filters), f)
+	if _, slow := f.(SlowFilter); slow {
+		c.slow = true
+	}
+}
 
 // Marks is how many places of Exchange.Marks the chain needs.
 func (c *Chain) Marks() int { return c.marks }

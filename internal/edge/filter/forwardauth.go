@@ -123,6 +123,9 @@ func newAuthCopy(name string) (entry authCopy, err error) {
 	return entry, err
 }
 
+// Slow implements [SlowFilter].
+func (f *forwardAuth) Slow() {}
+
 // Request implements [Filter].
 func (f *forwardAuth) Request(x *Exchange) *LocalResponse {
 	// The client's own headers of these names are removed in any case.

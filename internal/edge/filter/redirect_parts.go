@@ -1,8 +1,6 @@
 package filter
 
 import (
-	"slices"
-
 	"slipway.dev/slipway/internal/route"
 )
 
@@ -26,7 +24,7 @@ func (c Chain) WithRedirect(to *route.Redirect, status int) (Chain, error) {
 	if err != nil {
 		return Chain{}, placed("response.redirect", err)
 	}
-	c.filters = append(slices.Clip(c.filters), f)
+	c.add(f)
 	return c, nil
 }
 

@@ -2,7 +2,6 @@ package filter
 
 import (
 	"cmp"
-	"slices"
 	"strings"
 
 	"slipway.dev/slipway/internal/edge/normalize"
@@ -22,7 +21,7 @@ func (c Chain) WithRewrite(to *route.Rewrite) (Chain, error) {
 	if err != nil {
 		return Chain{}, placed("rewrite", err)
 	}
-	c.filters = append(slices.Clip(c.filters), &rewrite{host: to.Host, path: path})
+	c.add(&rewrite{host: to.Host, path: path})
 	return c, nil
 }
 

@@ -70,6 +70,18 @@ func (b *Body) Done() bool { return b.state == bodyDone }
 // Payload is the number of bytes of data so far, without framing.
 func (b *Body) Payload() int64 { return b.payload }
 
+// expected is how much data is known to come next, in this chunk or altogether. A body that
+// ends with its connection may be long once it was longer than a buffer.
+func (b *Body) expected() int64 {
+	switch {
+	case b.state == bodyData:
+		return b.left
+	case b.state == bodyOpen && b.payload > largeBuffer:
+		return bodyBuffer
+	}
+	return 0
+}
+
 // End reports that no more bytes will come. That ends a body of UntilClose framing;
 // any other is truncated.
 func (b *Body) End() error {

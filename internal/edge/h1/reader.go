@@ -243,17 +243,20 @@ func (r *Reader) read(until time.Time) error {
 	}
 }
 
-// fill reads more of a body.
-func (r *Reader) fill() error {
+// fill reads more of a body, of which so many bytes are expected.
+func (r *Reader) fill(expected int64) error {
 	if r.pinned && r.head == nil {
-		r.detach()
-	}
-	if r.buf == nil {
-		r.buf = r.pool.Get(largeBuffer)
+		r.detach(expected)
 	}
 	switch {
+	case r.buf == nil:
+		r.buf = r.pool.getBody(expected)
 	case r.r == r.w:
 		r.r, r.w = 0, 0
+		if len(r.buf) < bodyBuffer && expected > int64(len(r.buf)) {
+			r.pool.Put(r.buf)
+			r.buf = r.pool.getBody(expected)
+		}
 	case r.w == len(r.buf) && r.r == 0:
 		// Only a trailer can need that much at once.
 		return ErrTrailerTooLarge
@@ -341,9 +344,9 @@ func (r *Reader) makeRoom(most int) {
 
 // detach moves the unread bytes to a buffer of their own, so that the head stays in
 // place while the body is read.
-func (r *Reader) detach() {
+func (r *Reader) detach(expected int64) {
 	r.head = r.buf
-	r.buf = r.pool.Get(largeBuffer)
+	r.buf = r.pool.getBody(expected)
 	r.w, r.r = copy(r.buf, r.head[r.r:r.w]), 0
 }
 

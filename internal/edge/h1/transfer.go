@@ -126,10 +126,10 @@ func (t *Transfer) finish() error {
 func (t *Transfer) fill(waited *time.Duration) error {
 	times := &t.From.times
 	if times.Rate <= 0 {
-		return t.From.fill()
+		return t.From.fill(t.Body.expected())
 	}
 	began := time.Now()
-	err := t.From.fill()
+	err := t.From.fill(t.Body.expected())
 	*waited += time.Since(began)
 	if err == nil && *waited > times.RateAfter && float64(t.Body.Payload()) < waited.Seconds()*float64(times.Rate) {
 		return ErrTooSlow

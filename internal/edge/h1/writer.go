@@ -19,6 +19,12 @@ type Writer struct {
 	pieces net.Buffers
 	size   [20]byte // the line before a chunk
 	direct directWrite
+	socket Socket // nil where the connection is none
+}
+
+// Socket is a connection that writes what it can without waiting, also of several pieces.
+type Socket interface {
+	WriteNow(pieces [][]byte) (int, error)
 }
 
 // NewWriter writes to conn, with buffers from pool.
@@ -34,6 +40,10 @@ func (w *Writer) Init(conn net.Conn, pool *BufferPool, times Timeouts) {
 	*w = Writer{conn: conn, pool: pool, wait: times.Write, direct: w.direct.unbound()}
 	_, w.vector = conn.(*net.TCPConn)
 }
+
+// UseSocket lets writes do without a deadline until they have to wait. socket is the
+// Writer's connection.
+func (w *Writer) UseSocket(socket Socket) { w.socket = socket }
 
 // Reset drops the connection, and what it holds of its messages.
 func (w *Writer) Reset() { w.Init(nil, nil, Timeouts{}) }
@@ -107,6 +117,8 @@ func (w *Writer) Flush() error {
 	w.count = 0
 	var err error
 	switch {
+	case w.socket != nil:
+		err = w.writeSocket(w.parts[:count])
 	case count == 1:
 		err = w.writeOne(w.parts[0])
 	case w.vector:
@@ -132,6 +144,26 @@ func (w *Writer) arm() error {
 	}
 	w.armed = until
 	return w.conn.SetWriteDeadline(until)
+}
+
+// writeSocket writes the parts as far as the socket takes them, and then what is left, with a
+// deadline.
+func (w *Writer) writeSocket(parts [][]byte) error {
+	written, err := w.socket.WriteNow(parts)
+	for _, part := range parts {
+		if err != nil {
+			return err
+		}
+		if written >= len(part) {
+			written -= len(part)
+			continue
+		}
+		if err = w.arm(); err == nil {
+			_, err = w.conn.Write(part[written:])
+		}
+		written = 0
+	}
+	return err
 }
 
 // writeOne writes one piece.

@@ -8,6 +8,8 @@ import (
 	"net/netip"
 	"slices"
 	"time"
+
+	"slipway.dev/slipway/internal/edge/eventloop"
 )
 
 // The defaults. They are safe without tuning.
@@ -72,6 +74,10 @@ type Config struct {
 	// header; 0 means 216, the size of the largest addresses. Raise it, up to
 	// 4096, for a balancer that sends long TLVs.
 	ProxyHeaderLimit int
+
+	// Loops serve the connections, and accept them, in place of goroutines; nil has none.
+	// The handler of [Listener.Serve] is then called as a task, and may block in the connection.
+	Loops *eventloop.Group
 
 	Hooks Hooks
 }

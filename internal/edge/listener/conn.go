@@ -12,13 +12,16 @@ import (
 	"time"
 
 	"slipway.dev/slipway/internal/edge/connset"
+	"slipway.dev/slipway/internal/edge/eventloop"
 )
 
 // Conn is an accepted connection. Its read deadline is the listener's
 // HeaderTimeout after the accept, until its owner sets another: an owner that
 // waits longer has to.
 type Conn struct {
-	tcp      *net.TCPConn
+	// tcp is the socket, unless an event loop has it. Then loop is, until Detach.
+	tcp      atomic.Pointer[net.TCPConn]
+	loop     *eventloop.Conn
 	owner    *Listener
 	accepted time.Time
 
@@ -51,8 +54,29 @@ var (
 	_ io.WriterTo   = (*Conn)(nil)
 )
 
-func newConn(tcp *net.TCPConn, owner *Listener) *Conn {
-	return &Conn{tcp: tcp, owner: owner, accepted: time.Now(), remote: tcp.RemoteAddr(), local: tcp.LocalAddr()}
+// socket is a connection without what a Conn adds to it.
+type socket interface {
+	net.Conn
+	CloseWrite() error
+}
+
+func newConn(s socket, owner *Listener) *Conn {
+	c := &Conn{owner: owner, accepted: time.Now(), remote: s.RemoteAddr(), local: s.LocalAddr()}
+	switch s := s.(type) {
+	case *net.TCPConn:
+		c.tcp.Store(s)
+	case *eventloop.Conn:
+		c.loop = s
+	}
+	return c
+}
+
+// socket returns what has the socket now.
+func (c *Conn) socket() socket {
+	if tcp := c.tcp.Load(); tcp != nil {
+		return tcp
+	}
+	return c.loop
 }
 
 // Place implements [connset.Member].
@@ -76,7 +100,7 @@ func (c *Conn) Read(p []byte) (int, error) {
 	if c.blocked {
 		return 0, os.ErrDeadlineExceeded
 	}
-	return c.tcp.Read(p)
+	return c.socket().Read(p)
 }
 
 // SetBlocked makes Read fail as after a deadline, without a system call: what TLS
@@ -90,7 +114,7 @@ func (c *Conn) AwaitRead() error {
 	if c.hasAhead.Load() {
 		return nil
 	}
-	raw, err := c.tcp.SyscallConn()
+	raw, err := c.SyscallConn()
 	if err != nil {
 		return err
 	}
@@ -123,7 +147,7 @@ func (c *Conn) WriteTo(w io.Writer) (int64, error) {
 	if err != nil {
 		return ahead, err
 	}
-	n, err := io.Copy(w, c.tcp)
+	n, err := io.Copy(w, c.socket())
 	return ahead + n, err
 }
 
@@ -147,25 +171,35 @@ func (c *Conn) writeAhead(w io.Writer) (int64, error) {
 }
 
 // ReadFrom copies everything from r, in the kernel if possible.
-func (c *Conn) ReadFrom(r io.Reader) (int64, error) { return c.tcp.ReadFrom(r) }
+func (c *Conn) ReadFrom(r io.Reader) (int64, error) {
+	if tcp := c.tcp.Load(); tcp != nil {
+		return tcp.ReadFrom(r)
+	}
+	return io.Copy(struct{ io.Writer }{c.loop}, r)
+}
 
 // Write writes to the socket.
-func (c *Conn) Write(p []byte) (int, error) { return c.tcp.Write(p) }
+func (c *Conn) Write(p []byte) (int, error) { return c.socket().Write(p) }
 
 // CloseWrite closes the sending side.
-func (c *Conn) CloseWrite() error { return c.tcp.CloseWrite() }
+func (c *Conn) CloseWrite() error { return c.socket().CloseWrite() }
 
 // SetDeadline sets the read and the write deadline.
-func (c *Conn) SetDeadline(t time.Time) error { return c.tcp.SetDeadline(t) }
+func (c *Conn) SetDeadline(t time.Time) error { return c.socket().SetDeadline(t) }
 
 // SetReadDeadline sets the read deadline.
-func (c *Conn) SetReadDeadline(t time.Time) error { return c.tcp.SetReadDeadline(t) }
+func (c *Conn) SetReadDeadline(t time.Time) error { return c.socket().SetReadDeadline(t) }
 
 // SetWriteDeadline sets the write deadline.
-func (c *Conn) SetWriteDeadline(t time.Time) error { return c.tcp.SetWriteDeadline(t) }
+func (c *Conn) SetWriteDeadline(t time.Time) error { return c.socket().SetWriteDeadline(t) }
 
-// SyscallConn is the socket itself.
-func (c *Conn) SyscallConn() (syscall.RawConn, error) { return c.tcp.SyscallConn() }
+// SyscallConn is the socket itself. There is none while an event loop has it.
+func (c *Conn) SyscallConn() (syscall.RawConn, error) {
+	if tcp := c.tcp.Load(); tcp != nil {
+		return tcp.SyscallConn()
+	}
+	return nil, errors.ErrUnsupported
+}
 
 // HeaderDeadline is the read deadline since the accept, for an owner that has set no
 // other. It is zero if a drain has shortened it.
@@ -181,7 +215,7 @@ func (c *Conn) Close() error {
 	if !c.closed.CompareAndSwap(false, true) {
 		return net.ErrClosed
 	}
-	err := c.tcp.Close()
+	err := c.socket().Close()
 	// A Peek that has the lock returns now that the socket is closed.
 	c.mu.Lock()
 	c.ahead.drop(&c.owner.pools)
@@ -196,7 +230,11 @@ func (c *Conn) Close() error {
 // reset closes the connection with RST: the kernel keeps no state of it, which
 // matters when there are too many.
 func (c *Conn) reset() {
-	_ = c.tcp.SetLinger(0)
+	if tcp := c.tcp.Load(); tcp != nil {
+		_ = tcp.SetLinger(0)
+	} else {
+		_ = c.loop.ResetOnClose()
+	}
 	_ = c.Close()
 }
 
@@ -207,7 +245,7 @@ func (c *Conn) fill(limit int) error {
 	if room == nil {
 		return io.ErrShortBuffer
 	}
-	n, err := c.tcp.Read(room)
+	n, err := c.socket().Read(room)
 	c.ahead.end += n
 	if len(c.ahead.bytes()) == 0 {
 		c.ahead.drop(&c.owner.pools)
@@ -257,7 +295,7 @@ func (c *Conn) notify(notify func(*Conn)) {
 }
 
 // peerIP is the remote address of the socket.
-func (c *Conn) peerIP() netip.Addr { return addrOf(c.tcp.RemoteAddr()) }
+func (c *Conn) peerIP() netip.Addr { return addrOf(c.socket().RemoteAddr()) }
 
 // addrOf returns the IP of an address, with IPv4 never in its IPv6 form.
 func addrOf(addr net.Addr) netip.Addr {

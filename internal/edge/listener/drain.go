@@ -27,7 +27,11 @@ type DrainReport struct {
 func (l *Listener) Drain(ctx context.Context, notify func(*Conn)) DrainReport {
 	l.live.startDrain(notify)
 	if !l.stopping.Swap(true) {
-		_ = l.inner.SetDeadline(time.Now().Add(queueGrace))
+		if l.looped != nil {
+			time.AfterFunc(queueGrace, l.looped.stop)
+		} else {
+			_ = l.inner.SetDeadline(time.Now().Add(queueGrace))
+		}
 	}
 	for _, c := range l.live.list(wasHandedOut) {
 		c.notify(notify)

@@ -12,14 +12,15 @@ const (
 // from it: bytes that it sent before may still be unread. A client that only
 // closed its sending side cannot be distinguished from one that is gone.
 func (c *Conn) Gone() bool {
-	raw, err := c.tcp.SyscallConn()
-	if err != nil {
-		return true
-	}
 	gone := true // a socket that is closed
-	_ = raw.Control(func(fd uintptr) {
+	look := func(fd uintptr) {
 		info, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO)
 		gone = err != nil || info.State == tcpClose || info.State == tcpCloseWait
-	})
+	}
+	if loop := c.Loop(); loop != nil {
+		_ = loop.Control(look)
+	} else if raw, err := c.SyscallConn(); err == nil {
+		_ = raw.Control(look)
+	}
 	return gone
 }

@@ -30,6 +30,8 @@ const (
 type Listener struct {
 	config Config
 	inner  *net.TCPListener
+	looped *loopAcceptor // in place of inner, where event loops accept
+	addr   net.Addr
 	pools  bufferPools
 	live   *tracker
 
@@ -62,12 +64,17 @@ func Listen(ctx context.Context, config Config) (*Listener, error) {
 	l := &Listener{
 		config:  config,
 		inner:   inner,
+		addr:    inner.Addr(),
 		live:    newTracker(),
 		ready:   make(chan *Conn),
 		abort:   make(chan struct{}),
 		stopped: make(chan struct{}),
 	}
-	l.workers.Go(l.acceptLoop)
+	if config.Loops == nil {
+		l.workers.Go(l.acceptLoop)
+	} else if l.looped, err = newLoopAcceptor(l, inner); err != nil {
+		return nil, fmt.Errorf("listener %s: %w", config.Address, err)
+	}
 	unwatch := context.AfterFunc(ctx, func() { _ = l.close() })
 	go func() {
 		l.workers.Wait()
@@ -102,7 +109,7 @@ func openSocket(ctx context.Context, config *Config) (*net.TCPListener, error) {
 }
 
 // Addr is the address of the socket.
-func (l *Listener) Addr() net.Addr { return l.inner.Addr() }
+func (l *Listener) Addr() net.Addr { return l.addr }
 
 // Live is the number of open connections, including those whose PROXY header is
 // still being read.
@@ -135,9 +142,13 @@ func (l *Listener) AcceptConn() (*Conn, error) {
 
 // Serve calls handle for each connection, in place of Accept, until the listener is
 // closed or drained. Handle must not block. It is called by the goroutine that
-// accepted the connection, which so reaches its own goroutine with one hand-over less.
+// accepted the connection, which so reaches its own goroutine with one hand-over less. With
+// event loops, handle serves the connection itself: see Config.Loops.
 func (l *Listener) Serve(handle func(*Conn)) {
 	l.handler.Store(&handle)
+	if l.looped != nil {
+		l.looped.start()
+	}
 	// The accept loop may have a connection for Accept still.
 	for {
 		c, err := l.AcceptConn()
@@ -173,7 +184,7 @@ func (l *Listener) close() error {
 	l.closeOnce.Do(func() {
 		l.stopping.Store(true)
 		close(l.abort)
-		err = l.inner.Close()
+		err = l.closeSocket()
 		for _, c := range l.live.list(pending) {
 			_ = c.Close()
 		}
@@ -184,7 +195,7 @@ func (l *Listener) close() error {
 // acceptLoop accepts connections until the socket is closed or Drain has
 // emptied the accept queue.
 func (l *Listener) acceptLoop() {
-	pause := backoff.Retries{Policy: backoff.Policy{First: acceptPauseMin, Longest: acceptPauseMax}}
+	pause := acceptRetries()
 	for {
 		tcp, err := l.inner.AcceptTCP()
 		if err == nil {
@@ -205,6 +216,11 @@ func (l *Listener) acceptLoop() {
 	}
 }
 
+// acceptRetries are the pauses after failures.
+func acceptRetries() backoff.Retries {
+	return backoff.Retries{Policy: backoff.Policy{First: acceptPauseMin, Longest: acceptPauseMax}}
+}
+
 // sleep waits, and reports false when the listener is closed meanwhile.
 func (l *Listener) sleep(pause time.Duration) bool {
 	timer := time.NewTimer(pause)
@@ -217,28 +233,30 @@ func (l *Listener) sleep(pause time.Duration) bool {
 	}
 }
 
+// closeSocket closes the listening socket.
+func (l *Listener) closeSocket() error {
+	if l.looped != nil {
+		return l.looped.close()
+	}
+	return l.inner.Close()
+}
+
 // admit checks the limits of one connection, and delivers or refuses it.
 func (l *Listener) admit(tcp *net.TCPConn) {
 	c := newConn(tcp, l)
-	if !l.live.add(c, l.config.MaxConns) {
-		l.refuse(c, RefusedLimit)
+	if !l.count(c) {
 		return
 	}
-	// close closes the connections it finds after it has closed abort. A
-	// connection that was added after that is refused here.
-	select {
-	case <-l.abort:
-		l.refuse(c, RefusedStopping)
-		return
-	default:
-	}
-	_ = tcp.SetReadDeadline(c.accepted.Add(l.config.HeaderTimeout))
 	trusted := l.config.trusts(c.peerIP())
 	switch {
 	case l.config.Proxy == ProxyOff:
 		l.deliver(c, trusted)
 	case trusted:
-		l.workers.Go(func() { l.deliverProxied(c) })
+		l.workers.Go(func() {
+			if unlimited, ok := l.readProxied(c); ok {
+				l.deliver(c, unlimited)
+			}
+		})
 	case l.config.Proxy == ProxyRequire:
 		l.refuse(c, RefusedUntrusted)
 	default:
@@ -246,17 +264,36 @@ func (l *Listener) admit(tcp *net.TCPConn) {
 	}
 }
 
-// deliverProxied reads the PROXY header of a trusted peer.
-func (l *Listener) deliverProxied(c *Conn) {
+// count counts a connection against the limit of all, and sets its first deadline. It
+// reports false if it was refused.
+func (l *Listener) count(c *Conn) bool {
+	if !l.live.add(c, l.config.MaxConns) {
+		l.refuse(c, RefusedLimit)
+		return false
+	}
+	// close closes the connections it finds after it has closed abort. A
+	// connection that was added after that is refused here.
+	select {
+	case <-l.abort:
+		l.refuse(c, RefusedStopping)
+		return false
+	default:
+	}
+	_ = c.socket().SetReadDeadline(c.accepted.Add(l.config.HeaderTimeout))
+	return true
+}
+
+// readProxied reads the PROXY header of a trusted peer. unlimited is as for deliver.
+func (l *Listener) readProxied(c *Conn) (unlimited, ok bool) {
 	err := c.readProxyHeader(l.config.ProxyHeaderLimit)
 	switch {
 	case err == nil:
-		l.deliver(c, !c.header.addressed())
+		return !c.header.addressed(), true
 	case errors.Is(err, errNoProxyHeader) && l.config.Proxy == ProxyOptional:
-		l.deliver(c, true)
-	default:
-		l.refuse(c, headerRefusal(err))
+		return true, true
 	}
+	l.refuse(c, headerRefusal(err))
+	return false, false
 }
 
 // headerRefusal distinguishes a wrong header from one that did not come.

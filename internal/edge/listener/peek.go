@@ -55,7 +55,7 @@ func (c *Conn) Peek() (Peeked, error) {
 	c.peeking.Store(true)
 	defer c.peeking.Store(false)
 	if until := c.peekDeadline.Load(); until != nil {
-		_ = c.tcp.SetReadDeadline(*until) // an error shows with the read
+		_ = c.socket().SetReadDeadline(*until) // an error shows with the read
 	}
 	var scanner helloScanner
 	for {
@@ -87,7 +87,7 @@ func (c *Conn) Peek() (Peeked, error) {
 func (c *Conn) SetPeekDeadline(until time.Time) {
 	c.peekDeadline.Store(&until)
 	if c.peeking.Load() {
-		_ = c.tcp.SetReadDeadline(until) // as above
+		_ = c.socket().SetReadDeadline(until) // as above
 	}
 }
 

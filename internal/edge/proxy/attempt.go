@@ -93,6 +93,7 @@ func (x *exchange) proxy() (keepAlive bool, local *filter.LocalResponse) {
 	}
 	x.proxied = time.Since(x.record.Began)
 	if len(x.filters.Mirrors) > 0 {
+		x.leave()
 		x.mirror()
 		defer x.mirrorStreamed()
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"slipway.dev/slipway/internal/edge/connset"
+	"slipway.dev/slipway/internal/edge/eventloop"
 	"slipway.dev/slipway/internal/edge/filter"
 	"slipway.dev/slipway/internal/edge/h1"
 	"slipway.dev/slipway/internal/edge/httperr"
@@ -43,6 +44,11 @@ type conn struct {
 	waiter       readWaiter
 	rest         *restingConn
 	served, warm bool
+
+	// task serves the connection on an event loop; nil where a goroutine does.
+	task *eventloop.Task
+	// departures counts the exchanges in a row for which the task had to leave its loop.
+	departures int
 
 	// head is the request that is being served. It is read before the exchange
 	// begins, and its memory is reused for the next one.
@@ -120,11 +126,7 @@ func (c *conn) attach(p *Proxy, connection net.Conn, from *Accepted) {
 	}
 	c.reader, c.writer = &c.ownReader, &c.ownWriter
 	c.writer.Init(connection, p.cfg.Pool, *c.timeouts)
-	if socket, ok := connection.(syscall.Conn); ok {
-		if raw, err := socket.SyscallConn(); err == nil { // otherwise it is closed
-			c.writer.UseRawConn(raw)
-		}
-	}
+	c.bindSocket()
 	if c.stream {
 		// The head of a stream is there before it is served, and needs no deadline.
 		times := *c.timeouts
@@ -153,6 +155,23 @@ func (c *conn) attach(p *Proxy, connection net.Conn, from *Accepted) {
 	}
 }
 
+// bindSocket finds who waits for the connection, and how it is written to.
+func (c *conn) bindSocket() {
+	c.task = nil
+	loop := loopConnOf(c.net)
+	if loop != nil {
+		c.task = loop.Task()
+	}
+	if socket, ok := c.net.(syscall.Conn); ok { // without TLS
+		if raw, err := socket.SyscallConn(); err == nil { // otherwise it is closed, or on a loop
+			c.writer.UseRawConn(raw)
+		}
+		if loop != nil {
+			c.writer.UseSocket(loop)
+		}
+	}
+}
+
 // serve serves one request after the other, until either side ends the
 // connection, and closes it. A connection that is to rest stays open, and is
 // returned.
@@ -164,6 +183,9 @@ func (c *conn) serve() (rest *restingConn) {
 	}()
 	defer c.reader.Close()
 	for {
+		if !c.rejoin() {
+			return nil
+		}
 		err := c.readRequest()
 		if err == errRest {
 			return c.rest
@@ -219,6 +241,7 @@ func (c *conn) detach() {
 	c.ownReader = h1.Reader{}
 	c.ownWriter.Reset()
 	c.sender, c.gone, c.waiter, c.rest, c.served, c.warm = nil, nil, nil, nil, false, false
+	c.task, c.departures = nil, 0
 	c.from = Accepted{}
 }
 

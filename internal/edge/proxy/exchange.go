@@ -27,6 +27,7 @@ type exchange struct {
 
 	body       *bufferedBody       // the request's body, when it is in memory
 	continued  bool                // 100 Continue was sent
+	departed   bool                // the event loop had to be left: see leave
 	mirrors    []*filter.Mirror    // wait for the body of the request
 	mirrorBody *bufferedBody       // what of that body has passed
 	page       *filter.Subresponse // the page for an error

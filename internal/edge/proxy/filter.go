@@ -11,6 +11,9 @@ func (x *exchange) filter() (local *filter.LocalResponse) {
 	if chain.Empty() {
 		return nil
 	}
+	if chain.Slow() {
+		x.leave()
+	}
 	x.beginFilters(chain.Marks())
 	x.describe()
 	x.ran, local = chain.Request(x.filters)

@@ -89,7 +89,7 @@ func (a *attempt) pickSticky() (err error) {
 func (a *attempt) connect(fresh bool) error {
 	x := a.x
 	x.record.Backend, x.record.Endpoint = a.target.handle.ID(), ""
-	conn, err := a.target.lease.Connect(context.Background(), x.remaining(a.connectTimeout()), fresh)
+	conn, err := a.lend(x.remaining(a.connectTimeout()), fresh)
 	if err != nil {
 		return err
 	}
@@ -104,6 +104,18 @@ func (a *attempt) connect(fresh bool) error {
 		a.closeWith(gone)
 	}
 	return nil
+}
+
+// lend takes a connection of the event loop, where one serves the client, or one of goroutines.
+func (a *attempt) lend(timeout time.Duration, fresh bool) (*upstream.Conn, error) {
+	if task := a.x.conn.task; task != nil && !task.Away() {
+		conn, err := a.target.lease.ConnectIn(task, timeout, fresh)
+		if err != upstream.ErrNotLooped {
+			return conn, err
+		}
+		a.x.leave()
+	}
+	return a.target.lease.Connect(context.Background(), timeout, fresh)
 }
 
 // canceler is a context that closes a connection itself when it is cancelled, as that

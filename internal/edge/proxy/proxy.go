@@ -6,10 +6,10 @@
 // connection, an exchange is one request on it, an attempt is one try at one
 // endpoint. The phases of a request are listed in exchange.go, in the order in
 // which they happen, and each is a file: route, admit, filter, buffer, pick, send,
-// receive, respond, record. A connection is one goroutine (decision 0085); a second one runs only
-// while a body that has not arrived yet is uploaded, because a response may come
-// before its end. A connection without requests rests in a small goroutine
-// (decision 0080). A stream of HTTP/2 or HTTP/3 comes as a connection with one
+// receive, respond, record. A connection is a task of an event loop, or one goroutine
+// (decision 0087); a second one runs only while a body that has not arrived yet is
+// uploaded, because a response may come before its end. A connection without requests
+// rests, in a small goroutine or in none (decision 0080). A stream of HTTP/2 or HTTP/3 comes as a connection with one
 // request, see [Proxy.ServeStream], and passes the same phases.
 //
 // Requests of the edge's own are sub-requests (subrequest.go): to authenticate a

@@ -32,12 +32,15 @@ func (a *attempt) handleResponse(outcome upstream.Outcome) attemptResult {
 		return attemptResult{local: local, outcome: outcome}
 	}
 	if len(x.filters.Pages) > 0 {
+		x.leave()
 		x.page = x.fetchPage(response.Status)
 	}
 	a.setStickyCookie()
 	x.rule.chain.Response(x.filters, x.ran, response.Status)
 	if x.page == nil && x.filters.Compression != nil {
-		a.encoder = x.filters.Compression.Encoder(x.filters, response)
+		if a.encoder = x.filters.Compression.Encoder(x.filters, response); a.encoder != nil {
+			x.leave()
+		}
 	}
 	keepAlive, clean := a.copyResponse()
 	a.reusable = clean && response.Reusable
@@ -197,6 +200,7 @@ func (a *attempt) finishResponse(keepAlive, clean bool, err error) (bool, bool) 
 func (x *exchange) writeLocalResponse(local *filter.LocalResponse) (keepAlive bool) {
 	c := x.conn
 	if len(x.filters.Pages) > 0 {
+		x.leave()
 		local = x.localPage(local)
 	}
 	if x.ran > 0 {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"slipway.dev/slipway/internal/edge/connset"
+	"slipway.dev/slipway/internal/edge/eventloop"
 	"slipway.dev/slipway/internal/edge/h1"
 )
 
@@ -107,7 +108,23 @@ func (r *restingConn) begin() {
 		r.close()
 		return
 	}
+	if loop := loopConnOf(r.net); loop != nil {
+		loop.ServeNext(func(*eventloop.Task) { r.serveNext(loop) })
+		return
+	}
 	go r.wait()
+}
+
+// serveNext serves a connection of an event loop whose client has sent something, unless its
+// time is over.
+func (r *restingConn) serveNext(loop *eventloop.Conn) {
+	r.proxy.removeResting(r)
+	if loop.ReadOver() != nil {
+		r.close()
+		return
+	}
+	r.resume()
+	r.proxy.resumed.RemoveUser()
 }
 
 // wait ends with the client's next bytes, which a goroutine with a large stack reads,

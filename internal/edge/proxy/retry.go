@@ -102,6 +102,7 @@ func (x *exchange) backOff(least time.Duration) bool {
 	if wait == 0 {
 		return true
 	}
+	x.leave()
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
 	select {

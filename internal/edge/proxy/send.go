@@ -94,6 +94,7 @@ func (x *exchange) setTarget(plan *h1.ForwardPlan) {
 
 // sendInBackground sends a body while the caller waits for the response.
 func (a *attempt) sendInBackground(run func() error) {
+	a.x.leave()
 	conn, done := a.upstream, make(chan error, 1)
 	a.upload.done = done
 	go func() {

@@ -17,7 +17,12 @@ func (a *attempt) switchProtocols() {
 		return
 	}
 	a.endAttemptTimeout()
-	x.tunnel(a.upstream.NetConn(), a.upstream.Reader.Unread())
+	upstream, err := a.detach()
+	if err != nil {
+		x.record.Reason = err.Error()
+		return
+	}
+	x.tunnel(upstream, a.upstream.Reader.Unread())
 }
 
 // tunnel joins the two sides after 101, until both have ended. early is what the

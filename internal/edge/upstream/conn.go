@@ -33,6 +33,7 @@ type Conn struct {
 	stream        *h2client.Stream // nil for HTTP/1.1
 	headerTimeout time.Duration    // as given to SetTimeouts
 	bodyTimeout   time.Duration
+	waits         uint64 // of the loop when the connection was released
 	link          link
 
 	reader h1.Reader
@@ -82,7 +83,9 @@ func (e *Endpoint) wrap(link link, d *dialer) *Conn {
 	c.Reader, c.Writer = &c.reader, &c.writer
 	c.reader.Init(link.conn, cfg.Pool, cfg.Timeouts)
 	c.writer.Init(link.conn, cfg.Pool, cfg.Timeouts)
-	if link.raw != nil && link.tap == nil {
+	if link.loop != nil {
+		c.Writer.UseSocket(link.loop)
+	} else if link.raw != nil && link.tap == nil {
 		// takeIdle checks the socket before each use, so there is nothing to
 		// read.
 		c.Reader.UseRawConn(link.raw)
@@ -134,6 +137,10 @@ func (c *Conn) Release() {
 		return
 	}
 	c.Reader.Release()
+	if loop := c.link.loop; loop != nil {
+		loop.Bind(nil)
+		c.waits = loop.Loop().Waits()
+	}
 	if !c.endpoint.put(c) {
 		c.closeGracefully()
 	}
@@ -165,7 +172,7 @@ func (c *Conn) finish(how func() error) {
 // usable checks an idle connection, without waiting.
 func (c *Conn) usable() bool {
 	stats := &c.endpoint.handle.set.stats
-	switch c.link.peerState() {
+	switch c.link.peerState(c.waits) {
 	case peerClosed:
 		stats.stale.Add(1)
 		return false

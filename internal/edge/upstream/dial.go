@@ -137,7 +137,7 @@ func (d *dialer) dialTCP(ctx context.Context, e *Endpoint) (*net.TCPConn, error)
 		_ = conn.Close()
 		return nil, &ConnectError{Address: e.address, Err: errors.New("it is not a TCP connection")}
 	}
-	if d.isOwn(socket) {
+	if d.isOwn(addrPort(socket.RemoteAddr()), func() netip.AddrPort { return addrPort(socket.LocalAddr()) }) {
 		_ = socket.Close()
 		return nil, &ConnectError{Address: e.address, Err: ErrOwnAddress}
 	}
@@ -147,15 +147,14 @@ func (d *dialer) dialTCP(ctx context.Context, e *Endpoint) (*net.TCPConn, error)
 // isOwn reports whether a connection leads to an entry point of this edge. A
 // listener of all addresses has no address to compare with. But the kernel gives
 // a connection to an address of the machine that address as its source too.
-func (d *dialer) isOwn(socket *net.TCPConn) bool {
+func (d *dialer) isOwn(to netip.AddrPort, from func() netip.AddrPort) bool {
 	own := d.own.Load()
 	if own == nil {
 		return false
 	}
-	to, from := addrPort(socket.RemoteAddr()), addrPort(socket.LocalAddr())
 	return slices.ContainsFunc(*own, func(listening netip.AddrPort) bool {
 		at := listening.Addr().Unmap()
-		return listening.Port() == to.Port() && (at == to.Addr() || at.IsUnspecified() && from.Addr() == to.Addr())
+		return listening.Port() == to.Port() && (at == to.Addr() || at.IsUnspecified() && from().Addr() == to.Addr())
 	})
 }
 

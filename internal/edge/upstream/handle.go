@@ -273,7 +273,7 @@ func (l *Lease) Connect(ctx context.Context, timeout time.Duration, fresh bool) 
 		return nil, errLeaseEnded
 	}
 	if !fresh {
-		if conn := e.takeIdle(); conn != nil {
+		if conn := e.takeIdle(nil); conn != nil {
 			return conn, nil
 		}
 	}

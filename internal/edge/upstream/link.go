@@ -4,12 +4,16 @@ import (
 	"net"
 	"os"
 	"syscall"
+
+	"slipway.dev/slipway/internal/edge/eventloop"
 )
 
 // link is a connection with the layers below it.
 type link struct {
 	conn net.Conn // what requests are written to
-	tap  *tap     // nil without TLS
+	// loop is conn where an event loop has the socket, which then has no raw.
+	loop *eventloop.Conn
+	tap  *tap // nil without TLS
 	// raw is the socket below, and fd its descriptor; raw is nil where there is
 	// none.
 	raw syscall.RawConn
@@ -64,8 +68,15 @@ func (l *link) attach(socket syscall.Conn) {
 // have passed, and setting one costs more than the peek. Only the owner of the
 // connection may call it, so that the connection is not closed meanwhile: the
 // descriptor is used directly, because going through RawConn takes as long as
-// the peek.
-func (l *link) peerState() peerState {
+// the peek. An event loop that has waited since a count of waits would have heard of the
+// peer, so there nothing has to be asked for (decision 0087).
+func (l *link) peerState(waits uint64) peerState {
+	if l.loop != nil {
+		if l.loop.Quiet(waits) {
+			return peerQuiet
+		}
+		return peek(l.loop.Descriptor())
+	}
 	if l.raw == nil {
 		return peerClosed
 	}

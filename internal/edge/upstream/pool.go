@@ -3,6 +3,7 @@ package upstream
 import (
 	"sync"
 
+	"slipway.dev/slipway/internal/edge/eventloop"
 	"slipway.dev/slipway/internal/edge/upstream/h2client"
 )
 
@@ -13,6 +14,8 @@ type pool struct {
 	// order of their use: the last one in is the first one out, so that rarely
 	// used ones expire.
 	top *Conn
+	// looped are the same for the connections of each event loop; nil before the first one.
+	looped []*Conn
 	// dialer makes connections; those of another dialer are not kept. Nil keeps
 	// none.
 	dialer *dialer
@@ -24,19 +27,19 @@ type pool struct {
 	shared sharedConns
 }
 
-// takeIdle returns the most recently used connection that is still usable, or
-// nil.
-func (e *Endpoint) takeIdle() *Conn {
+// takeIdle returns the most recently used connection of a loop that is still usable, or
+// nil. Nil is the loop of goroutines.
+func (e *Endpoint) takeIdle(loop *eventloop.Loop) *Conn {
 	s := e.handle.set
 	for {
-		conn := e.pool.pop()
+		conn := e.pool.pop(loop)
 		if conn == nil {
 			return nil
 		}
 		switch unused := s.now() - conn.idleSince; {
 		case unused >= int64(s.cfg.IdleTimeout):
 			s.stats.expired.Add(1)
-		case unused < int64(s.cfg.CheckAfter) || conn.usable():
+		case (unused < int64(s.cfg.CheckAfter) || conn.usable()) && conn.moveTo(loop):
 			conn.reused = true
 			e.reused.Add(1)
 			return conn
@@ -45,16 +48,47 @@ func (e *Endpoint) takeIdle() *Conn {
 	}
 }
 
-func (p *pool) pop() *Conn {
+// pop takes a connection of a loop, or of another one if it has none.
+func (p *pool) pop(loop *eventloop.Loop) *Conn {
 	p.mu.Lock()
-	conn := p.top
+	defer p.mu.Unlock()
+	from := p.stack(loop)
+	if loop != nil && *from == nil {
+		for i := range p.looped {
+			if p.looped[i] != nil {
+				from = &p.looped[i]
+				break
+			}
+		}
+	}
+	conn := *from
 	if conn != nil {
-		p.top, conn.next = conn.next, nil
+		*from, conn.next = conn.next, nil
 		p.count--
 		conn.idle = false
 	}
-	p.mu.Unlock()
 	return conn
+}
+
+// stack is the list of idle connections of a loop. It is called with mu held.
+func (p *pool) stack(loop *eventloop.Loop) **Conn {
+	if loop == nil {
+		return &p.top
+	}
+	for len(p.looped) <= loop.Index() {
+		p.looped = append(p.looped, nil)
+	}
+	return &p.looped[loop.Index()]
+}
+
+// stacks are all lists of idle connections. It is called with mu held.
+func (p *pool) stacks(yield func(**Conn) bool) {
+	for i := range p.looped {
+		if !yield(&p.looped[i]) {
+			return
+		}
+	}
+	yield(&p.top)
 }
 
 // put returns a connection to the pool, and reports whether the pool kept it.
@@ -78,7 +112,8 @@ func (e *Endpoint) put(conn *Conn) bool {
 	}
 	conn.idleSince = s.now()
 	conn.idle = true
-	p.top, conn.next = conn, p.top
+	top := p.stack(conn.loop())
+	*top, conn.next = conn, *top
 	p.count++
 	watched := p.swept
 	p.swept = true
@@ -118,7 +153,12 @@ func (e *Endpoint) closeIdle() {
 	drainAll(shared)
 }
 
-func (p *pool) takeAll() []*Conn { return p.takeBelow(&p.top) }
+func (p *pool) takeAll() (taken []*Conn) {
+	for top := range p.stacks {
+		taken = append(taken, p.takeBelow(top)...)
+	}
+	return taken
+}
 
 // takeBelow takes a connection and all that were used before it. It is called
 // with mu held.
@@ -140,13 +180,17 @@ func (p *pool) takeBelow(from **Conn) (taken []*Conn) {
 func (e *Endpoint) expire(before int64) (oldest int64, closed int) {
 	p := &e.pool
 	p.mu.Lock()
-	from := &p.top
-	for *from != nil && (*from).idleSince > before {
-		oldest = (*from).idleSince
-		from = &(*from).next
+	var old []*Conn
+	for from := range p.stacks {
+		for *from != nil && (*from).idleSince > before {
+			if since := (*from).idleSince; oldest == 0 || since < oldest {
+				oldest = since
+			}
+			from = &(*from).next
+		}
+		old = append(old, p.takeBelow(from)...)
 	}
-	old := p.takeBelow(from)
-	p.swept = p.top != nil
+	p.swept = p.count > 0
 	p.mu.Unlock()
 	closeAll(old)
 	return oldest, len(old)

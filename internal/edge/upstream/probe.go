@@ -51,7 +51,7 @@ func (p *checkPlan) runWithin(ctx context.Context) error {
 func (p *checkPlan) attempt(ctx context.Context, fresh bool) (again bool, err error) {
 	var conn *Conn
 	if !fresh {
-		conn = p.target.takeIdle()
+		conn = p.target.takeIdle(nil)
 	}
 	if conn == nil {
 		if conn, err = p.target.connect(ctx, p.dialer, time.Duration(p.check.Timeout), fresh); err != nil {

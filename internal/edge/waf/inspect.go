@@ -45,6 +45,9 @@ type inspection struct {
 	skipped bool
 }
 
+// Slow implements [filter.SlowFilter].
+func (f *inspector) Slow() {}
+
 // Request implements [filter.Filter]: phases 1 and 2.
 func (f *inspector) Request(x *filter.Exchange) *filter.LocalResponse {
 	i := &inspection{filter: f, tx: f.begin(x)}

@@ -1,6 +1,6 @@
 // Package workers reuses goroutines: the stack that serving a request needs takes a
 // while to grow, and costs more than the request where connections or streams are
-// short (decision 0070).
+// short (decision 0080).
 package workers
 
 import (

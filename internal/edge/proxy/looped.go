@@ -1,0 +1,81 @@
+package proxy
+
+import (
+	"net"
+	"time"
+
+	"slipway.dev/slipway/internal/edge/eventloop"
+)
+
+// One departure proves little: most clients that upload also read. Two in a row are a client
+// whose requests all need a goroutine, for which changing sides is work without use.
+
+// maxDepartures is after how many exchanges in a row that had to leave the event loop a
+// connection stays away: its requests are of a kind that goroutines serve.
+const maxDepartures = 2
+
+// loopConnOf is the connection of the event loop that has the socket, also below TLS; nil
+// if none has.
+func loopConnOf(conn net.Conn) *eventloop.Conn {
+	if looped, ok := belowTLS(conn).(interface{ Loop() *eventloop.Conn }); ok {
+		return looped.Loop()
+	}
+	return nil
+}
+
+// leave makes the rest of the exchange that of a goroutine. It comes before whatever may wait for
+// anything but a connection of the loop, computes for long, or uses connections of the
+// exchange in another goroutine (decision 0087).
+func (x *exchange) leave() {
+	if task := x.conn.task; task != nil {
+		x.departed = true
+		task.Leave()
+	}
+}
+
+// rejoin returns to the event loop after an exchange, unless it would be left again soon. It reports
+// whether the connection can go on.
+func (c *conn) rejoin() bool {
+	switch {
+	case c.task == nil || !c.task.Away():
+		return true
+	case !c.exchange.departed:
+		c.departures = 0
+	default:
+		if c.departures++; c.departures == maxDepartures {
+			return c.depart() == nil
+		}
+	}
+	c.task.Rejoin()
+	return true
+}
+
+// depart takes the client's socket out of the event loop, which the task has left.
+func (c *conn) depart() error {
+	if looped, ok := belowTLS(c.net).(interface{ Detach() error }); ok {
+		if err := looped.Detach(); err != nil {
+			return err
+		}
+		c.writer.UseSocket(nil)
+		c.bindSocket()
+	}
+	return nil
+}
+
+// detach takes both sockets out of the event loop, for a tunnel that two goroutines serve. It
+// returns the connection to the endpoint.
+func (a *attempt) detach() (net.Conn, error) {
+	a.x.leave()
+	if err := a.x.conn.depart(); err != nil {
+		return nil, err
+	}
+	// The timer that ends the attempt has the connection as it was.
+	if timer := a.totalTimer; timer != nil {
+		timer.Stop()
+	}
+	upstream, err := a.upstream.Detach()
+	if a.totalTimer != nil && err == nil {
+		a.totalTimer = time.AfterFunc(a.x.remaining(0), func() { upstream.Close() })
+	}
+	return upstream, err
+}

@@ -1,0 +1,96 @@
+package upstream
+
+import (
+	"errors"
+	"net"
+	"net/netip"
+	"time"
+
+	"slipway.dev/slipway/internal/edge/eventloop"
+	"slipway.dev/slipway/internal/route"
+)
+
+// ErrNotLooped is returned for an endpoint to which connections are made by goroutines only: one with
+// TLS, HTTP/2 or a host name.
+var ErrNotLooped = errors.New("connections to the endpoint are not those of an event loop")
+
+// ConnectIn is Connect for a task of an event loop: the connection is one of its loop, and the
+// task waits for it.
+func (l *Lease) ConnectIn(task *eventloop.Task, timeout time.Duration, fresh bool) (*Conn, error) {
+	e := l.endpoint
+	if e == nil {
+		return nil, errLeaseEnded
+	}
+	if !fresh {
+		if conn := e.takeIdle(task.Loop()); conn != nil {
+			conn.link.loop.Bind(task)
+			return conn, nil
+		}
+	}
+	if l.endpoints == nil {
+		l.endpoints = e.fastPathSet.Load()
+	}
+	return e.dialLooped(task, l.endpoints.dialer, timeout)
+}
+
+// dialLooped makes a connection on the loop of a task. It is what dialSingle is for goroutines,
+// with the same counters and errors, and refuses the addresses of the edge itself too.
+func (e *Endpoint) dialLooped(task *eventloop.Task, d *dialer, timeout time.Duration) (*Conn, error) {
+	s := e.handle.set
+	switch {
+	case d.protocol != route.ProtocolHTTP1 || e.location.host != "":
+		return nil, ErrNotLooped
+	case s.stop.Err() != nil:
+		return nil, &ConnectError{Address: e.address, Err: ErrClosed}
+	}
+	if timeout <= 0 {
+		timeout = s.cfg.ConnectTimeout
+	}
+	to := netip.AddrPortFrom(e.location.address.Addr().Unmap(), e.location.address.Port())
+	conn, err := task.Dial(to, time.Now().Add(timeout))
+	if err == nil && d.isOwn(to, func() netip.AddrPort { return unmapped(conn.Source()) }) {
+		_ = conn.Close()
+		err = ErrOwnAddress
+	}
+	if err != nil {
+		s.stats.connectFailures.Add(1)
+		return nil, &ConnectError{Address: e.address, Err: err}
+	}
+	s.stats.connects.Add(1)
+	e.openConns.Add(1)
+	return e.wrap(link{conn: conn, loop: conn}, d), nil
+}
+
+func unmapped(at netip.AddrPort) netip.AddrPort {
+	return netip.AddrPortFrom(at.Addr().Unmap(), at.Port())
+}
+
+// loop is the event loop of the connection; nil for one of goroutines.
+func (c *Conn) loop() *eventloop.Loop {
+	if c.link.loop == nil {
+		return nil
+	}
+	return c.link.loop.Loop()
+}
+
+// moveTo makes the connection one of another loop, and reports whether it is one of it.
+func (c *Conn) moveTo(loop *eventloop.Loop) bool {
+	return loop == nil || c.link.loop.Move(loop) == nil
+}
+
+// A tunnel has no end that is known, and two goroutines copy between its sockets, in the kernel
+// where that can.
+
+// Detach takes the socket out of its event loop, if one has it, for what is done by goroutines
+// until the connection ends. No read or write may be running.
+func (c *Conn) Detach() (net.Conn, error) {
+	if c.link.loop == nil {
+		return c.link.conn, nil
+	}
+	tcp, err := c.link.loop.Detach()
+	if err != nil {
+		return nil, err
+	}
+	c.link.conn, c.link.loop = tcp, nil
+	return tcp, nil
+}
