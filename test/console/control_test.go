@@ -38,11 +38,13 @@ func (w *world) deeds() map[string]func(t *testing.T, body []byte) (any, error) 
 		"/files":          w.pushFiles,
 		"/refresh":        w.refresh,
 		"/policy":         w.setPolicy,
+		"/apply":          w.apply,
 		"/platform/stop":  w.stopPlatform,
 		"/platform/start": w.restartPlatform,
 		"/load/start":     w.startLoad,
 		"/load/stop":      w.stopLoad,
 		"/crowd":          w.gather,
+		"/past":           w.reportPast,
 		"/value":          w.value,
 		"/pods/delete":    w.deletePods,
 	}
@@ -146,6 +148,16 @@ func (w *world) setPolicy(t *testing.T, body []byte) (any, error) {
 		return nil, err
 	}
 	w.cluster.Apply(t, "slipway", fmt.Sprintf("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: argocd-rbac-cm}\ndata: {policy.csv: %q}\n", asked.Rules))
+	return struct{}{}, nil
+}
+
+// apply creates objects in the namespace of the first runtime.
+func (w *world) apply(t *testing.T, body []byte) (any, error) {
+	asked, err := read[struct{ Manifests string }](body)
+	if err != nil {
+		return nil, err
+	}
+	w.cluster.Apply(t, "slipway", asked.Manifests)
 	return struct{}{}, nil
 }
 

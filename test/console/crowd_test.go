@@ -32,7 +32,18 @@ func (w *world) gather(t *testing.T, body []byte) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	registered, err := w.register(t.Context(), asked.Runtime)
+	agent, err := w.reporter(t, asked.Runtime)
+	if err != nil {
+		return nil, err
+	}
+	return struct{}{}, reportMany(t.Context(), agent, asked.Count)
+}
+
+// reporter registers a runtime that is no process: it sends heartbeats until the end of
+// the test, and what its caller reports.
+func (w *world) reporter(t *testing.T, runtime string) (platformv1connect.AgentServiceClient, error) {
+	t.Helper()
+	registered, err := w.register(t.Context(), runtime)
 	if err != nil {
 		return nil, err
 	}
@@ -54,7 +65,7 @@ func (w *world) gather(t *testing.T, body []byte) (any, error) {
 			}
 		}
 	}()
-	return struct{}{}, reportMany(t.Context(), agent, asked.Count)
+	return agent, nil
 }
 
 // register makes a runtime as the admin, in a session of their own.

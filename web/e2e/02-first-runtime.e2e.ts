@@ -7,7 +7,9 @@ test("an account without runtimes says what to do", async ({ admin: page }) => {
   for (const [path, name] of [
     ["/runtimes", "runtimes-empty"],
     ["/applications", "applications-empty"],
+    ["/promotions", "promotions-empty"],
     ["/traffic", "traffic-empty"],
+    ["/history", "history-empty"],
   ] as const) {
     await page.goto(at(path));
     await look(page, name);

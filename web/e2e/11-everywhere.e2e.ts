@@ -143,6 +143,7 @@ const unreached = new Map([
   ["No runtimes yet (pages/settings/first-run.tsx)", "users come after the first runtime"],
   ["No Git integration", "a runtime has the one of its account"],
   ["No entries yet", "signing in is written"],
+  ["No deployments in this time", "the first runtime deploys what it is"],
   ["No routes", "one edge serves all runtimes"],
   ["No certificates", "one edge serves all runtimes"],
   ["No refusals", "one edge serves all runtimes"],

@@ -45,10 +45,13 @@
   resources: [releases/status]
   verbs: [update]
 # The progress of promotions. Their commits are made with the credentials of
-# repositories.
+# repositories. Users with the right start, approve and abort them in the console.
 - apiGroups: [slipway.dev]
   resources: [promotions/status]
   verbs: [update]
+- apiGroups: [slipway.dev]
+  resources: [promotions]
+  verbs: [create, patch]
 # Events of Applications.
 - apiGroups: [events.k8s.io]
   resources: [events]

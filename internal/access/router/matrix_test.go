@@ -39,6 +39,10 @@ ApplicationService/ListActions any
 ApplicationService/RunAction any
 ReleaseService/ListReleases any
 ReleaseService/RequestAction any
+PromotionService/ListPromotions any
+PromotionService/StartPromotion any
+PromotionService/ApprovePromotion any
+PromotionService/AbortPromotion any
 RuntimeService/GetInfo viewer
 RuntimeService/ComponentLogs admin
 RuntimeService/ConfigureAsApplication admin

@@ -6,6 +6,8 @@
 //	applications   list, get, tree, one object, history, events
 //	compare        the diff that a sync would make
 //	operate        sync, rollback, terminate, refresh, delete
+//	releases       canary and blue-green releases, and their actions
+//	promotions     which version is where; promotionacts starts, approves, aborts
 //	watch          one watch of Applications, shared by all streams
 //	treewatch      the viewers of trees; treefeed reads a tree after a change,
 //	               and scopes watches the objects that trees are read from

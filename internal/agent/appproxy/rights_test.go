@@ -179,6 +179,7 @@ func TestNothingWithoutRights(t *testing.T) {
 	services := map[string]protoreflect.ServiceDescriptor{
 		"ApplicationService": runtimev1.File_slipway_runtime_v1_application_proto.Services().ByName("ApplicationService"),
 		"ReleaseService":     runtimev1.File_slipway_runtime_v1_release_proto.Services().ByName("ReleaseService"),
+		"PromotionService":   runtimev1.File_slipway_runtime_v1_promotion_proto.Services().ByName("PromotionService"),
 	}
 	checked := 0
 	for _, procedure := range permission.Procedures() {
@@ -202,7 +203,8 @@ func TestNothingWithoutRights(t *testing.T) {
 			content = "application/connect+json"
 			body = append(binary.BigEndian.AppendUint32([]byte{0}, uint32(len(body))), body...)
 		}
-		if name == "ListApplications" {
+		isList := name == "ListApplications" || name == "ListPromotions"
+		if isList {
 			body = []byte(`{}`)
 		}
 		request := must.Get(http.NewRequestWithContext(t.Context(), http.MethodPost, w.address+"/app-proxy"+procedure, bytes.NewReader(body)))(t)
@@ -211,7 +213,7 @@ func TestNothingWithoutRights(t *testing.T) {
 		text, err := io.ReadAll(io.LimitReader(response.Body, 1<<20))
 		_ = response.Body.Close()
 		want := `"code":"not_found"`
-		if name == "ListApplications" {
+		if isList {
 			want = "{}"
 		}
 		if err != nil || !strings.Contains(string(text), want) || strings.Contains(string(text), "canary") {

@@ -22,6 +22,7 @@ import (
 	"slipway.dev/slipway/internal/gitops/live"
 	"slipway.dev/slipway/internal/gitops/plugin"
 	"slipway.dev/slipway/internal/gitops/project"
+	"slipway.dev/slipway/internal/gitops/promotion"
 	"slipway.dev/slipway/internal/gitops/render"
 	"slipway.dev/slipway/internal/gitops/source"
 	"slipway.dev/slipway/internal/gitops/tracking"
@@ -125,6 +126,8 @@ type Service struct {
 	watch     *sharedWatch
 	trees     *treeWatches
 	scopes    *scopeWatches
+	// promotions reads Promotions.
+	promotions *promotion.Reader
 
 	// These are semaphores: a request holds a slot while it does the work.
 	reading, rendering, following, checking chan struct{}
@@ -148,7 +151,8 @@ func New(options Options) *Service {
 		options: options, log: options.Log,
 		inspector: &inspect.Inspector{Cluster: options.Cluster, Manager: fieldManager, Health: options.Health},
 		reading:   make(chan struct{}, maxReaders), rendering: make(chan struct{}, maxRenderers), following: make(chan struct{}, maxLogStreams),
-		checking: make(chan struct{}, maxCheckers),
+		checking:   make(chan struct{}, maxCheckers),
+		promotions: promotion.NewReader(options.Cluster, options.Sources, options.ControlNamespace),
 	}
 	// strict reads the runtime's own cluster; strictFor those of other
 	// destinations.
@@ -178,6 +182,8 @@ func (s *Service) Handlers() map[string]http.Handler {
 	path, handler = runtimev1connect.NewRuntimeServiceHandler(s, options...)
 	handlers[path] = handler
 	path, handler = runtimev1connect.NewReleaseServiceHandler(s, options...)
+	handlers[path] = handler
+	path, handler = runtimev1connect.NewPromotionServiceHandler(s, options...)
 	handlers[path] = handler
 	return handlers
 }

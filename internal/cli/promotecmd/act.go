@@ -2,24 +2,19 @@ package promotecmd
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
-	"time"
 
 	"github.com/spf13/cobra"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/util/retry"
 
 	"slipway.dev/slipway/api/codefresh/v1beta1"
 	"slipway.dev/slipway/api/v1alpha1"
 	"slipway.dev/slipway/internal/cli/kubeflags"
 	"slipway.dev/slipway/internal/cli/printer"
+	"slipway.dev/slipway/internal/gitops/promotion"
 )
 
 // fieldManager is the owner of the fields that commands write.
@@ -75,25 +70,14 @@ func (c *client) start(ctx context.Context, product, flow, name string) (string,
 	if err != nil {
 		return "", err
 	}
-	// The time makes the name readable and sortable; two within a second conflict.
-	if name == "" {
-		name = product + "-" + time.Now().UTC().Format("20060102-150405")
-	}
-	spec := map[string]any{"product": product, "by": by}
-	if flow != "" {
-		spec["flow"] = flow
-	}
-	_, err = c.promotions().Create(bounded, &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": v1alpha1.Group + "/" + v1alpha1.Version, "kind": v1alpha1.KindPromotion,
-		"metadata": map[string]any{"name": name}, "spec": spec,
-	}}, metav1.CreateOptions{FieldManager: fieldManager})
+	made, err := c.requests().Start(bounded, product, flow, name, by)
 	if apierrors.IsAlreadyExists(err) {
-		return "", fmt.Errorf("there is a Promotion %s already: choose another --name (%w)", name, err)
+		return "", fmt.Errorf("there is a Promotion %s already: choose another --name (%w)", made, err)
 	}
 	if err != nil {
 		return "", c.explain("create Promotions", err)
 	}
-	return name, nil
+	return made, nil
 }
 
 func approveCommand(a *access) *cobra.Command {
@@ -136,16 +120,7 @@ func (c *client) approve(ctx context.Context, name, environment string) (string,
 	if err != nil {
 		return "", err
 	}
-	err = c.change(ctx, name, func(of entry) (map[string]any, error) {
-		if len(of.Status.Steps) > 0 && !slices.ContainsFunc(of.Status.Steps, func(step v1alpha1.PromotionStep) bool { return step.Environment == environment }) {
-			return nil, fmt.Errorf("the Promotion %s has no environment %s: slipway promote get %s shows them", name, environment, name)
-		}
-		if at := slices.IndexFunc(of.Spec.Approvals, func(one v1alpha1.PromotionApproval) bool { return one.Environment == environment }); at >= 0 {
-			return nil, fmt.Errorf("%s was approved for %s by %s already", name, environment, of.Spec.Approvals[at].By)
-		}
-		return map[string]any{"approvals": append(of.Spec.Approvals, v1alpha1.PromotionApproval{Environment: environment, By: by})}, nil
-	})
-	return by, err
+	return by, c.changed(name, c.requests().Approve(ctx, name, environment, by))
 }
 
 // mayApprove checks the right of the user to approve an Environment.
@@ -178,8 +153,7 @@ func abortCommand(a *access) *cobra.Command {
 				return err
 			}
 			defer connected.Close()
-			err = connected.change(command.Context(), args[0], func(entry) (map[string]any, error) { return map[string]any{"abort": true}, nil })
-			if err != nil {
+			if err := connected.changed(args[0], connected.requests().Abort(command.Context(), args[0])); err != nil {
 				return err
 			}
 			_, err = fmt.Fprintf(command.OutOrStdout(), "%s is going to be aborted\n", printer.Printable(args[0]))
@@ -188,35 +162,19 @@ func abortCommand(a *access) *cobra.Command {
 	}
 }
 
-// errFinished is the error of a Promotion that has ended.
-var errFinished = errors.New("it has ended")
+// requests writes to the Promotions of the namespace.
+func (c *client) requests() promotion.Requests {
+	return promotion.Requests{Promotions: c.promotions(), Manager: fieldManager}
+}
 
-// change patches the spec of a Promotion that has not ended, on the condition that it is
-// the one that was read.
-func (c *client) change(ctx context.Context, name string, with func(entry) (map[string]any, error)) error {
-	return retry.RetryOnConflict(retry.DefaultRetry, func() error {
-		found, err := c.get(ctx, name)
-		if err != nil {
-			return err
-		}
-		if found.Status.FinishedAt != nil {
-			return fmt.Errorf("the Promotion %s is %s: %w", name, found.Status.Phase, errFinished)
-		}
-		spec, err := with(found)
-		if err != nil {
-			return err
-		}
-		// With the resourceVersion two approvals at once cannot overwrite each other.
-		patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"resourceVersion": found.ResourceVersion}, "spec": spec})
-		if err != nil {
-			return err
-		}
-		bounded, cancel := context.WithTimeout(ctx, kubeflags.RequestTimeout)
-		defer cancel()
-		_, err = c.promotions().Patch(bounded, name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: fieldManager})
-		if err != nil && !apierrors.IsConflict(err) {
-			err = c.explain("change Promotions", err)
-		}
+// changed explains the error of a change of a Promotion.
+func (c *client) changed(name string, err error) error {
+	var state *promotion.StateError
+	switch {
+	case err == nil, errors.As(err, &state):
 		return err
-	})
+	case apierrors.IsNotFound(err):
+		return c.missing(name, err)
+	}
+	return c.explain("change Promotions", err)
 }

@@ -110,12 +110,17 @@ func (c *client) get(ctx context.Context, name string) (entry, error) {
 	defer cancel()
 	object, err := c.promotions().Get(ctx, name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		return entry{}, fmt.Errorf("there is no Promotion %s in the namespace %s: see slipway promote list -A (%w)", name, c.namespace, err)
+		return entry{}, c.missing(name, err)
 	}
 	if err != nil {
 		return entry{}, c.explain("read Promotions", err)
 	}
 	return newEntry(object)
+}
+
+// missing is the error of a Promotion that does not exist.
+func (c *client) missing(name string, err error) error {
+	return fmt.Errorf("there is no Promotion %s in the namespace %s: see slipway promote list -A (%w)", name, c.namespace, err)
 }
 
 // list reads the Promotions of the namespace, or of all.

@@ -48,16 +48,20 @@ const (
 	defaultInterval = 5 * time.Second
 	runTimeout      = 5 * time.Minute
 	workers         = 4
-	firstBackoff    = 2 * time.Second
-	maxBackoff      = 5 * time.Minute
 	// firstCheck and longestCheck are the times between checks for the definitions. A
 	// cluster that never has them is not asked all the time.
 	firstCheck   = 10 * time.Second
 	longestCheck = 2 * time.Minute
 )
 
+// retries is the backoff of a Promotion that fails.
+func retries() backoff.Policy {
+	return backoff.Policy{First: 2 * time.Second, Longest: 5 * time.Minute, JitterUp: 0.1}
+}
+
 // Controller carries out Promotions. One may run in a cluster at a time: the leader's.
 type Controller struct {
+	files
 	options Options
 	pool    gitwrite.Pool
 	traffic trafficWindows
@@ -100,7 +104,10 @@ func New(options Options) *Controller {
 	if options.Pushed == nil {
 		options.Pushed = func(string) {}
 	}
-	c := &Controller{options: options, catalog: newCatalog(), jobs: map[string]*record{}, wake: make(chan struct{}, 1), needed: make(chan struct{})}
+	c := &Controller{
+		files:   files{options.Cluster, options.Sources, options.ControlNamespace},
+		options: options, catalog: newCatalog(), jobs: map[string]*record{}, wake: make(chan struct{}, 1), needed: make(chan struct{}),
+	}
 	c.need = sync.OnceFunc(func() { close(c.needed) })
 	return c
 }
@@ -108,6 +115,11 @@ func New(options Options) *Controller {
 // promotionResource is the resource of Promotions.
 func promotionResource() schema.GroupVersionResource {
 	return schema.GroupVersionResource{Group: slipway.Group, Version: slipway.Version, Resource: slipway.ResourcePromotion}
+}
+
+// environmentResource is the resource of Environments.
+func environmentResource() schema.GroupVersionResource {
+	return schema.GroupVersionResource{Group: slipway.Group, Version: slipway.Version, Resource: slipway.ResourceEnvironment}
 }
 
 // Run carries out Promotions until the context is done. Without the definitions of
@@ -365,7 +377,7 @@ func (c *Controller) process(ctx context.Context, of *record) {
 		// The backoff grows with the failures in a row; a change of an object, such as a
 		// repaired credential, makes it due at once.
 		of.failures++
-		of.due = earlier(of.due, now.Add(backoff.Jitter(min(firstBackoff<<min(of.failures-1, 10), maxBackoff), 0.1)))
+		of.due = earlier(of.due, now.Add(retries().Delay(of.failures)))
 	default:
 		of.failures = 0
 		if again > 0 {

@@ -7,9 +7,12 @@
 //	controller   which Promotion is due
 //	begin        what a Promotion will do, checked before it begins
 //	step         one environment: gates, commit, verification
+//	files        where the files of an Application are
 //	write        commits, each of them once
 //	gate         approval, windows, health and traffic
 //	status       the progress, which is recorded before anything is written
+//	board        which version is where, for those who show it
+//	request      what people request: start, approve, abort
 //
 // A step goes through these phases. Each arrow is a write of the status, and a commit is
 // pushed only in the phase Writing, which names the branches before:

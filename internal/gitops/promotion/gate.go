@@ -3,7 +3,6 @@ package promotion
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"slipway.dev/slipway/api/refusal"
@@ -44,8 +43,8 @@ func (r *run) entryGates(ctx context.Context, step *slipway.PromotionStep, envir
 	// An approval is copied to the status when it is used: later changes of the spec do
 	// not take it back.
 	if gates.Approval && step.ApprovedBy == "" {
-		at := slices.IndexFunc(r.promotion.Spec.Approvals, func(one slipway.PromotionApproval) bool { return one.Environment == step.Environment })
-		if at < 0 {
+		by := approvalOf(r.promotion, step.Environment)
+		if by == "" {
 			message := fmt.Sprintf("waiting for approval: slipway promote approve %s %s", r.promotion.Name, step.Environment)
 			if step.Message != message {
 				step.Message = message
@@ -53,7 +52,7 @@ func (r *run) entryGates(ctx context.Context, step *slipway.PromotionStep, envir
 			}
 			return false, nil
 		}
-		step.ApprovedBy = r.promotion.Spec.Approvals[at].By
+		step.ApprovedBy = by
 	}
 	// The window is checked after the approval, so that one can be given in advance.
 	windows, err := compileWindows(environment)

@@ -11,7 +11,6 @@ import (
 
 	"slipway.dev/slipway/api/argo/v1alpha1"
 	"slipway.dev/slipway/api/codefresh/v1beta1"
-	slipway "slipway.dev/slipway/api/v1alpha1"
 	"slipway.dev/slipway/internal/gitops/feed"
 )
 
@@ -86,6 +85,6 @@ func (w *watches) followCatalog(ctx context.Context) {
 	watch(v1beta1.FlowResource(), control, putParsed(c, &c.catalog.flows, v1beta1.DecodeFlow), goneFrom(c, &c.catalog.flows))
 	watch(v1beta1.PolicyResource(), control, putParsed(c, &c.catalog.policies, v1beta1.DecodePolicy), goneFrom(c, &c.catalog.policies))
 	watch(v1beta1.TemplateResource(), control, putParsed(c, &c.catalog.templates, v1beta1.DecodeTemplate), goneFrom(c, &c.catalog.templates))
-	watch(schema.GroupVersionResource{Group: slipway.Group, Version: slipway.Version, Resource: slipway.ResourceEnvironment}, control, c.putEnvironment, goneFrom(c, &c.catalog.environments))
+	watch(environmentResource(), control, c.putEnvironment, goneFrom(c, &c.catalog.environments))
 	watch(promotionResource(), control, c.putPromotion, c.gonePromotion)
 }

@@ -93,6 +93,8 @@ func (q *request) readChange(w http.ResponseWriter, r *http.Request) ([]byte, er
 func (q *request) requested(ctx context.Context, message protoreflect.Message) (event identity.Event, application *platformv1.Application) {
 	event = q.event()
 	event.Detail = strings.Join(setOptions(message), ", ")
+	// An approval of a promotion is one for an environment.
+	event.Detail = cmp.Or(event.Detail, text(message, "environment"))
 	name := ""
 	if named := q.named(message); named.Name != "" || child(message, "ref") != nil {
 		if named.Namespace == "" {
@@ -108,7 +110,7 @@ func (q *request) requested(ctx context.Context, message protoreflect.Message) (
 		if object == nil {
 			continue
 		}
-		name = cmp.Or(name, text(object, "name"), text(object, "integration"), withoutUser(text(object, "server")))
+		name = cmp.Or(name, text(object, "name"), text(object, "integration"), withoutUser(text(object, "server")), text(object, "product"))
 		event.Revision = cmp.Or(text(object, "revision"), event.Revision)
 		event.Project = cmp.Or(text(object, "project"), event.Project)
 	}

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -47,6 +48,11 @@ func (applications) Rollback(context.Context, *connect.Request[runtimev1.Rollbac
 // serveApplications makes the runtime a real server of its API.
 func (w *world) serveApplications() {
 	_, handler := runtimev1connect.NewApplicationServiceHandler(applications{})
+	w.serve(handler)
+}
+
+// serve makes the runtime a server of one service.
+func (w *world) serve(handler http.Handler) {
 	w.reply(func(rw http.ResponseWriter, r *http.Request) {
 		_, path, _ := strings.Cut(r.URL.Path, "/app-proxy")
 		r.URL.Path = path
@@ -87,6 +93,34 @@ func httpClient(t *testing.T, key string, http2 bool) *http.Client {
 	transport.Protocols.SetUnencryptedHTTP2(http2)
 	t.Cleanup(transport.CloseIdleConnections)
 	return &http.Client{Transport: programs.Bearer(key, transport)}
+}
+
+// promotions is the runtime's service.
+type promotions struct {
+	runtimev1connect.UnimplementedPromotionServiceHandler
+}
+
+func (promotions) StartPromotion(context.Context, *connect.Request[runtimev1.StartPromotionRequest]) (*connect.Response[runtimev1.StartPromotionResponse], error) {
+	return connect.NewResponse(&runtimev1.StartPromotionResponse{Name: "web-1"}), nil
+}
+
+func (promotions) ApprovePromotion(context.Context, *connect.Request[runtimev1.ApprovePromotionRequest]) (*connect.Response[runtimev1.ApprovePromotionResponse], error) {
+	return connect.NewResponse(&runtimev1.ApprovePromotionResponse{}), nil
+}
+
+// An entry has the Product or the Promotion, and the environment of an approval.
+func TestPromotionsAreAudited(t *testing.T) {
+	w := newWorld(t)
+	_, handler := runtimev1connect.NewPromotionServiceHandler(promotions{})
+	w.serve(handler)
+	client := runtimev1connect.NewPromotionServiceClient(httpClient(t, w.admin, false), w.url+"/runtimes/prod/app-proxy")
+	must.Get(client.StartPromotion(t.Context(), connect.NewRequest(&runtimev1.StartPromotionRequest{Product: "web"})))(t)
+	got := []string{line(w.awaitEntries(t, 1)[0])}
+	must.Get(client.ApprovePromotion(t.Context(), connect.NewRequest(&runtimev1.ApprovePromotionRequest{Name: "web-1", Environment: "prod"})))(t)
+	got = append(got, line(w.awaitEntries(t, 2)[1]))
+	if want := []string{"promotion.start|promotion/web|prod||||ok|ok|", "promotion.approve|promotion/web-1|prod||||ok|ok|prod"}; !slices.Equal(got, want) {
+		t.Errorf("the entries are %q, want %q", got, want)
+	}
 }
 
 // An entry has the object, the revision, the person behind the key and the status

@@ -38,7 +38,8 @@ type decoder struct {
 var decoders = sync.OnceValue(func() map[string]*decoder {
 	all := map[string]*decoder{}
 	for _, file := range []protoreflect.FileDescriptor{
-		runtimev1.File_slipway_runtime_v1_application_proto, runtimev1.File_slipway_runtime_v1_release_proto, runtimev1.File_slipway_runtime_v1_runtime_proto, runtimev1.File_slipway_runtime_v1_traffic_proto,
+		runtimev1.File_slipway_runtime_v1_application_proto, runtimev1.File_slipway_runtime_v1_promotion_proto, runtimev1.File_slipway_runtime_v1_release_proto,
+		runtimev1.File_slipway_runtime_v1_runtime_proto, runtimev1.File_slipway_runtime_v1_traffic_proto,
 	} {
 		for s := range file.Services().Len() {
 			methods := file.Services().Get(s).Methods()

@@ -99,6 +99,28 @@ func TestDoraGroups(t *testing.T) {
 	}
 }
 
+// A span that ends with a day does not have the next one.
+func TestDoraMidnight(t *testing.T) {
+	midnight := dawn.Truncate(day)
+	if days := newFigures(midnight.Add(-2*day), midnight, platformv1.DoraGroup_DORA_GROUP_UNSPECIFIED).message().GetDays(); len(days) != 2 {
+		t.Errorf("the days are %v", days)
+	}
+}
+
+// Groups beyond the limit are left out, the quietest first.
+func TestDoraGroupsLeftOut(t *testing.T) {
+	f := newFigures(dawn, dawn.Add(day), platformv1.DoraGroup_DORA_GROUP_APPLICATION)
+	f.add(deployment("quiet A 1 !"), "prod")
+	for i := range maxGroups {
+		f.add(deployment(fmt.Sprintf("app%d A 1 .", i)), "prod")
+	}
+	response := f.message()
+	last := response.GetGroups()[len(response.GetGroups())-1]
+	if len(response.GetGroups()) != maxGroups || response.GetGroupsLeftOut() != 1 || last.GetDeployments() != 1 {
+		t.Errorf("%d groups, %d left out, the last is %v", len(response.GetGroups()), response.GetGroupsLeftOut(), last)
+	}
+}
+
 // A day has no more deployments that were rolled back than deployments.
 func TestDoraDays(t *testing.T) {
 	f := newFigures(dawn, dawn.Add(time.Hour), platformv1.DoraGroup_DORA_GROUP_UNSPECIFIED)

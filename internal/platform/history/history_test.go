@@ -172,6 +172,12 @@ func TestRights(t *testing.T) {
 		if got := list(t, team, nil); got != "prod/shop/db@C prod/shop/web@A" {
 			t.Errorf("the pages have %q", got)
 		}
+		// Few of them are read in one request.
+		filter := &platformv1.DeploymentFilter{Until: timestamppb.New(w.now.Add(-day))}
+		first = must.Get(team.ListDeployments(t.Context(), connect.NewRequest(&platformv1.ListDeploymentsRequest{PageSize: 1, Filter: filter})))(t).Msg
+		if len(first.GetDeployments()) != 1 || first.GetDeployments()[0].GetName() != "db" {
+			t.Errorf("the page behind a row of others is %v", first)
+		}
 		// What each role may call at all.
 		if _, err := w.as(t, store.RoleRestricted).GetHistoryStatus(t.Context(), connect.NewRequest(&platformv1.GetHistoryStatusRequest{})); connect.CodeOf(err) != connect.CodePermissionDenied {
 			t.Errorf("a restricted user sees the status: %v", err)
@@ -197,13 +203,25 @@ func TestFilters(t *testing.T) {
 		if connect.CodeOf(err) != connect.CodeNotFound {
 			t.Errorf("a runtime that is not there: %v", err)
 		}
-		for _, span := range []time.Duration{0, -day, 2000 * day} {
+		for span, valid := range map[time.Duration]bool{0: false, -day: false, 1100 * day: true, 1100*day + 1: false} {
 			_, err := viewer.GetDora(t.Context(), connect.NewRequest(&platformv1.GetDoraRequest{Filter: &platformv1.DeploymentFilter{
 				Since: timestamppb.New(w.now.Add(-span)), Until: timestamppb.New(w.now),
 			}}))
-			if connect.CodeOf(err) != connect.CodeInvalidArgument {
+			if (err == nil) != valid || !valid && connect.CodeOf(err) != connect.CodeInvalidArgument {
 				t.Errorf("a span of %v: %v", span, err)
 			}
+		}
+	})
+}
+
+// TestCleanForever: a retention of zero keeps everything.
+func TestCleanForever(t *testing.T) {
+	onBoth(t, func(t *testing.T, w *world) {
+		w.deploy(t, "shop/web A 4000")
+		forever := must.Get(history.New(history.Options{Store: w.store, Policies: apprights.New(nil), Replica: "one", Now: func() time.Time { return w.now }}))(t)
+		must.Get(forever.Clean(t.Context()))(t)
+		if got := list(t, w.as(t, store.RoleViewer), nil); got != "prod/shop/web@A" {
+			t.Errorf("%q is left", got)
 		}
 	})
 }

@@ -137,6 +137,10 @@ func TestMerge(t *testing.T) {
 	if len(sums.GetSeries()) != maxSeries+1 || sums.GetMerged() != 3 || total != 2*maxSeries+3 || !last.GetSeries().GetOthers() || last.GetStatuses()[2] != 3 {
 		t.Errorf("%d series, %d merged, %d requests, the last is %v", len(sums.GetSeries()), sums.GetMerged(), total, last)
 	}
+	// The next report has the same series.
+	if merge(sums, more); sums.GetMerged() != 3 {
+		t.Errorf("%d series of two reports were merged", sums.GetMerged())
+	}
 }
 
 // TestViewedSeries: series beyond the limit of a request are summed up in one, and the
@@ -188,6 +192,10 @@ func TestTrafficView(t *testing.T) {
 		if view.until.Before(now) || view.until.Sub(now) >= view.step || view.since.After(now.Add(-test.span)) {
 			t.Errorf("%v: from %v to %v", test.span, view.since, view.until)
 		}
+	}
+	// Minutes of an hour of the past are gone, however short the span is.
+	if view, err := newTrafficView(now.Add(-3*day), now.Add(-3*day+time.Hour), now); err != nil || view.stored != store.TrafficHour {
+		t.Errorf("an hour of the past: %v, %v", view, err)
 	}
 	for _, span := range []time.Duration{-time.Minute, maxTrafficSpan + 1} {
 		if _, err := newTrafficView(now.Add(-span), now, now); err == nil {

@@ -141,15 +141,19 @@ func TestTrafficOutage(t *testing.T) {
 func TestTrafficMerged(t *testing.T) {
 	onBoth(t, func(t *testing.T, w *world) {
 		one := &edge{"one", w.now.Add(-time.Minute), map[string]uint64{}}
-		for i := range 203 {
-			one.counts[fmt.Sprintf("shop/web%d", i)] = 10
+		// Two minutes with the same series: they are not counted twice.
+		for range 2 {
+			for i := range 203 {
+				one.counts[fmt.Sprintf("shop/web%d", i)] += 10
+			}
+			must.Do(t, w.history.RecordTraffic(t.Context(), w.runtime.ID, one.report(w.now)))
+			w.now = w.now.Add(time.Minute)
 		}
-		must.Do(t, w.history.RecordTraffic(t.Context(), w.runtime.ID, one.report(w.now)))
 		for _, tt := range []struct {
 			client   platformv1connect.HistoryServiceClient
 			merged   int32
 			requests uint64
-		}{{w.as(t, store.RoleViewer), 3, 2030}, {w.as(t, store.RoleRestricted, "team"), 0, 2000}} {
+		}{{w.as(t, store.RoleViewer), 3, 4060}, {w.as(t, store.RoleRestricted, "team"), 0, 4000}} {
 			response := must.Get(tt.client.GetTrafficHistory(t.Context(), connect.NewRequest(&platformv1.GetTrafficHistoryRequest{Runtime: "prod"})))(t).Msg
 			if response.GetSeriesMerged() != tt.merged || response.GetTotal().GetSum().GetRequests() != tt.requests {
 				t.Errorf("%d merged, %v; want %d and %d", response.GetSeriesMerged(), response.GetTotal().GetSum(), tt.merged, tt.requests)
@@ -212,6 +216,10 @@ func TestTrafficRefusals(t *testing.T) {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
+		// A name of the greatest length is stored.
+		long := (&edge{"long", w.now, map[string]uint64{"shop/web": 0}}).report(w.now)
+		long.Routes[0].Series.Host = strings.Repeat("a", 512)
+		must.Do(t, w.history.RecordTraffic(t.Context(), w.runtime.ID, long))
 		// A clock that is ahead writes nothing into the future.
 		ahead := &edge{"one", w.now.Add(2 * time.Hour), map[string]uint64{"shop/web": 10}}
 		must.Do(t, w.history.RecordTraffic(t.Context(), w.runtime.ID, ahead.report(w.now.Add(3*time.Hour))))

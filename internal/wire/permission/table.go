@@ -61,7 +61,7 @@ var paths = sync.OnceValue(func() map[string]pathRule {
 })
 
 func services() []service {
-	return slices.Concat(platformServices(), reportServices(), runtimeServices())
+	return slices.Concat(platformServices(), reportServices(), applicationServices(), runtimeServices())
 }
 
 func platformServices() []service {
@@ -159,7 +159,9 @@ func reportServices() []service {
 	}
 }
 
-func runtimeServices() []service {
+// applicationServices returns the services of a runtime about its Applications,
+// which decide by the rights on each.
+func applicationServices() []service {
 	const v1 = "slipway.runtime.v1."
 	return []service{
 		{v1 + "ApplicationService", map[string]Rule{
@@ -192,6 +194,22 @@ func runtimeServices() []service {
 			"ListReleases":  Get.Rule(),
 			"RequestAction": Action.Rule(),
 		}},
+		// As of releases: an action of the kind Promotion, on each Application that
+		// it concerns.
+		{v1 + "PromotionService", map[string]Rule{
+			"ListPromotions":   Get.Rule(),
+			"StartPromotion":   Action.Rule(),
+			"ApprovePromotion": Action.Rule(),
+			"AbortPromotion":   Action.Rule(),
+		}},
+	}
+}
+
+// runtimeServices returns the services of a runtime about itself: its components,
+// clusters and credentials, and the traffic of its edges.
+func runtimeServices() []service {
+	const v1 = "slipway.runtime.v1."
+	return []service{
 		{v1 + "RuntimeService", map[string]Rule{
 			"GetInfo":                read(View),
 			"ComponentLogs":          read(Admin),

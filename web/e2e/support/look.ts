@@ -49,6 +49,8 @@ const documented = new Set([
   "traffic",
   "traffic-chain",
   "explain",
+  "history-dora",
+  "promotions",
   "settings",
   "lost",
 ]);

@@ -56,6 +56,8 @@ export interface Wanted {
 const places: Record<string, RegExp> = {
   application: /^\/applications\/./,
   applications: /^\/applications$/,
+  history: /^\/history/,
+  promotions: /^\/promotions/,
   runtimes: /^\/(runtimes|install)/,
   settings: /^\/(settings|runtimes|install)/,
   traffic: /^\/traffic/,

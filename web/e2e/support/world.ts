@@ -49,6 +49,9 @@ export function policy(rules: string): Promise<void> {
   return ask("/policy", { rules });
 }
 
+/** apply creates objects in the namespace of the runtime, as a person with kubectl would. */
+export const apply = (manifests: string): Promise<unknown> => ask("/apply", { manifests });
+
 /** push commits another value to an application and sends the webhooks; it returns the commit. */
 export async function push(folder: string, value: string, message: string): Promise<string> {
   const { commit } = await ask<{ commit: string }>("/push", { folder, value, message });
@@ -82,6 +85,9 @@ export const stopLoad = (): Promise<{ answered: number; failed: number }> => ask
 
 /** gather has a runtime report many applications. */
 export const gather = (runtime: string, count: number): Promise<unknown> => ask("/crowd", { runtime, count });
+
+/** reportPast has a runtime report deployments and requests of the last weeks. */
+export const reportPast = (runtime: string): Promise<unknown> => ask("/past", { runtime });
 
 /** deletePods deletes the Pods of an application with Kubernetes alone; the cluster makes others. */
 export async function deletePods(folder: string): Promise<string[]> {

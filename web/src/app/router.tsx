@@ -11,7 +11,13 @@ import {
 import { warmApplications, warmRuntimes } from "../api/fleet";
 import { Failure, Loading, Page } from "../ui/page";
 import { queries } from "./queries";
-import { readApplicationsSearch, readSearch, readTrafficSearch } from "./search";
+import {
+  readApplicationsSearch,
+  readHistorySearch,
+  readPromotionsSearch,
+  readSearch,
+  readTrafficSearch,
+} from "./search";
 import { sessionQuery } from "./session";
 import { Shell } from "./shell";
 
@@ -135,6 +141,20 @@ const traffic = createRoute({
   component: lazyRouteComponent(() => import("../pages/traffic/traffic"), "TrafficPage"),
 });
 
+const promotions = createRoute({
+  getParentRoute: () => inside,
+  path: "/promotions",
+  validateSearch: readPromotionsSearch,
+  component: lazyRouteComponent(() => import("../pages/promotions/promotions"), "PromotionsPage"),
+});
+
+const history = createRoute({
+  getParentRoute: () => inside,
+  path: "/history",
+  validateSearch: readHistorySearch,
+  component: lazyRouteComponent(() => import("../pages/history/history"), "HistoryPage"),
+});
+
 const settings = createRoute({
   getParentRoute: () => inside,
   path: "/settings",
@@ -164,7 +184,9 @@ export const router = createRouter({
       application,
       argoLinked,
       argoNamed,
+      promotions,
       traffic,
+      history,
       settings,
       oauth,
     ]),

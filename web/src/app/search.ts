@@ -59,3 +59,29 @@ export const readTrafficSearch: (search: RawSearch) => TrafficSearch = readSearc
   "query",
   "route",
 );
+
+export interface HistorySearch {
+  tab?: string | undefined;
+  runtime?: string | undefined;
+  /** A name of an application, or namespace/name. */
+  app?: string | undefined;
+  span?: string | undefined;
+  /** What the DORA figures are grouped by. */
+  by?: string | undefined;
+}
+
+export const readHistorySearch: (search: RawSearch) => HistorySearch = readSearch(
+  "tab",
+  "runtime",
+  "app",
+  "span",
+  "by",
+);
+
+export interface PromotionsSearch {
+  runtime?: string | undefined;
+  /** The Promotion that is open. */
+  promotion?: string | undefined;
+}
+
+export const readPromotionsSearch: (search: RawSearch) => PromotionsSearch = readSearch("runtime", "promotion");

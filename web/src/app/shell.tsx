@@ -6,7 +6,16 @@ import { useState } from "react";
 import { reconnect, useConnection } from "../api/live";
 import { platform } from "../api/transport";
 import { Button } from "../ui/button";
-import { AppIcon, MenuIcon, RuntimeIcon, SettingsIcon, ThemeIcon, TrafficIcon } from "../ui/icons";
+import {
+  AppIcon,
+  HistoryIcon,
+  MenuIcon,
+  PromotionIcon,
+  RuntimeIcon,
+  SettingsIcon,
+  ThemeIcon,
+  TrafficIcon,
+} from "../ui/icons";
 import { Menu } from "../ui/menu";
 import { toastError } from "../ui/toast";
 import { forgetSession, useSession } from "./session";
@@ -16,7 +25,9 @@ import { nextTheme } from "./theme";
 const places = [
   { to: "/runtimes", label: "Runtimes", Icon: RuntimeIcon },
   { to: "/applications", label: "Applications", Icon: AppIcon },
+  { to: "/promotions", label: "Promotions", Icon: PromotionIcon },
   { to: "/traffic", label: "Traffic", Icon: TrafficIcon },
+  { to: "/history", label: "History", Icon: HistoryIcon },
   { to: "/settings", label: "Settings", Icon: SettingsIcon },
 ] as const;
 

@@ -54,9 +54,19 @@ export const AppIcon = () => (
     <path d="M2.5 2.5h4.5v4.5H2.5zM9 2.5h4.5v4.5H9zM2.5 9h4.5v4.5H2.5zM9 9h4.5v4.5H9z" />
   </Icon>
 );
+export const PromotionIcon = () => (
+  <Icon>
+    <path d="m2.5 4 4 4-4 4M8.5 4l4 4-4 4" />
+  </Icon>
+);
 export const TrafficIcon = () => (
   <Icon>
     <path d="M1.5 8h3l2-5 3 10 2-5h3" />
+  </Icon>
+);
+export const HistoryIcon = () => (
+  <Icon>
+    <path d="M2.6 6.2A5.8 5.8 0 1 1 2.4 9.4M2.4 2.6v3.7h3.7M8 5v3.2l2.2 1.6" />
   </Icon>
 );
 export const SettingsIcon = () => (

@@ -1,4 +1,5 @@
 import { useQuery } from "@tanstack/react-query";
+import { Link } from "@tanstack/react-router";
 import { useState } from "react";
 import { explain } from "../../api/errors";
 import type { HistoryEntry } from "../../api/gen/slipway/runtime/v1/application_pb";
@@ -92,6 +93,13 @@ export function History({ place, detail, mayRollBack, online, blocked }: History
       <Panel flush>
         <Table label="History" columns={columns} rows={rows} rowKey={(row) => String(row.id)} />
       </Panel>
+      <p className="muted">
+        The platform keeps{" "}
+        <Link to="/history" search={{ runtime: place.runtime, app: `${place.namespace}/${place.name}` }}>
+          all deployments of {place.name}
+        </Link>
+        , also when the cluster has forgotten them.
+      </p>
       {target && <RollbackDialog place={place} detail={detail} entry={target} onClose={() => setTarget(null)} />}
     </div>
   );

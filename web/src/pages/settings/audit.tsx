@@ -10,11 +10,12 @@ import { Button } from "../../ui/button";
 import { Select, TextField } from "../../ui/field";
 import { useNarrow } from "../../ui/narrow";
 import { Empty, Failure, Loading, Panel } from "../../ui/page";
+import { useSettled } from "../../ui/settled";
 import { Status } from "../../ui/status";
 import { type Column, VirtualTable } from "../../ui/table";
 import { Time } from "../../ui/time";
 import { AuditEntryDialog } from "./audit-entry";
-import { type AuditFilter, noFilter, outcomeTone, periods, requestOf, useSettled } from "./auditfilter";
+import { type AuditFilter, noFilter, outcomeTone, periods, requestOf } from "./auditfilter";
 
 // Begins to read on before the end is seen.
 const ahead = 800;

@@ -1,7 +1,6 @@
 // What of the audit log is shown.
 
 import { type Timestamp, timestampFromMs } from "@bufbuild/protobuf/wkt";
-import { useEffect, useState } from "react";
 import type { Tone } from "../../ui/status";
 
 export interface AuditFilter {
@@ -55,14 +54,4 @@ export function outcomeTone(outcome: string): Tone {
     default:
       return "off";
   }
-}
-
-/** useSettled is a value once it has not changed for a moment. */
-export function useSettled<T>(value: T, milliseconds: number): T {
-  const [settled, setSettled] = useState(value);
-  useEffect(() => {
-    const timer = setTimeout(() => setSettled(value), milliseconds);
-    return () => clearTimeout(timer);
-  }, [value, milliseconds]);
-  return settled;
 }

@@ -1,13 +1,12 @@
 // Git commit, application, Ingress, route and live requests on one screen.
 
-import { getRouteApi, Link, useNavigate } from "@tanstack/react-router";
-import { useCallback, useMemo } from "react";
-import { isDenied } from "../../api/errors";
-import { useRuntimes } from "../../api/fleet";
+import { getRouteApi, useNavigate } from "@tanstack/react-router";
+import { useCallback } from "react";
+import { OneRuntime } from "../../app/oneruntime";
 import type { TrafficSearch } from "../../app/search";
-import { buttonClass } from "../../ui/button";
 import { Select } from "../../ui/field";
-import { Empty, Failure, Loading, Note, Page } from "../../ui/page";
+import { Figures } from "../../ui/figures";
+import { Failure, Loading, Note, Page } from "../../ui/page";
 import { Sparkline } from "../../ui/sparkline";
 import { Tabs } from "../../ui/tabs";
 import { Certificates } from "./certificates";
@@ -31,57 +30,17 @@ export function TrafficPage() {
       void navigate({ to: "/traffic", search: (before) => ({ ...before, ...next }), replace: true }),
     [navigate],
   );
-  const runtimes = useRuntimes();
-  const names = useMemo(
-    () =>
-      [...runtimes.items.values()]
-        .toSorted((a, b) => Number(b.online) - Number(a.online) || a.name.localeCompare(b.name))
-        .map((each) => each.name),
-    [runtimes.items],
-  );
-  const name = search.runtime ?? names[0];
-  if (!runtimes.synced) {
-    return (
-      <Page title="Traffic">
-        {runtimes.error && isDenied(runtimes.error) ? <Failure error={runtimes.error} /> : <Loading lines={8} />}
-      </Page>
-    );
-  }
-  if (name === undefined) {
-    return (
-      <Page title="Traffic">
-        <Empty
-          title="No runtimes"
-          action={
-            <Link to="/install" className={buttonClass("primary")}>
-              Install a runtime
-            </Link>
-          }
-        >
-          The traffic of a cluster is shown when a runtime with an edge is installed in it.
-        </Empty>
-      </Page>
-    );
-  }
-  const runtime = runtimes.items.get(name);
-  const picker = (
-    <Select
-      label="Runtime"
-      hideLabel
-      value={name}
-      onChange={(next) => change({ runtime: next, edge: undefined, route: undefined })}
-      options={[...new Set([...names, name])].map((value) => ({ value, label: value }))}
-    />
-  );
-  if (!runtime) {
-    return (
-      <Page title="Traffic" actions={picker}>
-        <Empty title="Runtime not found">There is no runtime {name} in this account.</Empty>
-      </Page>
-    );
-  }
   return (
-    <RuntimeTraffic key={name} name={name} online={runtime.online} picker={picker} search={search} change={change} />
+    <OneRuntime
+      title="Traffic"
+      name={search.runtime}
+      onChoose={(runtime) => change({ runtime, edge: undefined, route: undefined })}
+      purpose="The traffic of a cluster is shown when a runtime with an edge is installed in it."
+    >
+      {({ name, online }, picker) => (
+        <RuntimeTraffic key={name} name={name} online={online} picker={picker} search={search} change={change} />
+      )}
+    </OneRuntime>
   );
 }
 
@@ -198,47 +157,30 @@ function Summary({ state, old }: { state: TrafficState; old: boolean }) {
           The edge {each.name} is not ready: {each.problem}
         </Note>
       ))}
-      <dl className={old ? "traffic-summary old" : "traffic-summary"}>
-        <div>
-          <dt>Requests per second</dt>
-          <dd>
-            <strong data-testid="total-rate">{rateWord(total?.requestsPerSecond ?? 0)}</strong>
-            <div className="traffic-line">
+      <Figures
+        old={old}
+        items={[
+          {
+            label: "Requests per second",
+            value: <span data-testid="total-rate">{rateWord(total?.requestsPerSecond ?? 0)}</span>,
+            line: (
               <Sparkline
                 values={state.totalCourse.requests}
                 width={110}
                 label={`Requests per second, now ${rateWord(total?.requestsPerSecond ?? 0)}`}
               />
-            </div>
-          </dd>
-        </div>
-        <div>
-          <dt>Errors</dt>
-          <dd>
-            <strong className={errorPart(total) > 0 ? "tone-bad" : undefined}>{partWord(errorPart(total))}</strong>
-          </dd>
-        </div>
-        <div>
-          <dt>p50 and p99</dt>
-          <dd>
-            <strong>{timeWord(total?.p50 ?? 0)}</strong> <span className="muted">{timeWord(total?.p99 ?? 0)}</span>
-          </dd>
-        </div>
-        <div>
-          <dt>Total requests</dt>
-          <dd>
-            <strong data-testid="total-requests">{Number(total?.requests ?? 0n).toLocaleString("en")}</strong>
-            <span className="muted">{Number(state.unrouted?.requests ?? 0n).toLocaleString("en")} without a route</span>
-          </dd>
-        </div>
-        <div>
-          <dt>Edges</dt>
-          <dd>
-            <strong>{state.edges.length - silent.length}</strong>
-            <span className="muted">of {state.edges.length} ready</span>
-          </dd>
-        </div>
-      </dl>
+            ),
+          },
+          { label: "Errors", value: partWord(errorPart(total)), bad: errorPart(total) > 0 },
+          { label: "p50 and p99", value: timeWord(total?.p50 ?? 0), note: timeWord(total?.p99 ?? 0) },
+          {
+            label: "Total requests",
+            value: <span data-testid="total-requests">{Number(total?.requests ?? 0n).toLocaleString("en")}</span>,
+            note: `${Number(state.unrouted?.requests ?? 0n).toLocaleString("en")} without a route`,
+          },
+          { label: "Edges", value: state.edges.length - silent.length, note: `of ${state.edges.length} ready` },
+        ]}
+      />
     </div>
   );
 }
