@@ -1,7 +1,7 @@
-// Package cache has the two in-memory caches that several planes need: LRU,
-// which is bounded by the size of its values, and Weak, whose values live for
-// as long as something else refers to them.
+// Package cache has the in-memory caches that several planes need: LRU, which is
+// bounded by the size of its values, Weak, whose values live for as long as
+// something else refers to them, and Texts, which makes equal texts one.
 //
-// It uses the standard library alone, so that every plane may import it. Both
-// caches are safe for concurrent use.
+// It uses the standard library alone, so that every plane may import it. All
+// are safe for concurrent use.
 package cache

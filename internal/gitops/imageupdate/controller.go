@@ -248,11 +248,11 @@ func (c *Controller) next(now time.Time) (*record, time.Duration) {
 	return found, wait
 }
 
-// Backoff of an Application whose update fails.
-const (
-	firstBackoff = 30 * time.Second
-	maxBackoff   = 30 * time.Minute
-)
+// retries is the backoff of an Application whose update fails. Its jitter is added to the
+// interval, below which no update is tried again.
+func retries() backoff.Policy {
+	return backoff.Policy{First: 30 * time.Second, Longest: 30 * time.Minute, JitterUp: 0.1}
+}
 
 // process runs an update and schedules the next.
 func (c *Controller) process(ctx context.Context, of *record) {
@@ -277,8 +277,8 @@ func (c *Controller) process(ctx context.Context, of *record) {
 		of.due, of.fresh = now.Add(result.again), true
 	case result.err != nil:
 		of.failures++
-		delay := min(firstBackoff<<min(of.failures-1, 10), maxBackoff)
-		of.due = now.Add(backoff.Jitter(max(delay, c.options.Interval), 0.1))
+		again := retries()
+		of.due = now.Add(again.Spread(max(again.Base(of.failures), c.options.Interval)))
 	default:
 		of.failures = 0
 	}

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 
+	"slipway.dev/slipway/internal/cache"
 	"slipway.dev/slipway/internal/gitops/tracking"
 	"slipway.dev/slipway/internal/kube"
 )
@@ -56,7 +57,8 @@ type Cache struct {
 	others map[tracking.Key]*Object
 	feeds  map[feedName]*feed
 	gone   tombstones
-	names  interner
+	// names are shared by objects: namespaces, versions and labels repeat in thousands.
+	names cache.Texts
 }
 
 // holder has the current state of an object. It is shared by the index by key
@@ -96,7 +98,6 @@ func New(options Options) *Cache {
 		apps:    map[string][]*holder{},
 		others:  map[tracking.Key]*Object{},
 		feeds:   map[feedName]*feed{},
-		names:   interner{},
 	}
 	c.requests, c.broken = Requests(options.Cluster)
 	return c
@@ -272,9 +273,9 @@ func (c *Cache) object(kind schema.GroupKind, r *record) *Object {
 	return &Object{
 		Key: tracking.Key{
 			Group: kind.Group, Kind: kind.Kind,
-			Namespace: c.names.one(r.Namespace), Name: r.Name,
+			Namespace: c.names.One(r.Namespace), Name: r.Name,
 		},
 		UID: r.UID, ResourceVersion: r.ResourceVersion,
-		APIVersion: c.names.one(r.APIVersion), App: c.names.one(r.app), packed: pack(r.raw),
+		APIVersion: c.names.One(r.APIVersion), App: c.names.One(r.app), packed: pack(r.raw),
 	}
 }

@@ -3,17 +3,9 @@ package live
 import (
 	"container/list"
 	"time"
-	"unique"
 
 	"slipway.dev/slipway/internal/gitops/tracking"
 )
-
-// interner gives equal texts the same memory.
-type interner struct{}
-
-// one returns the shared copy of a text. Namespaces, versions and labels repeat
-// in thousands of objects.
-func (interner) one(text string) string { return unique.Make(text).Value() }
 
 const (
 	// tombstoneTTL is how long the last state of a deleted object is kept:

@@ -155,6 +155,12 @@ func TestRetry(t *testing.T) {
 	if got := *keys.Load(); len(got) != 2 || got[0] != got[1] || got[0] == "" {
 		t.Errorf("the attempts have the keys %v", got)
 	}
+	// One failure is no news.
+	for _, one := range must.Get(w.Client.EventsV1().Events(w.namespace).List(t.Context(), metav1.ListOptions{FieldSelector: "reason=NotificationFailed"}))(t).Items {
+		if strings.Contains(one.Note, "on-deployed") {
+			t.Errorf("there is the Event %q", one.Note)
+		}
+	}
 	event(t, w, "SettingsIgnored", "service.nats: services of the type nats are not supported: use a webhook service", "trigger.on-deployed.extra: there is no template none")
 	event(t, w, "NotificationFailed", "on-sync-succeeded to gone:: render the message:")
 	event(t, w, "SubscriptionIgnored", `there is no service "nats": subscriptions can name gone, hook`)

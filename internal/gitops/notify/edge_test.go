@@ -58,7 +58,8 @@ func TestEdgeTriggers(t *testing.T) {
 			for _, one := range *tables.Load() {
 				reports = append(reports, &trafficreport.Report{Ready: true, Table: one})
 			}
-			return reports, nil
+			// One that starts still has the table of before.
+			return append(reports, &trafficreport.Report{Table: edgeTable()}), nil
 		}
 	}
 	// polled waits until the tables of now were read, and what they queued was evaluated:

@@ -41,6 +41,8 @@ func TestSubscriptions(t *testing.T) {
 		"default":  {map[string]string{"team": "a"}, map[string]string{prefix + "subscribe.two.slack": "all"}, nil, "map[two:[slack:all]]", ""},
 		"unknown":  {nil, map[string]string{prefix + "subscribe.three.slack": "a", prefix + "subscribe.one.nats": "a"}, nil, "map[]", `there is no service "nats": subscriptions can name hook, slack; there is no trigger "three": subscriptions can name on-certificate-problem, on-held, on-release-rolled-back, on-route-served, one, two`},
 		"too many": {nil, map[string]string{prefix + "subscribe.one.slack": strings.Repeat("a;b;", 1) + many(200)}, nil, "", "only the first 100 destinations are used"},
+		"at most":  {nil, map[string]string{prefix + "subscribe.one.slack": many(100)}, nil, "", ""},
+		"long":     {nil, map[string]string{prefix + "subscribe.one.slack": strings.Repeat("x", 512) + ";" + strings.Repeat("y", 513)}, nil, "map[one:[slack:" + strings.Repeat("x", 512) + "]]", "a recipient of slack is longer than 512 bytes"},
 		"others":   {nil, map[string]string{"example.com/subscribe.one.slack": "a"}, nil, "map[]", ""},
 	} {
 		got, problems := settings().subscriptionsOf(one.labels, one.app, one.project)

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
+	"slipway.dev/slipway/internal/backoff"
 	"slipway.dev/slipway/internal/gitops/apply"
 	"slipway.dev/slipway/internal/gitops/plan"
 )
@@ -22,10 +23,14 @@ const (
 	stepTimeout = time.Minute
 	// maxTries is how often something is tried that may go well the next time.
 	// With the pauses between, that is about two and a half minutes.
-	maxTries   = 10
-	firstPause = time.Second
-	maxPause   = 30 * time.Second
+	maxTries = 10
 )
+
+// retries are the pauses between the tries of a step. They have no jitter: the API server
+// has few operations at a time, and each of them waits for its own objects.
+func retries() backoff.Policy {
+	return backoff.Policy{First: time.Second, Longest: 30 * time.Second}
+}
 
 // writtenVersion is the object of a response to our write: its uid and version.
 type writtenVersion struct {
@@ -60,7 +65,7 @@ func (r *Run) retryLater(step *plan.Step, err error) bool {
 		delete(r.retries, step.StepID)
 		return false
 	}
-	pause := min(maxPause, firstPause<<(try.count-1))
+	pause := retries().Base(try.count)
 	try.next, try.problem = r.Now().Add(pause), errorText(step, err)
 	r.wake(try.next)
 	r.Log.Info("trying again", "object", step.Key.String(), "action", string(step.Action), "try", try.count,

@@ -352,7 +352,7 @@ func (c *Controller) onApplication(object *unstructured.Unstructured) {
 		c.skim(object)
 		return
 	}
-	app, refused, err := v1alpha1.Decode(object.Object)
+	app, refused, err := c.store.decode(object.Object)
 	if err != nil {
 		c.Log.Warn("dropped invalid Application", "namespace", object.GetNamespace(), "name", object.GetName(), "error", err)
 		return

@@ -12,6 +12,7 @@ import (
 
 	"slipway.dev/slipway/api/argo/v1alpha1"
 	"slipway.dev/slipway/api/refusal"
+	"slipway.dev/slipway/internal/cache"
 	"slipway.dev/slipway/internal/gitops/project"
 	"slipway.dev/slipway/internal/gitops/tracking"
 )
@@ -24,6 +25,9 @@ type store struct {
 	apps     map[tracking.App]*storedApplication
 	labels   map[string]tracking.App
 	projects map[string]*compiledProject
+	// texts are shared by Applications: their statuses repeat kinds, addresses and
+	// revisions.
+	texts cache.Texts
 }
 
 // storedApplication is one Application with its session.
@@ -56,6 +60,16 @@ type compiledProject struct {
 // newStore makes an empty store.
 func newStore() *store {
 	return &store{apps: map[tracking.App]*storedApplication{}, labels: map[string]tracking.App{}, projects: map[string]*compiledProject{}}
+}
+
+// decode reads an Application from its JSON, whose content it changes.
+func (b *store) decode(content map[string]any) (*v1alpha1.Application, []refusal.Refusal, error) {
+	for _, field := range []string{"spec", "status"} {
+		if value, has := content[field]; has {
+			content[field] = b.texts.Value(value)
+		}
+	}
+	return v1alpha1.Decode(content)
 }
 
 // identityOf is the key of an Application.

@@ -124,9 +124,19 @@ func statusPatch(app *v1alpha1.Application, want *applicationUpdate, now time.Ti
 	patch := difference(before, after)
 	_, stateChanged := patch["operationState"]
 	if len(patch) > 0 {
-		patch["reconciledAt"] = now.UTC().Format(time.RFC3339)
+		patch["reconciledAt"] = comparedAt(&status, now).UTC().Format(time.RFC3339)
 	}
 	return patch, stateChanged, nil
+}
+
+// comparedAt is when a run that began at now has compared what it writes. A run that ends
+// an operation compares after it, and often in a later second than it began: clients of
+// Argo CD wait until the comparison is not older than the end.
+func comparedAt(status *v1alpha1.ApplicationStatus, now time.Time) time.Time {
+	if state := status.OperationState; state != nil && state.FinishedAt != nil && state.FinishedAt.After(now) {
+		return state.FinishedAt.Time
+	}
+	return now
 }
 
 // difference returns the JSON merge patch (RFC 7386) between two documents.
@@ -251,7 +261,7 @@ func (p *reconcileRun) send(ctx context.Context, want *applicationUpdate, patchF
 // dropped as an echo.
 func (p *reconcileRun) takeResponse(response *unstructured.Unstructured, unseen bool) error {
 	unstructured.RemoveNestedField(response.Object, "metadata", "managedFields")
-	app, refused, err := v1alpha1.Decode(response.Object)
+	app, refused, err := p.store.decode(response.Object)
 	if err != nil {
 		return fmt.Errorf("read the Application: %w", err)
 	}

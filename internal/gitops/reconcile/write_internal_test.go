@@ -5,6 +5,7 @@ import (
 	"maps"
 	"reflect"
 	"testing"
+	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -59,6 +60,16 @@ func TestPatch(t *testing.T) {
 			app.Status.OperationState = running(v1alpha1.OperationTerminating)
 			want.status.OperationState = running(v1alpha1.OperationSucceeded)
 		}, `{"metadata":{"resourceVersion":"7","uid":"u"},"status":{"operationState":{"phase":"Succeeded"},"reconciledAt":"2026-03-01T12:00:00Z"}}`},
+		{"an operation that ended after the run began is compared", func(_ *v1alpha1.Application, want *applicationUpdate) {
+			want.status.OperationState = running(v1alpha1.OperationSucceeded)
+			want.status.OperationState.FinishedAt = wholeSecond(noon().Add(time.Second))
+		}, `{"metadata":{"resourceVersion":"7","uid":"u"},"status":{"operationState":{"finishedAt":"2026-03-01T12:00:01Z","operation":{"sync":{"revision":"aaa"}},"phase":"Succeeded","startedAt":"2026-03-01T12:00:00Z"},"reconciledAt":"2026-03-01T12:00:01Z"}}`},
+		{"an operation that ended before is compared now", func(app *v1alpha1.Application, want *applicationUpdate) {
+			app.Status.OperationState = running(v1alpha1.OperationSucceeded)
+			app.Status.OperationState.FinishedAt = wholeSecond(noon().Add(-time.Second))
+			want.status.OperationState = app.Status.OperationState
+			want.status.Health.Status = v1alpha1.Degraded
+		}, `{"metadata":{"uid":"u"},"status":{"health":{"status":"Degraded"},"reconciledAt":"2026-03-01T12:00:00Z"}}`},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

@@ -175,7 +175,7 @@ func (r *Renderer) attempt(ctx context.Context, begin func() task) (int64, error
 		}
 		session := newSession(worker, begin(), &r.options)
 		err = session.run(ctx)
-		r.release(worker, session.usable)
+		r.release(ctx, worker, session.usable)
 		if err != nil && !session.responded && !fresh && ctx.Err() == nil {
 			continue
 		}
@@ -240,18 +240,31 @@ func (r *Renderer) logMissing(worker *process) {
 const maxRenders = 1000
 
 // release puts a worker back, or ends it. It is called for every acquired
-// worker, whether the render has succeeded or not.
-func (r *Renderer) release(worker *process, usable bool) {
+// worker, whether the render has succeeded or not. It waits for the end of one that
+// it ends: the slot is still taken, so that the next worker never adds its memory.
+func (r *Renderer) release(ctx context.Context, worker *process, usable bool) {
+	if r.keep(worker, usable) {
+		return
+	}
+	select {
+	case <-worker.exited:
+	case <-ctx.Done():
+	}
+}
+
+// keep puts a worker back if it can be used again, and ends it otherwise.
+func (r *Renderer) keep(worker *process, usable bool) bool {
 	worker.renders++
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	// A worker with much memory is replaced: Go gives it back slowly.
 	if !usable || r.closed || worker.renders >= maxRenders || worker.memory() > r.options.MemoryBytes/4 {
 		r.stopWorker(worker)
-		return
+		return false
 	}
 	worker.idleTimer = time.AfterFunc(r.options.IdleTimeout, func() { r.expire(worker) })
 	r.idle = append(r.idle, worker)
+	return true
 }
 
 // expire ends a worker that has waited for too long. acquire stops the timer

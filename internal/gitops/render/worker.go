@@ -18,9 +18,9 @@ import (
 // than an object of Kubernetes.
 const maxJob = 16 << 20
 
-// workerGCPercent makes the garbage collector run twice as often as the default: there are
-// as many workers as processors, and a render is short.
-const workerGCPercent = 50
+// workerGCPercent makes the garbage collector run three times as often as the default:
+// there are as many workers as processors, and a render is short.
+const workerGCPercent = 30
 
 // ServeWorker is the main function of a worker: it confines the process, and
 // then renders jobs until its input ends. The confinement cannot be undone, so

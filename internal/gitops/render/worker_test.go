@@ -68,6 +68,24 @@ func TestWorkerIsKept(t *testing.T) {
 	}
 }
 
+// A worker that is replaced is gone before the next one can start.
+func TestReplacedWorkerIsGone(t *testing.T) {
+	r := testRenderer(t, Options{Workers: 1})
+	r.mustRender(t)
+	worker := r.only(t)
+	worker.renders = maxRenders - 1
+	r.mustRender(t)
+	select {
+	case <-worker.exited:
+	default:
+		t.Error("the worker still runs")
+	}
+	r.mustRender(t)
+	if r.only(t) == worker {
+		t.Error("the worker is used again")
+	}
+}
+
 // A worker that waits for too long ends.
 func TestIdleWorkerEnds(t *testing.T) {
 	r := testRenderer(t, Options{IdleTimeout: time.Millisecond})
