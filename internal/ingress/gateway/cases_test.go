@@ -406,6 +406,9 @@ func refusalText(found *engine.Engine) string {
 	return strings.ReplaceAll(out.String(), "."+gatewayv1.GroupName, "")
 }
 
+// standard are the conditions that objects have when all is as it should be.
+var standard = map[string]bool{"Accepted": true, "Programmed": true, "ResolvedRefs": true, "Conflicted": true}
+
 // statusText returns the conditions that are not those of an object as it should be,
 // and the number of routes of listeners.
 func statusText(found *engine.Engine) string {
@@ -420,7 +423,9 @@ func statusText(found *engine.Engine) string {
 			if c.ObservedGeneration != 1 {
 				fmt.Fprintf(&out, "%s %s of generation %d\n", object, c.Type, c.ObservedGeneration)
 			}
-			if c.Status != healthy {
+			// Accepted holds while only some listeners are served, and others have conditions
+			// of their own.
+			if c.Status != healthy || c.Reason == string(gatewayv1.GatewayReasonListenersNotValid) || !standard[c.Type] {
 				fmt.Fprintf(&out, "%s %s=%s %s\n", object, c.Type, c.Status, c.Reason)
 			}
 		}

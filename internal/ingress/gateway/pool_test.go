@@ -142,4 +142,10 @@ status: {addresses: [{value: 192.0.2.18}]}
 	// The record counts as long as the Gateway has the address.
 	p.remove("bank", "g0")
 	p.expect(t, "evil", "16", "18")
+	// A record of an address that the pool does not have any more does not count.
+	p = restarted(t, gatewaysWith("shop", "192.0.2.17")+"---\n"+gatewaysWith("bank", "", ""), map[snapshot.Ref]netip.Addr{
+		at("bank", "g0"): netip.MustParseAddr("198.51.100.1"), at("bank", "g1"): netip.MustParseAddr("192.0.2.18"),
+	})
+	p.expect(t, "shop", "17")
+	p.expect(t, "bank", "16", "18")
 }

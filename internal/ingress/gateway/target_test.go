@@ -10,9 +10,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	"slipway.dev/slipway/internal/ingress/engine"
+	"slipway.dev/slipway/internal/ingress/gateway"
 	"slipway.dev/slipway/internal/ingress/resolve"
 	"slipway.dev/slipway/internal/ingress/snapshot"
 	"slipway.dev/slipway/internal/route"
@@ -156,6 +158,16 @@ func TestTargets(t *testing.T) {
 			t.Errorf("the younger one has %q", targets)
 		}
 	}
+	// A target in a status is that of its Gateway, also beside an older one to which it was
+	// proposed: other replicas listen on it.
+	late := newReplica(t, serviceOptions(0))
+	late.put("a/one", 1, "80")
+	late.put("b/two", 2, "80")
+	late.see("b/two", gatewayv1.GatewayStatus{Conditions: []metav1.Condition{{Type: snapshot.TargetPortsCondition, Message: "80=20000"}}})
+	late.require("of the one with a status", late.listens(), "b/two:80=0.0.0.0:20000")
+	if _, targets := late.programmed("a/one"); targets == "80=20000" || targets == "" {
+		t.Errorf("the one without a status has %q", targets)
+	}
 	// Ports outside of the range are not listened on.
 	for _, message := range []string{"80=19999", "80=20004", "80=x", "80", "0=20000"} {
 		r := newReplica(t, serviceOptions(0))
@@ -277,5 +289,61 @@ func TestService(t *testing.T) {
 			}
 			r.require("endpoints", endpoints, c.endpoints)
 		})
+	}
+}
+
+// TestServiceCurrent: the Service of a Gateway is written again unless the cluster has it and
+// its EndpointSlice. A slice of another name, which any tenant of the namespace can write,
+// does not stand for it.
+func TestServiceCurrent(t *testing.T) {
+	r := newReplica(t, serviceOptions(0))
+	r.update(r.facts.Put(&discoveryv1.EndpointSlice{
+		ObjectMeta:  metav1.ObjectMeta{Namespace: "slipway", Name: "pods", Labels: map[string]string{discoveryv1.LabelServiceName: "edge"}},
+		AddressType: discoveryv1.AddressTypeIPv4, Endpoints: []discoveryv1.Endpoint{{Addresses: []string{"10.0.0.1"}}},
+	}))
+	r.put("a/one", 1, "80")
+	r.see("a/one", r.status("a/one"))
+	current := func() bool {
+		return r.engine.GatewayStatus(snapshot.Ref{Kind: snapshot.Gateway, Namespace: "a", Name: "one"}).Service.Current
+	}
+	name, port, protocol := "tcp-80", int32(20000), corev1.ProtocolTCP
+	r.update(r.facts.Put(&corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "slipway-one"},
+		Spec: corev1.ServiceSpec{Type: "ClusterIP", ClusterIP: "10.96.0.9", Ports: []corev1.ServicePort{
+			{Name: name, Port: 80, TargetPort: intstr.FromInt32(port), Protocol: protocol},
+		}},
+	}))
+	for i, slice := range []string{"of-a-tenant", "slipway-one"} {
+		r.update(r.facts.Put(&discoveryv1.EndpointSlice{
+			ObjectMeta:  metav1.ObjectMeta{Namespace: "a", Name: slice, Labels: map[string]string{discoveryv1.LabelServiceName: "slipway-one"}},
+			AddressType: discoveryv1.AddressTypeIPv4, Endpoints: []discoveryv1.Endpoint{{Addresses: []string{"10.0.0.1"}}},
+			Ports: []discoveryv1.EndpointPort{{Name: &name, Port: &port, Protocol: &protocol}},
+		}))
+		if got := current(); got != (i == 1) {
+			t.Errorf("with the EndpointSlice %s: current is %t", slice, got)
+		}
+	}
+}
+
+// TestDeploymentPods: a Gateway with a Deployment of its own is programmed once one of its
+// Pods is ready.
+func TestDeploymentPods(t *testing.T) {
+	options := serviceOptions(0)
+	options.DeploymentNamespace = "slipway"
+	r := newReplica(t, options)
+	r.put("a/one", 1, "80")
+	r.see("a/one", r.status("a/one"))
+	r.update(r.facts.Put(&corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "slipway-one"}, Spec: corev1.ServiceSpec{Type: "ClusterIP", ClusterIP: "10.96.0.9"},
+	}))
+	for ready, want := range []string{"Pending", "Programmed"} {
+		isReady, name := ready == 1, gateway.DeploymentName("a", "one")
+		r.update(r.facts.Put(&discoveryv1.EndpointSlice{
+			ObjectMeta:  metav1.ObjectMeta{Namespace: "slipway", Name: name, Labels: map[string]string{discoveryv1.LabelServiceName: name}},
+			AddressType: discoveryv1.AddressTypeIPv4,
+			Endpoints:   []discoveryv1.Endpoint{{Addresses: []string{"10.0.0.1"}, Conditions: discoveryv1.EndpointConditions{Ready: &isReady}}},
+		}))
+		reason, _ := r.programmed("a/one")
+		r.require(fmt.Sprintf("with %d Pods", ready), reason, want)
 	}
 }

@@ -8,13 +8,11 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+
+	"slipway.dev/slipway/internal/cache"
 )
 
 const (
-	// maxInterned is the longest text that is interned, and maxTexts the number of texts
-	// that are remembered at a time.
-	maxInterned = 64
-	maxTexts    = 4096
 	// maxAnnotations bounds the bytes of annotations that are interned, and maxSets how many
 	// of them are remembered.
 	maxAnnotations = 2048
@@ -23,11 +21,10 @@ const (
 	maxPart = 1024
 )
 
-// interner makes equal texts of objects share their memory. Each text of a decoded object
-// is allocated on its own, and thousands of routes repeat the same groups, kinds, Gateways,
-// namespaces and conditions.
+// interner makes equal texts and equal parts of objects share their memory: thousands of
+// routes repeat the same groups, kinds, Gateways, namespaces and conditions.
 type interner struct {
-	texts map[string]string
+	texts cache.Texts
 	// sets are annotations by their text.
 	sets map[string]map[string]string
 	// parents, statuses and matches are parts of routes by their text.
@@ -39,7 +36,7 @@ type interner struct {
 // metadata interns the namespace and the annotations of an object. Ingresses of one author
 // mostly have the same annotations, so these are one map, which must not be changed.
 func (i *interner) metadata(of *metav1.ObjectMeta) {
-	of.Namespace = i.text(of.Namespace)
+	of.Namespace = i.texts.One(of.Namespace)
 	if len(of.Annotations) == 0 {
 		return
 	}
@@ -70,42 +67,9 @@ func (i *interner) metadata(of *metav1.ObjectMeta) {
 func (i *interner) object(content map[string]any) {
 	for _, field := range []string{"spec", "status"} {
 		if value, has := content[field]; has {
-			content[field] = i.value(value)
+			content[field] = i.texts.Value(value)
 		}
 	}
-}
-
-// value interns the texts of a value, in place.
-func (i *interner) value(value any) any {
-	switch v := value.(type) {
-	case string:
-		return i.text(v)
-	case map[string]any:
-		for key, each := range v {
-			v[key] = i.value(each)
-		}
-	case []any:
-		for at, each := range v {
-			v[at] = i.value(each)
-		}
-	}
-	return value
-}
-
-// text returns the first of equal texts.
-func (i *interner) text(text string) string {
-	if len(text) > maxInterned {
-		return text
-	}
-	if known, found := i.texts[text]; found {
-		return known
-	}
-	// Texts that repeat are soon known again, and the others must not stay.
-	if i.texts == nil || len(i.texts) >= maxTexts {
-		i.texts = map[string]string{}
-	}
-	i.texts[text] = text
-	return text
 }
 
 // route interns parts of a decoded route, whose content is that of the object: the routes
