@@ -44,12 +44,13 @@ type Cluster struct {
 // it is ready. client is the user agent in the API server's logs. The cluster
 // stops when its standard input closes, so it does not outlive this process
 // even after a crash.
-func StartCluster(ctx context.Context, binary, dir, client string) (*Cluster, error) {
+func StartCluster(ctx context.Context, binary, dir, client string, options ...string) (*Cluster, error) {
 	if _, err := os.Stat(binary); err != nil {
 		return nil, fmt.Errorf("the development cluster is missing: run make build, or name it with -devcluster: %w", err)
 	}
 	state := filepath.Join(dir, "cluster")
-	command := exec.Command(binary, "--dir="+state, "--port=0", "--stop-with-stdin", "--pod-network="+privatenet.PodNetwork().String(), "--node=false")
+	words := []string{"--dir=" + state, "--port=0", "--stop-with-stdin", "--pod-network=" + privatenet.PodNetwork().String(), "--node=false"}
+	command := exec.Command(binary, append(words, options...)...)
 	stdin, err := command.StdinPipe()
 	if err != nil {
 		return nil, err

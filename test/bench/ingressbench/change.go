@@ -102,6 +102,10 @@ func (b *bench) delays(ctx context.Context, kind kindOfChange) (delayFigures, er
 	defer seen.close()
 	c, request := b.edge.querier(b.settings.tls)
 	defer c.close()
+	before, err := b.world.apiCosts(ctx)
+	if err != nil {
+		return delayFigures{}, err
+	}
 	var all []delay
 	pace := time.NewTicker(b.settings.pace())
 	defer pace.Stop()
@@ -124,14 +128,9 @@ func (b *bench) delays(ctx context.Context, kind kindOfChange) (delayFigures, er
 			return delayFigures{}, context.Cause(ctx)
 		}
 	}
-	figures := delayFigures{
-		FromCall:  spreadOf(all, func(d delay) time.Duration { return d.fromCall }),
-		FromSight: spreadOf(all, func(d delay) time.Duration { return d.fromSight }),
-		Call:      spreadOf(all, func(d delay) time.Duration { return d.call }),
-	}
-	b.report("%s: live %s after the call, %s after the event; the call itself %s (%d samples)",
-		kind.name, figures.FromCall.Text(1), figures.FromSight.Text(1), figures.Call.Text(1), len(all))
-	return figures, nil
+	figures := delayFiguresOf(all)
+	b.report("%s: live %s (%d samples)", kind.name, figures.text(), len(all))
+	return figures, b.reportAPICosts(ctx, kind.name, before, len(all))
 }
 
 // delay is how long one change took.
@@ -140,6 +139,15 @@ type delay struct {
 	// call is until the API server has responded: the part of fromCall that is not the
 	// edge's, though a change can be live a little earlier.
 	call time.Duration
+}
+
+// delayFiguresOf returns the spreads of delays.
+func delayFiguresOf(all []delay) delayFigures {
+	return delayFigures{
+		FromCall:  spreadOf(all, func(d delay) time.Duration { return d.fromCall }),
+		FromSight: spreadOf(all, func(d delay) time.Duration { return d.fromSight }),
+		Call:      spreadOf(all, func(d delay) time.Duration { return d.call }),
+	}
 }
 
 // spreadOf returns the spread of one of the times of delays.

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/netip"
+	"slices"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -88,11 +89,16 @@ func (b *bench) changeListeners(ctx context.Context) (err error) {
 			return err
 		}
 	}
+	// As in rest: the writes of their statuses are work, and load the API server.
+	if err := b.edge.Await(ctx, time.Second, b.world.gatewaysPublished); err != nil {
+		return err
+	}
 	m, err := programs.ReadMemory(b.edge.PID())
 	if err != nil {
 		return err
 	}
 	b.figures.Listeners = &listenerFigures{Gateways: count, Resident: ground.Megabytes(m.Resident)}
+	finish := b.profiles().CPU(ctx, phaseListeners, time.Duration(2*min(b.settings.samples, listenerSamples))*b.settings.pace())
 	group, loaded := errgroup.WithContext(ctx)
 	running, stop := context.WithCancel(loaded)
 	var requests atomic.Int64
@@ -108,45 +114,96 @@ func (b *bench) changeListeners(ctx context.Context) (err error) {
 	}
 	f := b.figures.Listeners
 	f.Requests = requests.Load()
-	b.report("listeners: %d Gateways, RSS %.0f MB; one is open %s after the call, closed %s after it; %d requests to others, none failed",
-		count, f.Resident, f.Added.Text(1), f.Removed.Text(1), f.Requests)
-	return nil
+	b.report("listeners: %d Gateways, RSS %.0f MB; %d requests to others, none failed", count, f.Resident, f.Requests)
+	b.report("listener added: open %s; removed: closed %s", f.Added.text(), f.Removed.text())
+	return finish()
 }
 
 // sampleListeners measures changes of listeners, one at a time.
 func (b *bench) sampleListeners(ctx context.Context, gateways int) error {
-	var added, removed []time.Duration
+	seen, err := look(ctx, b.world.gateways(""))
+	if err != nil {
+		return err
+	}
+	defer seen.close()
+	before, err := b.world.apiCosts(ctx)
+	if err != nil {
+		return err
+	}
+	var added, removed []delay
 	pace := time.NewTicker(b.settings.pace())
 	defer pace.Stop()
 	for range min(b.settings.samples, listenerSamples) {
 		i := rand.IntN(gateways)
-		open, err := b.timed(ctx, i, true, func(ctx context.Context) (time.Time, error) { return b.untilOpen(ctx, addressOf(i, addedPort)) })
+		open, err := b.delay(ctx, b.listenersChange(i, true), opens(i), seen)
 		if err != nil {
 			return fmt.Errorf("add a listener: %w", err)
 		}
-		closed, err := b.timed(ctx, i, false, func(ctx context.Context) (time.Time, error) { return b.untilClosed(ctx, addressOf(i, addedPort)) })
+		// Not at once: the edge writes the status of the same Gateway meanwhile.
+		if err := awaitTick(ctx, pace); err != nil {
+			return err
+		}
+		closed, err := b.delay(ctx, b.listenersChange(i, false), closes(i), seen)
 		if err != nil {
 			return fmt.Errorf("remove a listener: %w", err)
 		}
 		added, removed = append(added, open), append(removed, closed)
-		select {
-		case <-pace.C:
-		case <-ctx.Done():
-			return context.Cause(ctx)
+		if err := awaitTick(ctx, pace); err != nil {
+			return err
 		}
 	}
-	b.figures.Listeners.Added, b.figures.Listeners.Removed = ground.SpreadOf(added), ground.SpreadOf(removed)
-	return nil
+	b.figures.Listeners.Added, b.figures.Listeners.Removed = delayFiguresOf(added), delayFiguresOf(removed)
+	return b.reportAPICosts(ctx, phaseListeners, before, len(added)+len(removed))
 }
 
-// timed changes the listeners of a Gateway, and returns the time from the call until the
-// change is seen, which may be before the call returns.
-func (b *bench) timed(ctx context.Context, i int, both bool, seen func(context.Context) (time.Time, error)) (time.Duration, error) {
-	returned := make(chan error, 1)
-	began := time.Now()
-	go func() { returned <- b.world.setListeners(ctx, i, both) }()
-	at, err := seen(ctx)
-	return at.Sub(began), errors.Join(<-returned, err)
+// awaitTick waits until the next change is due.
+func awaitTick(ctx context.Context, pace *time.Ticker) error {
+	select {
+	case <-pace.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// listenersChange returns the change that adds a listener to a Gateway, or removes it.
+// opens and closes return a response without an error once it is live.
+func (b *bench) listenersChange(i int, both bool) change {
+	return change{
+		host: gatewayHost,
+		make: func(ctx context.Context) (string, error) { return b.world.setListeners(ctx, i, both) },
+		live: func(response) bool { return true },
+	}
+}
+
+// opens returns the requests that succeed once the listener that is added to a Gateway
+// serves one. Each has a new connection.
+func opens(i int) func(context.Context, string) (response, error) {
+	return func(ctx context.Context, host string) (response, error) {
+		c := newClient(addressOf(i, addedPort))
+		defer c.close()
+		got, err := c.do(ctx, host)
+		if err == nil && got.status != 200 {
+			err = fmt.Errorf("the new listener responds with %d", got.status)
+		}
+		return got, err
+	}
+}
+
+// closes returns the requests that succeed once the address of the listener refuses
+// connections.
+func closes(i int) func(context.Context, string) (response, error) {
+	return func(ctx context.Context, _ string) (response, error) {
+		address := addressOf(i, addedPort)
+		conn, err := new(net.Dialer).DialContext(ctx, "tcp", address)
+		if errors.Is(err, syscall.ECONNREFUSED) {
+			return response{}, nil
+		}
+		if err == nil {
+			err = errors.Join(fmt.Errorf("%s takes connections", address), conn.Close())
+		}
+		return response{}, err
+	}
 }
 
 // untilOpen waits until an address serves a request, on a new connection each time.
@@ -157,23 +214,6 @@ func (b *bench) untilOpen(ctx context.Context, address string) (time.Time, error
 		c.close()
 		return c.do(ctx, host)
 	}, func(got response) bool { return got.status == 200 })
-}
-
-// untilClosed waits until an address refuses connections.
-func (b *bench) untilClosed(ctx context.Context, address string) (time.Time, error) {
-	var at time.Time
-	err := b.edge.Await(ctx, lookPeriod, func(ctx context.Context) error {
-		conn, err := new(net.Dialer).DialContext(ctx, "tcp", address)
-		if errors.Is(err, syscall.ECONNREFUSED) {
-			at = time.Now()
-			return nil
-		}
-		if err == nil {
-			err = errors.Join(fmt.Errorf("%s takes connections", address), conn.Close())
-		}
-		return err
-	})
-	return at, err
 }
 
 // bystand sends requests to a share of the Gateways on connections that it keeps, until
@@ -244,6 +284,25 @@ func (w *world) deleteGateway(ctx context.Context, i int) error {
 		w.gateways(namespace).Delete(ctx, gatewayName(i), metav1.DeleteOptions{}))
 }
 
+// gatewaysPublished fails until every Gateway is programmed and every route has a status.
+func (w *world) gatewaysPublished(ctx context.Context) error {
+	list, err := w.gateways("").List(ctx, metav1.ListOptions{ResourceVersion: "0"})
+	if err != nil {
+		return err
+	}
+	for i := range list.Items {
+		conditions, _, _ := unstructured.NestedSlice(list.Items[i].Object, "status", "conditions")
+		programmed := slices.ContainsFunc(conditions, func(of any) bool {
+			condition, _ := of.(map[string]any)
+			return condition["type"] == "Programmed" && condition["status"] == "True"
+		})
+		if !programmed {
+			return fmt.Errorf("the Gateway %s is not programmed", list.Items[i].GetName())
+		}
+	}
+	return w.routesPublished(ctx)
+}
+
 // listenersOf returns the listeners of a further Gateway: one, or both.
 func listenersOf(both bool) []any {
 	listeners := []any{map[string]any{"name": "http", "port": int64(gatewayPort), "protocol": "HTTP"}}
@@ -253,12 +312,15 @@ func listenersOf(both bool) []any {
 	return listeners
 }
 
-// setListeners changes the listeners of a further Gateway.
-func (w *world) setListeners(ctx context.Context, i int, both bool) error {
+// setListeners changes the listeners of a further Gateway, and returns its version.
+func (w *world) setListeners(ctx context.Context, i int, both bool) (string, error) {
 	text, err := json.Marshal(map[string]any{"spec": map[string]any{"listeners": listenersOf(both)}})
 	if err != nil {
-		return err
+		return "", err
 	}
-	_, err = w.gateways(namespaceOf(i%w.apps)).Patch(ctx, gatewayName(i), types.MergePatchType, text, metav1.PatchOptions{})
-	return err
+	made, err := w.gateways(namespaceOf(i%w.apps)).Patch(ctx, gatewayName(i), types.MergePatchType, text, metav1.PatchOptions{})
+	if err != nil {
+		return "", err
+	}
+	return made.GetResourceVersion(), nil
 }

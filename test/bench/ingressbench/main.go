@@ -82,7 +82,7 @@ func measureAll(ctx context.Context, s *settings, out io.Writer) (_ *report, err
 		return result, err
 	}
 	defer backend.stop()
-	cluster, err := ground.StartCluster(ctx, s.Devcluster, dir, name)
+	cluster, err := ground.StartCluster(ctx, s.Devcluster, dir, name, fmt.Sprintf("--fsync=%t", s.fsync))
 	if err != nil {
 		return result, err
 	}

@@ -80,11 +80,11 @@ type requestFigures struct {
 // listenerFigures are the delays until listeners were open or closed, with the number of
 // Gateways and of the requests that others got meanwhile, all of which succeeded.
 type listenerFigures struct {
-	Gateways int           `json:"gateways"`
-	Added    ground.Spread `json:"added"`
-	Removed  ground.Spread `json:"removed"`
-	Requests int64         `json:"requests"`
-	Resident float64       `json:"residentMB"`
+	Gateways int          `json:"gateways"`
+	Added    delayFigures `json:"added"`
+	Removed  delayFigures `json:"removed"`
+	Requests int64        `json:"requests"`
+	Resident float64      `json:"residentMB"`
 }
 
 // above returns the settled memory beyond that of an edge without routes.
@@ -105,6 +105,11 @@ type delayFigures struct {
 	FromCall  ground.Spread `json:"fromCall"`
 	FromSight ground.Spread `json:"fromEvent"`
 	Call      ground.Spread `json:"call"`
+}
+
+// text returns the figures for a line of progress.
+func (f delayFigures) text() string {
+	return fmt.Sprintf("%s after the call, %s after the event; the call itself %s", f.FromCall.Text(1), f.FromSight.Text(1), f.Call.Text(1))
 }
 
 // goal is an upper limit for one figure at one number of Ingresses.
@@ -149,8 +154,8 @@ func gatewayGoals() []goal {
 		{phaseCreate, 5000, "new HTTPRoute live, p99", 10, "ms", func(f *figures) float64 { return f.Create.FromCall.P99 }},
 		{phaseEndpoint, 5000, "endpoint of an HTTPRoute live, p99", 10, "ms", func(f *figures) float64 { return f.Endpoint.FromCall.P99 }},
 		{phaseIdle, 5000, "memory above an empty edge", 60, "MB", (*figures).above},
-		{phaseListeners, 5000, "listener open, p99", 50, "ms", func(f *figures) float64 { return f.listeners().Added.P99 }},
-		{phaseListeners, 5000, "listener closed, p99", 50, "ms", func(f *figures) float64 { return f.listeners().Removed.P99 }},
+		{phaseListeners, 5000, "listener open, p99", 50, "ms", func(f *figures) float64 { return f.listeners().Added.FromCall.P99 }},
+		{phaseListeners, 5000, "listener closed, p99", 50, "ms", func(f *figures) float64 { return f.listeners().Removed.FromCall.P99 }},
 	}...)
 }
 
@@ -165,7 +170,7 @@ func (g goal) met(f *figures) bool {
 // results.
 func newReport(s *settings) *report {
 	var setting []string
-	for name, on := range map[string]bool{"tls": s.tls, "status": s.status, "nginx": s.nginx, "gateway": s.gateway} {
+	for name, on := range map[string]bool{"tls": s.tls, "status": s.status, "nginx": s.nginx, "gateway": s.gateway, "fsync=false": !s.fsync} {
 		if on {
 			setting = append(setting, name)
 		}
@@ -245,8 +250,12 @@ func (r *report) print(out io.Writer) {
 	if r.ran(phaseListeners) {
 		row("RSS above an empty edge, MB", "%.0f", func(f *figures) []any { return []any{f.above()} })
 		row("Gateways with listeners (requests meanwhile)", "%d (%d)", func(f *figures) []any { return []any{f.listeners().Gateways, f.listeners().Requests} })
-		delays("listener added to 200", func(f *figures) ground.Spread { return f.listeners().Added })
-		delays("listener removed to refused", func(f *figures) ground.Spread { return f.listeners().Removed })
+		delays("listener added to 200", func(f *figures) ground.Spread { return f.listeners().Added.FromCall })
+		delays("event to 200", func(f *figures) ground.Spread { return f.listeners().Added.FromSight })
+		delays("the call itself", func(f *figures) ground.Spread { return f.listeners().Added.Call })
+		delays("listener removed to refused", func(f *figures) ground.Spread { return f.listeners().Removed.FromCall })
+		delays("event to refused", func(f *figures) ground.Spread { return f.listeners().Removed.FromSight })
+		delays("the call itself", func(f *figures) ground.Spread { return f.listeners().Removed.Call })
 		row("RSS with all Gateways, MB", "%.0f", func(f *figures) []any { return []any{f.listeners().Resident} })
 	}
 	r.printLoads(row)

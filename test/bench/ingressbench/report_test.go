@@ -66,12 +66,12 @@ func TestGatewayGoals(t *testing.T) {
 		"new HTTPRoute live":         func(f *figures) { f.Create.FromCall.P99 = 10 },
 		"endpoint of an HTTPRoute":   func(f *figures) { f.Endpoint.FromCall.P99 = 10 },
 		"memory above an empty edge": func(f *figures) { f.Empty = 80 },
-		"listener open":              func(f *figures) { f.Listeners.Added.P99 = 50 },
-		"listener closed":            func(f *figures) { f.Listeners.Removed.P99 = 50 },
+		"listener open":              func(f *figures) { f.Listeners.Added.FromCall.P99 = 50 },
+		"listener closed":            func(f *figures) { f.Listeners.Removed.FromCall.P99 = 50 },
 	} {
 		f := good()
 		f.Create.FromCall.P99, f.Endpoint.FromCall.P99, f.Empty = 9, 9, 90
-		f.Listeners = &listenerFigures{Gateways: 1000, Added: ground.Spread{P99: 49}, Removed: ground.Spread{P99: 49}, Requests: 7}
+		f.Listeners = &listenerFigures{Gateways: 1000, Added: delayFigures{FromCall: ground.Spread{P99: 49}}, Removed: delayFigures{FromCall: ground.Spread{P99: 49}}, Requests: 7}
 		r := &report{Sizes: []*figures{f}, Gateway: true}
 		if ground.Missed(r.decisions()) != 0 {
 			t.Fatalf("missed %d goals of %+v", ground.Missed(r.decisions()), f)

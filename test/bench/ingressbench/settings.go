@@ -42,6 +42,7 @@ type settings struct {
 	status  bool
 	nginx   bool // Ingresses of ingress-nginx
 	gateway bool // HTTPRoutes of a Gateway in the place of Ingresses
+	fsync   bool // the database of the cluster waits for the disk
 	// gateways is the number of further Gateways that phaseListeners creates.
 	gateways int
 
@@ -64,6 +65,7 @@ func parseSettings(args []string, log io.Writer) (*settings, error) {
 	flags.BoolVar(&s.status, "status", false, "let the edge write an address into the status of each Ingress")
 	flags.BoolVar(&s.nginx, "nginx", false, "write Ingresses of ingress-nginx, with annotations that most of them have")
 	flags.BoolVar(&s.gateway, "gateway", false, "write HTTPRoutes of one Gateway in the place of Ingresses")
+	flags.BoolVar(&s.fsync, "fsync", true, "let the API server wait for the disk at each write; without it, other load of the disk delays no change")
 	flags.IntVar(&s.gateways, "gateways", 1000, "with -gateway, how many further Gateways there are when listeners come and go")
 	s.Register(flags, "edge")
 	err := ground.ParseFlags(flags, args, log)

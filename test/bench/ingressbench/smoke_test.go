@@ -78,7 +78,7 @@ func TestGatewaySmoke(t *testing.T) {
 	if f := got.Sizes[0]; f.Ready <= 0 || f.Create.FromCall.P50 <= 0 || f.Create.Call.P50 <= 0 || f.Endpoint.FromCall.P50 <= 0 || f.Request.RoutesTimes <= 0 || f.Request.SharedTimes <= 0 || f.Empty <= 0 {
 		t.Errorf("a figure is missing: %+v", f)
 	}
-	if l := got.Sizes[0].Listeners; l == nil || l.Gateways != 10 || l.Added.P50 <= 0 || l.Removed.P50 <= 0 || l.Requests == 0 || l.Resident <= 0 {
+	if l := got.Sizes[0].Listeners; l == nil || l.Gateways != 10 || l.Added.FromCall.P50 <= 0 || l.Removed.FromCall.P50 <= 0 || l.Requests == 0 || l.Resident <= 0 {
 		t.Errorf("a figure of listeners is missing: %+v", l)
 	}
 }
