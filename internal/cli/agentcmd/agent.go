@@ -58,7 +58,7 @@ stops it at once, with exit code 130.`,
 // most of an agent's memory lives as long as the process, such as the caches of
 // its watches, and the peak of a burst should not be kept between bursts. GOGC
 // overrides it.
-const agentGCPercent = 40
+const agentGCPercent = 30
 
 // agentRequestsPerSecond and agentRequestBurst are the client-side rate limit
 // of the agent.

@@ -2,6 +2,7 @@
 // notifications, listed and tried out as argocd admin notifications does.
 //
 //	notify     flags, settings, the Application that is tried
+//	get        lists settings of a kind
 //	trigger    get and run
 //	template   get and notify
 //

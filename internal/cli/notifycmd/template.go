@@ -33,58 +33,24 @@ type namedTemplate struct {
 }
 
 func getTemplates(a *access) *cobra.Command {
-	command := &cobra.Command{
-		Use:     "get [NAME]",
-		Aliases: []string{"list"},
-		Short:   "List the templates, with those that need no setting",
-		Example: `  slipway notifications template get -n argocd
+	return getCommand(a, kind[string, namedTemplate]{
+		word: "template",
+		examples: `  slipway notifications template get -n argocd
   slipway notifications template get app-deployed -n argocd -o yaml`,
-		Args: cobra.MaximumNArgs(1),
-	}
-	output := printer.NewOutput(command, printer.FormJSON, printer.FormYAML, printer.FormName)
-	command.RunE = func(command *cobra.Command, args []string) error {
-		defer a.close()
-		settings, err := a.settings(command)
-		if err != nil {
-			return err
-		}
-		chosen, err := choose(settings.Templates, args, "template")
-		if err != nil {
-			return err
-		}
-		var list []namedTemplate
-		for _, name := range chosen {
+		of: func(settings *notify.Settings) map[string]string { return settings.Templates },
+		read: func(name, text string) (namedTemplate, error) {
 			one := namedTemplate{Name: name}
-			if err := yaml.Unmarshal([]byte(settings.Templates[name]), &one.Template); err != nil {
-				return fmt.Errorf("the template %s: %w", name, err)
+			return one, yaml.Unmarshal([]byte(text), &one.Template)
+		},
+		header: []string{"NAME", "PREVIEW"},
+		row: func(one namedTemplate) []string {
+			text, _ := one.Template["message"].(string)
+			preview := []rune(strings.Join(strings.Fields(text), " "))
+			if len(preview) > maxPreview {
+				preview = append(preview[:maxPreview], '…')
 			}
-			list = append(list, one)
-		}
-		return printTemplates(command.OutOrStdout(), list, output)
-	}
-	return command
-}
-
-// printTemplates prints a list.
-func printTemplates(w io.Writer, list []namedTemplate, output *printer.Output) error {
-	switch output.Form {
-	case printer.FormJSON, printer.FormYAML:
-		return output.Encode(w, list)
-	case printer.FormName:
-		for _, one := range list {
-			if _, err := fmt.Fprintln(w, one.Name); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-	return printer.List(w, []string{"NAME", "PREVIEW"}, list, func(one namedTemplate) []string {
-		text, _ := one.Template["message"].(string)
-		preview := []rune(strings.Join(strings.Fields(text), " "))
-		if len(preview) > maxPreview {
-			preview = append(preview[:maxPreview], '…')
-		}
-		return []string{one.Name, printer.OrDash(string(preview))}
+			return []string{one.Name, printer.OrDash(string(preview))}
+		},
 	})
 }
 

@@ -2,13 +2,12 @@ package notifycmd
 
 import (
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"slipway.dev/slipway/internal/cli/printer"
+	"slipway.dev/slipway/internal/gitops/notify"
 	"slipway.dev/slipway/internal/gitops/notify/message"
 )
 
@@ -25,61 +24,23 @@ type namedTrigger struct {
 }
 
 func getTriggers(a *access) *cobra.Command {
-	command := &cobra.Command{
-		Use:     "get [NAME]",
-		Aliases: []string{"list"},
-		Short:   "List the triggers, with those that need no setting",
-		Example: `  slipway notifications trigger get -n argocd
+	return getCommand(a, kind[[]message.Condition, namedTrigger]{
+		word: "trigger",
+		examples: `  slipway notifications trigger get -n argocd
   slipway notifications trigger get on-deployed -n argocd -o yaml`,
-		Args: cobra.MaximumNArgs(1),
-	}
-	output := printer.NewOutput(command, printer.FormJSON, printer.FormYAML, printer.FormName)
-	command.RunE = func(command *cobra.Command, args []string) error {
-		defer a.close()
-		settings, err := a.settings(command)
-		if err != nil {
-			return err
-		}
-		chosen, err := choose(settings.Triggers, args, "trigger")
-		if err != nil {
-			return err
-		}
-		var list []namedTrigger
-		for _, name := range chosen {
-			list = append(list, namedTrigger{name, settings.Triggers[name]})
-		}
-		out := command.OutOrStdout()
-		switch output.Form {
-		case printer.FormJSON, printer.FormYAML:
-			return output.Encode(out, list)
-		case printer.FormName:
-			for _, one := range list {
-				if _, err := fmt.Fprintln(out, one.Name); err != nil {
-					return err
-				}
-			}
-			return nil
-		}
-		return printer.List(out, []string{"NAME", "TEMPLATE", "DESCRIPTION"}, list, func(one namedTrigger) []string {
+		of: func(settings *notify.Settings) map[string][]message.Condition { return settings.Triggers },
+		read: func(name string, conditions []message.Condition) (namedTrigger, error) {
+			return namedTrigger{name, conditions}, nil
+		},
+		header: []string{"NAME", "TEMPLATE", "DESCRIPTION"},
+		row: func(one namedTrigger) []string {
 			var templates, descriptions []string
 			for _, condition := range one.Conditions {
 				templates, descriptions = append(templates, condition.Send...), append(descriptions, condition.Description)
 			}
 			return []string{one.Name, printer.OrDash(strings.Join(templates, ", ")), strings.TrimSpace(strings.Join(descriptions, " "))}
-		})
-	}
-	return command
-}
-
-// choose returns the sorted names of settings, or the one that is given.
-func choose[T any](of map[string]T, args []string, kind string) ([]string, error) {
-	if len(args) == 0 {
-		return slices.Sorted(maps.Keys(of)), nil
-	}
-	if _, known := of[args[0]]; !known {
-		return nil, fmt.Errorf("there is no %s %q: there are %s", kind, args[0], strings.Join(slices.Sorted(maps.Keys(of)), ", "))
-	}
-	return args, nil
+		},
+	})
 }
 
 func runTrigger(a *access) *cobra.Command {
