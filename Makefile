@@ -311,7 +311,7 @@ progressive: deps build-devcluster ## Release good and bad revisions of a Deploy
 
 .PHONY: churn
 churn: deps build-devcluster ## Change routes, listeners, certificates and endpoints of Gateways for CHURN, 10m without it, under requests of five protocols
-	CHURN=$(or $(CHURN),10m) go test -count=1 $(HANG_GUARD) -v -run 'TestIngress/gateways' ./test/resilience/ingress
+	CHURN=$(or $(CHURN),10m) $(GO_STATIC) go test -count=1 $(TEST_FLAGS) -v -run 'TestIngress/gateways' ./test/resilience/ingress
 
 .PHONY: shadow
 shadow: deps ## Compare 100,000 requests of nginx and the edge with the same configuration: slipway migrate shadow must report none (about 2 minutes)
