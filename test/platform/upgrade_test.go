@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 
 	"connectrpc.com/connect"
@@ -17,8 +18,8 @@ import (
 	"slipway.dev/slipway/internal/wire/platformv1"
 )
 
-// balancer sends calls to replicas in turn, and a call that could not be served
-// to the next one.
+// balancer sends calls to replicas in turn, and a call that was not served to the
+// next one.
 type balancer struct {
 	mu       sync.Mutex
 	replicas []api
@@ -45,11 +46,18 @@ func (b *balancer) pick() api {
 func (b *balancer) call(do func(api) error) error {
 	b.calls.Add(1)
 	err := do(b.pick())
-	for attempt := 0; attempt < 3 && connect.CodeOf(err) == connect.CodeUnavailable; attempt++ {
+	for attempt := 0; attempt < 3 && unserved(err); attempt++ {
 		b.retried.Add(1)
 		err = do(b.pick())
 	}
 	return err
+}
+
+// unserved reports whether a replica did not serve a call because it was ending.
+// A call on a connection that the replica closes at the same time is reset,
+// which connect gives the code of a call that was canceled.
+func unserved(err error) bool {
+	return connect.CodeOf(err) == connect.CodeUnavailable || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }
 
 // nextSchema is what a replica of the next version does to the database at its
