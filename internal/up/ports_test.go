@@ -19,10 +19,31 @@ func listen(t *testing.T, address string) int {
 	return listener.Addr().(*net.TCPAddr).Port
 }
 
+// listenAlone is listen on a port that no other process has on the other loopback address
+// either: a test that runs beside could be the holder that is named.
+func listenAlone(t *testing.T, address string) int {
+	t.Helper()
+	for {
+		port := listen(t, address)
+		alone := true
+		for _, host := range []string{"127.0.0.1", "::1"} {
+			held, err := net.Listen("tcp", net.JoinHostPort(host, strconv.Itoa(port)))
+			if err == nil {
+				t.Cleanup(func() { held.Close() })
+				continue
+			}
+			alone = alone && (strings.HasPrefix(address, ":") || strings.Contains(address, host))
+		}
+		if alone {
+			return port
+		}
+	}
+}
+
 func TestPortTaken(t *testing.T) {
 	for _, address := range []string{"127.0.0.1:0", "[::1]:0", ":0"} {
 		t.Run(address, func(t *testing.T) {
-			port := listen(t, address)
+			port := listenAlone(t, address)
 			err := checkPorts([]fixedPort{{port - 7, "the test"}}, 7)
 			requireText(t, err, "port "+strconv.Itoa(port), "the test", "--port-offset", fmt.Sprintf("(pid %d)", os.Getpid()))
 		})

@@ -163,7 +163,7 @@ func procedures() (all []procedure) {
 	for _, file := range []protoreflect.FileDescriptor{
 		platformv1.File_slipway_platform_v1_identity_proto, platformv1.File_slipway_platform_v1_fleet_proto, platformv1.File_slipway_platform_v1_history_proto,
 		runtimev1.File_slipway_runtime_v1_application_proto, runtimev1.File_slipway_runtime_v1_runtime_proto,
-		runtimev1.File_slipway_runtime_v1_traffic_proto,
+		runtimev1.File_slipway_runtime_v1_traffic_proto, runtimev1.File_slipway_runtime_v1_promotion_proto,
 	} {
 		for i := range file.Services().Len() {
 			service := file.Services().Get(i)
