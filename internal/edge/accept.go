@@ -194,9 +194,7 @@ func (p *point) serve(conn *listener.Conn) {
 		p.server.options.Metrics.protocolMismatch(p.Name)
 		conn.Close()
 	case peeked.Protocol == listener.ProtocolHTTP2:
-		if depart(conn) {
-			p.h2.ServeConn(withAccepted(p.server.lifetime, from), conn)
-		}
+		p.h2.ServeConn(withAccepted(p.server.lifetime, from), conn)
 	default:
 		p.server.proxy.ServeHTTP1(conn, from)
 	}
@@ -253,9 +251,7 @@ func (p *point) serveTLS(conn *listener.Conn, from proxy.Accepted) {
 		return
 	}
 	if encrypted.ConnectionState().NegotiatedProtocol == "h2" {
-		if depart(conn) {
-			p.h2.ServeConn(withAccepted(p.server.lifetime, from), encrypted)
-		}
+		p.h2.ServeConn(withAccepted(p.server.lifetime, from), encrypted)
 		return
 	}
 	p.server.proxy.ServeHTTP1(encrypted, from)

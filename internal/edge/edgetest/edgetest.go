@@ -68,7 +68,7 @@ func StartProxy(t testing.TB, table *route.Table, from proxy.Accepted, options .
 	})
 	serve := func(conn net.Conn) { p.ServeHTTP1(conn, Accepted(conn, from)) }
 	if count := Loops(); count > 0 {
-		p.Address = serveOnLoops(t, count, config.Timeouts.Head, serve)
+		p.Address = ServeOnLoops(t, count, config.Timeouts.Head, serve)
 	} else {
 		p.Address = programs.Serve(t, "", serve).String()
 	}
@@ -84,8 +84,9 @@ func Loops() int {
 	return 2
 }
 
-// serveOnLoops serves connections as the edge does, until the end of the test.
-func serveOnLoops(t testing.TB, count int, headTimeout time.Duration, serve func(net.Conn)) string {
+// ServeOnLoops serves connections by event loops as the edge does, until the end of the test, and
+// returns the address.
+func ServeOnLoops(t testing.TB, count int, headTimeout time.Duration, serve func(net.Conn)) string {
 	t.Helper()
 	loops := must.Get(eventloop.New(count))(t)
 	t.Cleanup(loops.Close)

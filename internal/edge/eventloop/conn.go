@@ -37,6 +37,7 @@ type Conn struct {
 
 	remote, local net.Addr
 	vector        []syscall.Iovec // of WriteNow
+	queue         atomic.Pointer[writeQueue]
 }
 
 var _ net.Conn = (*Conn)(nil)
@@ -235,6 +236,9 @@ func (c *Conn) Read(p []byte) (int, error) {
 func (c *Conn) Write(p []byte) (int, error) {
 	if err := c.over(&c.write); err != nil {
 		return 0, err
+	}
+	if q := c.queue.Load(); q != nil {
+		return q.write(c, p)
 	}
 	written := 0
 	for written < len(p) {

@@ -51,6 +51,24 @@ func (t *Task) Rejoin() {}
 // Away is not reached: there is no Task.
 func (t *Task) Away() bool { return false }
 
+// OnLoop is not reached: there is no Task.
+func (t *Task) OnLoop() bool { return false }
+
+// Park is not reached: there is no Task.
+func (t *Task) Park() {}
+
+// Unpark is not reached: there is no Task.
+func (t *Task) Unpark() {}
+
+// Yield is not reached: there is no Task.
+func (t *Task) Yield() {}
+
+// Start is not reached: there is no Task.
+func (t *Task) Start(func(*Task)) {}
+
+// Start is not reached: there is no Loop.
+func (l *Loop) Start(func(*Task)) {}
+
 // Loop is not reached: there is no Task.
 func (t *Task) Loop() *Loop { return nil }
 
@@ -74,6 +92,30 @@ func (c *Conn) Serve(func(*Task)) {}
 
 // ServeNext is not reached: there is no Conn.
 func (c *Conn) ServeNext(func(*Task)) {}
+
+// QueueWrites is not reached: there is no Conn.
+func (c *Conn) QueueWrites() {}
+
+// Queued is not reached: there is no Conn.
+func (c *Conn) Queued() bool { return false }
+
+// Drain is not reached: there is no Conn.
+func (c *Conn) Drain(*Task) (int, error) { return 0, ErrUnsupported }
+
+// Pipe has data in the kernel between two connections of loops.
+type Pipe struct{}
+
+// Pipe is not reached: there is no Conn.
+func (c *Conn) Pipe(*Conn) *Pipe { return nil }
+
+// Fill is not reached: there is no Pipe.
+func (p *Pipe) Fill(int64) (int, error) { return 0, ErrUnsupported }
+
+// Drain is not reached: there is no Pipe.
+func (p *Pipe) Drain() error { return ErrUnsupported }
+
+// Close is not reached: there is no Pipe.
+func (p *Pipe) Close() {}
 
 // WriteNow is not reached: there is no Conn.
 func (c *Conn) WriteNow([][]byte) (int, error) { return 0, ErrUnsupported }

@@ -47,8 +47,10 @@ var parkers = sync.Pool{New: func() any { return &waiter{parked: make(chan struc
 // wait waits until a side is ready, its deadline passes or the connection is closed. A task that
 // is on its loop must not be blocked as a goroutine is: the loop that would wake it is the
 // thread that it blocks.
-func (c *Conn) wait(s *side) error {
-	if t := c.task; t != nil && !t.away {
+func (c *Conn) wait(s *side) error { return c.waitBy(s, c.task) }
+
+func (c *Conn) waitBy(s *side, t *Task) error {
+	if t.OnLoop() {
 		return c.waitAs(s, &t.waiter)
 	}
 	w := parkers.Get().(*waiter)

@@ -2,7 +2,10 @@
 
 package eventloop
 
-import "iter"
+import (
+	"iter"
+	"runtime"
+)
 
 // Task is a coroutine of a loop. Its methods are for the code that it runs.
 //
@@ -27,7 +30,8 @@ type signal uint8
 const (
 	signalWait   signal = iota // its waiter resumes it
 	signalDone                 // it can run something else
-	signalAgain                // to let other tasks run
+	signalAgain                // to let other tasks run, and look for events
+	signalSoon                 // to let the tasks run that are ready
 	signalLeave                // it goes on as a goroutine
 	signalRejoin               // it is a goroutine, and goes on in its loop
 )
@@ -69,6 +73,8 @@ func (l *Loop) resume(t *Task) {
 		l.finish(t)
 	case signalAgain:
 		l.again = append(l.again, t)
+	case signalSoon:
+		l.ready = append(l.ready, t)
 	case signalLeave:
 		t.away = true
 		go t.drive()
@@ -133,6 +139,42 @@ func (t *Task) Rejoin() {
 		t.yield(signalRejoin)
 	}
 }
+
+// Park waits until Unpark is called. It is for what is not a connection: the caller registers the
+// task, under a lock of its own, with the one who calls Unpark for it, once for each Park.
+// A task that is away must not park.
+func (t *Task) Park() { t.yield(signalWait) }
+
+// Unpark ends a Park, which may be about to begin. It is called on any goroutine.
+func (t *Task) Unpark() {
+	t.loop.post(func(l *Loop) { l.ready = append(l.ready, t) })
+}
+
+// Yield lets the tasks that are ready run first. As a goroutine it lets others run.
+func (t *Task) Yield() {
+	if t.away {
+		runtime.Gosched()
+		return
+	}
+	t.yield(signalSoon)
+}
+
+// Start begins another task on the same loop. It runs when this one waits.
+func (t *Task) Start(run func(*Task)) {
+	if t.away {
+		t.loop.Start(run)
+		return
+	}
+	t.loop.start(run)
+}
+
+// Start begins a task. It is called on any goroutine.
+func (l *Loop) Start(run func(*Task)) {
+	l.post(func(l *Loop) { l.start(run) })
+}
+
+// OnLoop reports whether the caller, which is the task, runs on its loop. No task does not.
+func (t *Task) OnLoop() bool { return t != nil && !t.away }
 
 // Away reports whether the task runs as a goroutine.
 func (t *Task) Away() bool { return t.away }

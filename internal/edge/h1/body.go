@@ -82,6 +82,23 @@ func (b *Body) expected() int64 {
 	return 0
 }
 
+// skip notes data that was passed on without Next.
+func (b *Body) skip(n int64) {
+	b.left -= n
+	b.payload += n
+	if b.left == 0 {
+		b.endData()
+	}
+}
+
+// endData goes on after the data of a chunk, or of the body.
+func (b *Body) endData() {
+	b.state = bodyDone
+	if b.chunked {
+		b.state = bodyDataEnd
+	}
+}
+
 // End reports that no more bytes will come. That ends a body of UntilClose framing;
 // any other is truncated.
 func (b *Body) End() error {
@@ -128,10 +145,7 @@ func (b *Body) step(buf []byte) (n int, keep bool, err error) {
 		b.left -= int64(n)
 		b.payload += int64(n)
 		if b.left == 0 {
-			b.state = bodyDone
-			if b.chunked {
-				b.state = bodyDataEnd
-			}
+			b.endData()
 		}
 		return n, true, nil
 	case bodyOpen:

@@ -221,12 +221,20 @@ func (r *Reader) waitForHead(wait time.Duration) error {
 }
 
 // read reads more of a message that has begun.
-func (r *Reader) read(until time.Time) error {
+func (r *Reader) read(until time.Time) error { return r.readWith(until, nil) }
+
+// readWith is read, to a pipe unless that is nil.
+func (r *Reader) readWith(until time.Time, to *splice) error {
 	for {
-		if err := r.arm(until); err != nil {
+		err := r.arm(until)
+		if err != nil {
 			return err
 		}
-		err := r.readOnce()
+		if to == nil {
+			err = r.readOnce()
+		} else {
+			err = to.fill()
+		}
 		switch {
 		case err == nil:
 			return nil

@@ -72,7 +72,11 @@ func (t *Transfer) Run() error {
 		if err := t.To.Flush(); err != nil {
 			return err
 		}
-		err = t.fill(&waited)
+		if pipe := t.pipe(); pipe != nil {
+			err = t.splice(pipe)
+		} else {
+			err = t.fill(&waited)
+		}
 		if errors.Is(err, io.ErrUnexpectedEOF) {
 			err = t.Body.End()
 		}

@@ -11,7 +11,8 @@
 // frames to write takes along those of the others: a small response is one
 // write, and so are many that are ready at the same time. A frame accounting
 // weighs the frames of both sides and closes a connection that costs more than
-// it is worth.
+// it is worth. Where an event loop has the connection, the goroutines are tasks of
+// that loop (decision 0088).
 //
 // It promises:
 //   - streams, windows, header bytes and every wait are bounded by [Config];

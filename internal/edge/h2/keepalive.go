@@ -69,7 +69,7 @@ func (c *session) checkAlive() {
 	case now >= k.lastFrame+c.cfg.PingAfter:
 		k.pingSent = now
 		c.writer.addPing(0, [8]byte{})
-		c.flushAsync()
+		c.flushAsync(nil)
 		next = min(next, now+c.cfg.PingTimeout)
 	default:
 		next = min(next, k.lastFrame+c.cfg.PingAfter)

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/net/http2"
 
 	"slipway.dev/slipway/internal/edge/bridge"
+	"slipway.dev/slipway/internal/edge/eventloop"
 	"slipway.dev/slipway/internal/edge/h1"
 	"slipway.dev/slipway/internal/edge/httperr"
 )
@@ -49,8 +50,9 @@ type requestQueue struct {
 	running sync.WaitGroup
 }
 
-// startRequests starts what is in the queue. It is called with mu held.
-func (c *session) startRequests() {
+// startRequests starts what is in the queue. It is called with mu held, by a task or by a
+// goroutine.
+func (c *session) startRequests(by *eventloop.Task) {
 	q := &c.requests
 	if c.over || len(q.queue) == 0 {
 		return
@@ -65,7 +67,7 @@ func (c *session) startRequests() {
 		case q.active >= delayAfter && q.served < provenAfter && !s.delayed:
 			c.delay(s)
 		default:
-			c.start(s)
+			c.start(s, by)
 		}
 	}
 	clear(q.queue[len(waiting):])
@@ -95,7 +97,7 @@ func (c *session) startDelayed() {
 	q.queue = append(q.queue, q.delayed...)
 	clear(q.delayed)
 	q.delayed = q.delayed[:0]
-	c.startRequests()
+	c.startRequests(nil)
 }
 
 // dropQueued forgets the requests that will never start.
@@ -106,14 +108,16 @@ func (c *session) dropQueued() {
 	}
 }
 
-func (c *session) start(s *stream) {
+func (c *session) start(s *stream, by *eventloop.Task) {
 	s.started = true
 	c.requests.active++
 	c.requests.running.Add(1)
-	c.server.workers.Serve(s)
+	if !c.startLooped(s, by) {
+		c.server.workers.Serve(s)
+	}
 }
 
-// run serves one request, in a goroutine of the workers.
+// run serves one request, in a goroutine of the workers or as a task of an event loop.
 func (s *stream) run() {
 	c := s.session
 	defer c.requests.running.Done()
@@ -150,6 +154,7 @@ func (s *stream) finish(returned bool) {
 	if c.requests.active--; complete && c.requests.served < provenAfter {
 		c.requests.served++
 	}
+	c.looped.finished(s.task)
 	if c.streams.open[s.id] == s {
 		code := http2.ErrCodeInternal
 		if complete {
@@ -158,8 +163,8 @@ func (s *stream) finish(returned bool) {
 		}
 		c.reset(s, code, net.ErrClosed)
 	}
-	_ = c.flush() // an error closes the connection
-	c.startRequests()
+	_ = c.flush(s.task) // an error closes the connection
+	c.startRequests(s.task)
 	c.checkIdle()
 }
 
@@ -207,7 +212,7 @@ func (c *session) refuseNewStreams() {
 	}
 	c.streams.allowed = c.streams.last
 	c.writer.addGoAway(c.streams.last, http2.ErrCodeNo)
-	c.flushAsync()
+	c.flushAsync(nil)
 	c.checkIdle()
 }
 
@@ -219,7 +224,7 @@ func (c *session) announceDrain() {
 	defer c.mu.Unlock()
 	if !c.over {
 		c.writer.addGoAway(allStreams, http2.ErrCodeNo)
-		c.flushAsync()
+		c.flushAsync(nil)
 	}
 }
 

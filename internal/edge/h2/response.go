@@ -68,7 +68,7 @@ func (s *stream) SendResponse(plan *h1.ResponsePlan, head *h1.ResponseHead, body
 	if ends := s.mayEnd(); len(body) > 0 {
 		c.sendData(s, body, ends)
 	}
-	return true, c.flush()
+	return true, c.flush(s.task)
 }
 
 // finishHead sends the headers that were encoded of a head, with its length.
@@ -154,13 +154,13 @@ func (s *stream) awaitWindow(size int) (int, error) {
 		case s.writable.expired():
 			return 0, os.ErrDeadlineExceeded
 		case len(c.writer.out) > 0 && !c.writer.writing:
-			_ = c.flush() // an error shows in the next round
+			_ = c.flush(s.task) // an error shows in the next round
 			continue
 		}
 		if !fits {
 			c.writer.waiting++
 		}
-		s.writable.wait()
+		s.writable.wait(s.task)
 		if !fits {
 			c.writer.waiting--
 		}
@@ -190,7 +190,7 @@ func (s *stream) Flush() error {
 	c := s.session
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if err := c.flush(); err != nil || s.complete {
+	if err := c.flush(s.task); err != nil || s.complete {
 		return err
 	}
 	return c.writer.err

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/net/http2"
 
+	"slipway.dev/slipway/internal/edge/eventloop"
 	"slipway.dev/slipway/internal/edge/h1"
 	"slipway.dev/slipway/internal/edge/h2flow"
 	"slipway.dev/slipway/internal/edge/httperr"
@@ -41,11 +42,13 @@ var (
 // session is one connection. One goroutine, in serve, reads its frames. Each
 // request that runs has a goroutine of the server's workers. A goroutine that
 // has frames to send adds them to the writer's buffer, and one of them at a
-// time writes the buffer to the connection.
+// time writes the buffer to the connection. On an event loop all of them are tasks
+// of that loop: see looped.go.
 type session struct {
 	server *Server
 	cfg    *Config
 	conn   net.Conn
+	task   *eventloop.Task // reads the connection on an event loop; nil where a goroutine does
 	ctx    context.Context // requests derive theirs from it
 	pool   *h1.BufferPool
 	local  net.Addr
@@ -67,6 +70,7 @@ type session struct {
 	accounting frameAccounting
 	requests   requestQueue
 	keepalive  keepalive
+	looped     loopedStreams
 	over       bool   // the connection is being closed, and no request starts any more
 	reason     string // why; set together with over
 }
@@ -83,6 +87,10 @@ func newSession(s *Server, cfg *Config, conn net.Conn) *session {
 		local: conn.LocalAddr(), remote: conn.RemoteAddr(), began: time.Now(),
 		accounting: newAccounting(cfg), streams: newStreamTable(),
 		flow: connFlow{send: h2flow.NewConnSendWindow(), receive: h2flow.NewReceiveWindow(cfg.ConnWindow)},
+	}
+	if socket := eventloop.Of(conn); socket != nil {
+		socket.QueueWrites()
+		c.task, c.writer.socket = socket.Task(), socket
 	}
 	c.reader.init(cfg, conn)
 	c.writer.init(cfg, conn, &c.mu)
@@ -103,6 +111,9 @@ func (c *session) serve(ctx context.Context) {
 	for err == nil {
 		err = c.readFrame()
 	}
+	if c.task != nil {
+		c.task.Leave() // the end waits for more than the connection
+	}
 	c.closeAfter(err)
 	c.requests.running.Wait()
 }
@@ -120,7 +131,7 @@ func (c *session) sendSettings() {
 	if c.cfg.ConnWindow > h2flow.DefaultWindow {
 		c.writer.addWindowUpdate(0, c.cfg.ConnWindow-h2flow.DefaultWindow)
 	}
-	_ = c.flush() // an error shows with the first read
+	_ = c.flush(c.task) // an error shows with the first read
 }
 
 // readFrame reads a frame and handles it. An error closes the connection.
@@ -181,11 +192,14 @@ func (c *session) beforeWait(inHeaders bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.reader.waited = true
-	c.startRequests()
+	if c.shouldDepart() {
+		c.depart()
+	}
+	c.startRequests(c.task)
 	if len(c.writer.out) > maxUnwritten {
 		c.goAway(ReasonUnread, http2.ErrCodeEnhanceYourCalm, c.streams.last)
 	}
-	c.flushAsync()
+	c.flushAsync(c.task)
 	headers := inHeaders || c.accounting.inBlock
 	if c.reader.noFrame || c.over || headers == c.reader.hasDeadline {
 		return // the deadlines of the first frame and of the end stay
@@ -302,7 +316,7 @@ func (c *session) cancelAll() {
 // closes the connection.
 func (c *session) shutdown() {
 	c.mu.Lock()
-	_ = c.flush() // the connection is closed in any case
+	_ = c.flush(nil) // the connection is closed in any case
 	for c.writer.writing {
 		c.writer.idle.Wait()
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"slipway.dev/slipway/internal/edge/bridge"
+	"slipway.dev/slipway/internal/edge/eventloop"
 	"slipway.dev/slipway/internal/edge/h2flow"
 )
 
@@ -16,6 +17,7 @@ import (
 type stream struct {
 	session *session
 	id      uint32
+	task    *eventloop.Task // serves it on an event loop; nil where a goroutine does
 
 	// The request.
 	in              requestBuffer
@@ -49,10 +51,11 @@ type stream struct {
 var _ net.Conn = (*stream)(nil)
 
 // waiter is one direction of a stream, with its deadline and those that wait
-// for it.
+// for it: goroutines, or one task of an event loop.
 type waiter struct {
 	cond     sync.Cond
 	waiting  int
+	parked   *eventloop.Task
 	deadline time.Time
 	timer    *time.Timer
 }
@@ -61,28 +64,40 @@ func (w *waiter) expired() bool {
 	return !w.deadline.IsZero() && !time.Now().Before(w.deadline)
 }
 
-// wait waits for wake or for the deadline.
-func (w *waiter) wait() {
+// wait waits for wake or for the deadline. by is the stream's task.
+func (w *waiter) wait(by *eventloop.Task) {
 	if !w.deadline.IsZero() {
 		if left := time.Until(w.deadline); w.timer == nil {
 			w.timer = time.AfterFunc(left, func() {
 				w.cond.L.Lock()
 				defer w.cond.L.Unlock()
-				w.cond.Broadcast()
+				w.wake()
 			})
 		} else {
 			w.timer.Reset(left)
 		}
 	}
 	w.waiting++
-	w.cond.Wait()
+	if by.OnLoop() {
+		w.parked = by
+		w.cond.L.Unlock()
+		by.Park()
+		w.cond.L.Lock()
+	} else {
+		w.cond.Wait()
+	}
 	w.waiting--
 }
 
-// wake makes a waiting goroutine check its condition again.
+// wake makes those that wait check their condition again.
 func (w *waiter) wake() {
-	if w.waiting > 0 {
-		w.cond.Broadcast()
+	if w.waiting == 0 {
+		return
+	}
+	w.cond.Broadcast()
+	if task := w.parked; task != nil {
+		w.parked = nil
+		task.Unpark()
 	}
 }
 
@@ -116,7 +131,7 @@ func (s *stream) Read(p []byte) (int, error) {
 		}
 		if n, data := s.in.read(p); n > 0 {
 			if data > 0 && c.returnWindow(s, data) {
-				_ = c.flush() // an error shows with the next read
+				_ = c.flush(s.task) // an error shows with the next read
 			}
 			return n, nil
 		}
@@ -127,11 +142,11 @@ func (s *stream) Read(p []byte) (int, error) {
 			s.expectsContinue = false
 			if s.received == 0 && !s.headSent {
 				c.sendContinue(s)
-				_ = c.flush() // as above
+				_ = c.flush(s.task) // as above
 				continue
 			}
 		}
-		s.readable.wait()
+		s.readable.wait(s.task)
 	}
 }
 

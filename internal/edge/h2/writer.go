@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/net/http2"
 
+	"slipway.dev/slipway/internal/edge/eventloop"
 	"slipway.dev/slipway/internal/edge/h1"
 )
 
@@ -39,6 +40,7 @@ const (
 // guards it, except where a field has another note.
 type frameWriter struct {
 	conn     net.Conn
+	socket   *eventloop.Conn // that of an event loop, whose writes do not wait; nil for none
 	pool     *h1.BufferPool
 	timeout  time.Duration // for each write
 	maxWrite int           // how many bytes one write is given
@@ -113,7 +115,7 @@ func (w *frameWriter) addSettingsAck() {
 // writeAll writes to the connection, without the lock. The client has the write
 // timeout for each write, and where a write reports how far it got, for each
 // byte.
-func (w *frameWriter) writeAll(buf []byte) error {
+func (w *frameWriter) writeAll(buf []byte, by *eventloop.Task) error {
 	for len(buf) > 0 {
 		if err := w.setDeadline(); err != nil {
 			return err
@@ -123,6 +125,26 @@ func (w *frameWriter) writeAll(buf []byte) error {
 			return err
 		}
 		buf = buf[n:]
+		if err := w.drain(by); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// drain waits for what a write left in the queue of the socket, with the same timeouts.
+func (w *frameWriter) drain(by *eventloop.Task) error {
+	for w.socket != nil {
+		n, err := w.socket.Drain(by)
+		if err == nil {
+			return nil
+		}
+		if n == 0 || w.maxWrite == tlsWriteSize || !errors.Is(err, os.ErrDeadlineExceeded) || w.closing.Load() {
+			return err
+		}
+		if err := w.setDeadline(); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -149,8 +171,9 @@ func (w *frameWriter) setDeadline() error {
 }
 
 // flush writes what waits, unless another goroutine does: that one takes it
-// along. It is called with mu held, and releases it while it writes.
-func (c *session) flush() error {
+// along. It is called with mu held, and releases it while it writes. by is the task that
+// the caller is, if any.
+func (c *session) flush(by *eventloop.Task) error {
 	w := &c.writer
 	if w.writing || w.err != nil || len(w.out) == 0 {
 		return w.err
@@ -160,37 +183,55 @@ func (c *session) flush() error {
 		// Requests that are about to have something to write get to add it: a
 		// write costs more than all that it takes to make a response.
 		c.mu.Unlock()
-		runtime.Gosched()
+		if by == nil {
+			runtime.Gosched()
+		} else {
+			by.Yield()
+		}
 		c.mu.Lock()
 	}
-	return c.writeOut(writeRounds)
+	return c.writeOut(writeRounds, by)
 }
 
-// flushAsync writes what waits in another goroutine. It is called with mu held.
-func (c *session) flushAsync() {
+// flushAsync writes what waits in another goroutine, or in another task if the caller is
+// one. It is called with mu held.
+func (c *session) flushAsync(by *eventloop.Task) {
 	w := &c.writer
-	if w.writing || w.err != nil || len(w.out) == 0 {
+	if w.writing || w.err != nil || len(w.out) == 0 && !w.queued() {
 		return
 	}
 	w.writing = true
-	go c.flushAll()
+	c.startFlush(by)
+}
+
+// startFlush starts flushAll.
+func (c *session) startFlush(by *eventloop.Task) {
+	if by.OnLoop() {
+		by.Start(c.flushAll)
+	} else {
+		go c.flushAll(nil)
+	}
 }
 
 // flushAll writes until nothing waits. The caller has set writing.
-func (c *session) flushAll() {
+func (c *session) flushAll(by *eventloop.Task) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	_ = c.writeOut(1 << 30) // an error closes the connection
+	_ = c.writeOut(1<<30, by) // an error closes the connection
 }
+
+// queued reports whether package tls has written something that the socket did not take: a
+// response to a client that changed its key.
+func (w *frameWriter) queued() bool { return w.socket != nil && w.socket.Queued() }
 
 // writeOut writes for a number of rounds, each of which takes all that waits,
 // and leaves the rest to another goroutine. It is called with mu held and with
 // writing set, and releases mu while it writes.
-func (c *session) writeOut(rounds int) (err error) {
+func (c *session) writeOut(rounds int, by *eventloop.Task) (err error) {
 	w := &c.writer
-	for len(w.out) > 0 && w.err == nil {
+	for (len(w.out) > 0 || w.queued()) && w.err == nil {
 		if rounds == 0 {
-			go c.flushAll()
+			c.startFlush(by)
 			return nil
 		}
 		rounds--
@@ -198,7 +239,10 @@ func (c *session) writeOut(rounds int) (err error) {
 		w.out = nil
 		c.wakeWriters()
 		c.mu.Unlock()
-		err = w.writeAll(buf)
+		err = w.writeAll(buf, by)
+		if err == nil && len(buf) == 0 {
+			err = w.drain(by)
+		}
 		c.pool.Put(buf)
 		c.mu.Lock()
 		if err != nil {

@@ -158,7 +158,11 @@ func (c *conn) attach(p *Proxy, connection net.Conn, from *Accepted) {
 // bindSocket finds who waits for the connection, and how it is written to.
 func (c *conn) bindSocket() {
 	c.task = nil
-	loop := loopConnOf(c.net)
+	if stream, ok := c.net.(taskConn); ok {
+		c.task = stream.Task()
+		return
+	}
+	loop := eventloop.Of(c.net)
 	if loop != nil {
 		c.task = loop.Task()
 	}
@@ -167,7 +171,7 @@ func (c *conn) bindSocket() {
 			c.writer.UseRawConn(raw)
 		}
 		if loop != nil {
-			c.writer.UseSocket(loop)
+			c.writer.UseSocket(splicer{loop})
 		}
 	}
 }

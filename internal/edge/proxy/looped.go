@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"slipway.dev/slipway/internal/edge/eventloop"
+	"slipway.dev/slipway/internal/edge/h1"
 )
 
 // One departure proves little: most clients that upload also read. Two in a row are a client
@@ -14,11 +15,18 @@ import (
 // connection stays away: its requests are of a kind that goroutines serve.
 const maxDepartures = 2
 
-// loopConnOf is the connection of the event loop that has the socket, also below TLS; nil
-// if none has.
-func loopConnOf(conn net.Conn) *eventloop.Conn {
-	if looped, ok := belowTLS(conn).(interface{ Loop() *eventloop.Conn }); ok {
-		return looped.Loop()
+// taskConn is a stream that is a task of the event loop which has its connection.
+type taskConn interface{ Task() *eventloop.Task }
+
+// splicer is a client's connection that takes long bodies of endpoints within the kernel.
+type splicer struct{ *eventloop.Conn }
+
+// PipeFrom implements [h1.Splicer].
+func (s splicer) PipeFrom(from net.Conn) h1.Pipe {
+	if looped, ok := from.(*eventloop.Conn); ok {
+		if pipe := s.Pipe(looped); pipe != nil {
+			return pipe
+		}
 	}
 	return nil
 }
@@ -52,13 +60,11 @@ func (c *conn) rejoin() bool {
 
 // depart takes the client's socket out of the event loop, which the task has left.
 func (c *conn) depart() error {
-	if looped, ok := belowTLS(c.net).(interface{ Detach() error }); ok {
-		if err := looped.Detach(); err != nil {
-			return err
-		}
-		c.writer.UseSocket(nil)
-		c.bindSocket()
+	if err := eventloop.Detach(c.net); err != nil {
+		return err
 	}
+	c.writer.UseSocket(nil)
+	c.bindSocket()
 	return nil
 }
 

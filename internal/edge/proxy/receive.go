@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"time"
 
+	"slipway.dev/slipway/internal/edge/eventloop"
 	"slipway.dev/slipway/internal/edge/h1"
 )
 
@@ -19,16 +20,8 @@ type goneDetector interface{ Gone() bool }
 // goneDetectorOf finds the detector below TLS too. It is nil for streams, whose
 // protocol reports it: see [Accepted.Gone].
 func goneDetectorOf(conn net.Conn) goneDetector {
-	detector, _ := belowTLS(conn).(goneDetector)
+	detector, _ := eventloop.BelowTLS(conn).(goneDetector)
 	return detector
-}
-
-// belowTLS is the connection that TLS uses, or the connection itself.
-func belowTLS(conn net.Conn) net.Conn {
-	if secured, ok := conn.(interface{ NetConn() net.Conn }); ok {
-		return secured.NetConn()
-	}
-	return conn
 }
 
 // errInterim is why an endpoint is given up that sends interim responses only.

@@ -28,7 +28,7 @@ type readWaiter interface {
 
 // readWaiterOf finds the waiter below TLS too. It is nil where there is none.
 func readWaiterOf(conn net.Conn) readWaiter {
-	waiter, _ := belowTLS(conn).(readWaiter)
+	waiter, _ := eventloop.BelowTLS(conn).(readWaiter)
 	return waiter
 }
 
@@ -108,7 +108,7 @@ func (r *restingConn) begin() {
 		r.close()
 		return
 	}
-	if loop := loopConnOf(r.net); loop != nil {
+	if loop := eventloop.Of(r.net); loop != nil {
 		loop.ServeNext(func(*eventloop.Task) { r.serveNext(loop) })
 		return
 	}

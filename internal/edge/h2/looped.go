@@ -1,0 +1,80 @@
+package h2
+
+import "slipway.dev/slipway/internal/edge/eventloop"
+
+// On an event loop a connection is a task, and so is each of its requests. They run on one
+// thread, so that a request costs no wake-up of a goroutine, and whoever writes takes along
+// what all requests that were ready have added. A task must not wait with the session's mu:
+// what else wants it would have the loop wait. Goroutines may have it, but not for long.
+
+// maxDepartures is after how many requests in a row that had to leave the event loop the
+// connection leaves it too: its requests are of a kind that goroutines serve, such as those
+// of gRPC.
+const maxDepartures = 4
+
+// loopedStreams counts the requests on the event loop of a connection. The session's mu guards it.
+type loopedStreams struct {
+	active     int // requests that are tasks, also while they are away
+	departures int // in a row
+}
+
+// finished counts the end of a request, which its task calls.
+func (l *loopedStreams) finished(task *eventloop.Task) {
+	switch {
+	case task == nil:
+		return
+	case task.Away():
+		l.departures++
+	default:
+		l.departures = 0
+	}
+	l.active--
+}
+
+// startLooped starts a request as a task, and reports whether that is how the requests of the
+// connection are served. by is the task that calls it, if any.
+func (c *session) startLooped(s *stream, by *eventloop.Task) bool {
+	if c.writer.socket == nil || c.looped.departures >= maxDepartures {
+		return false
+	}
+	c.looped.active++
+	if by != nil {
+		by.Start(s.runLooped)
+	} else {
+		c.task.Loop().Start(s.runLooped)
+	}
+	return true
+}
+
+// runLooped is run for a task.
+func (s *stream) runLooped(task *eventloop.Task) {
+	s.task = task
+	s.run()
+}
+
+// Task is the task that serves the stream; nil where a goroutine does.
+func (s *stream) Task() *eventloop.Task { return s.task }
+
+// shouldDepart reports whether the connection is to leave its event loop, and can: nothing uses
+// it but the reader.
+func (c *session) shouldDepart() bool {
+	w := &c.writer
+	return c.looped.departures >= maxDepartures && c.looped.active == 0 && w.socket != nil && !w.writing && !w.queued() && !c.over
+}
+
+// depart makes the connection one of goroutines. The reader calls it with mu held.
+func (c *session) depart() {
+	c.writer.writing = true // nobody else writes meanwhile
+	c.mu.Unlock()
+	c.task.Leave()
+	c.mu.Lock()
+	if !c.over { // otherwise the end is all that is left to write
+		if err := eventloop.Detach(c.conn); err != nil {
+			c.abort(err)
+		} else {
+			c.writer.socket = nil
+		}
+	}
+	c.writer.writing = false
+	c.writer.idle.Broadcast()
+}
