@@ -9,26 +9,13 @@ import "slipway.dev/slipway/internal/edge/eventloop"
 
 // maxDepartures is after how many requests in a row that had to leave the event loop the
 // connection leaves it too: its requests are of a kind that goroutines serve, such as those
-// of gRPC.
+// of gRPC, which may last as long as the connection.
 const maxDepartures = 4
 
 // loopedStreams counts the requests on the event loop of a connection. The session's mu guards it.
 type loopedStreams struct {
-	active     int // requests that are tasks, also while they are away
+	active     int // requests that have not left it
 	departures int // in a row
-}
-
-// finished counts the end of a request, which its task calls.
-func (l *loopedStreams) finished(task *eventloop.Task) {
-	switch {
-	case task == nil:
-		return
-	case task.Away():
-		l.departures++
-	default:
-		l.departures = 0
-	}
-	l.active--
 }
 
 // startLooped starts a request as a task, and reports whether that is how the requests of the
@@ -54,6 +41,27 @@ func (s *stream) runLooped(task *eventloop.Task) {
 
 // Task is the task that serves the stream; nil where a goroutine does.
 func (s *stream) Task() *eventloop.Task { return s.task }
+
+// Leave makes the rest of the request that of a goroutine.
+func (s *stream) Leave() {
+	if !s.task.OnLoop() {
+		return
+	}
+	c := s.session
+	c.mu.Lock()
+	c.looped.active--
+	c.looped.departures++
+	c.mu.Unlock()
+	s.task.Leave()
+}
+
+// finishLooped counts the end of a request on the event loop. It is called with mu held.
+func (s *stream) finishLooped() {
+	if s.task.OnLoop() {
+		s.session.looped.active--
+		s.session.looped.departures = 0
+	}
+}
 
 // shouldDepart reports whether the connection is to leave its event loop, and can: nothing uses
 // it but the reader.

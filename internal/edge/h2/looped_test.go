@@ -43,19 +43,21 @@ func startLooped(t testing.TB, cfg h2.Config, certificate *tls.Certificate, loop
 	return s
 }
 
-// taskOf is the task that serves a stream.
-func taskOf(conn net.Conn) *eventloop.Task {
-	return conn.(interface{ Task() *eventloop.Task }).Task()
+// taskConn is a stream that may be a task.
+type taskConn interface {
+	Task() *eventloop.Task
+	Leave()
 }
+
+// taskOf is the task that serves a stream.
+func taskOf(conn net.Conn) *eventloop.Task { return conn.(taskConn).Task() }
 
 // leaving makes the streams of a handler leave their event loop, as those do that wait for more than
 // connections.
 func leaving(handler *bridge.Handler) *bridge.Handler {
 	serve := handler.Serve
 	handler.Serve = func(s bridge.Stream, conn net.Conn) {
-		if task := taskOf(conn); task != nil {
-			task.Leave()
-		}
+		conn.(taskConn).Leave()
 		serve(s, conn)
 	}
 	return handler

@@ -154,7 +154,7 @@ func (s *stream) finish(returned bool) {
 	if c.requests.active--; complete && c.requests.served < provenAfter {
 		c.requests.served++
 	}
-	c.looped.finished(s.task)
+	s.finishLooped()
 	if c.streams.open[s.id] == s {
 		code := http2.ErrCodeInternal
 		if complete {

@@ -15,8 +15,12 @@ import (
 // connection stays away: its requests are of a kind that goroutines serve.
 const maxDepartures = 2
 
-// taskConn is a stream that is a task of the event loop which has its connection.
-type taskConn interface{ Task() *eventloop.Task }
+// taskConn is a stream that is a task of the event loop which has its connection. It takes note
+// of leaving that.
+type taskConn interface {
+	Task() *eventloop.Task
+	Leave()
+}
 
 // splicer is a client's connection that takes long bodies of endpoints within the kernel.
 type splicer struct{ *eventloop.Conn }
@@ -35,9 +39,15 @@ func (s splicer) PipeFrom(from net.Conn) h1.Pipe {
 // anything but a connection of the loop, computes for long, or uses connections of the
 // exchange in another goroutine (decision 0087).
 func (x *exchange) leave() {
-	if task := x.conn.task; task != nil {
-		x.departed = true
-		task.Leave()
+	c := x.conn
+	if c.task == nil {
+		return
+	}
+	x.departed = true
+	if stream, ok := c.net.(taskConn); ok {
+		stream.Leave()
+	} else {
+		c.task.Leave()
 	}
 }
 

@@ -17,6 +17,9 @@ func (a *attempt) switchProtocols() {
 		return
 	}
 	a.endAttemptTimeout()
+	if a.tunnelOnLoop() {
+		return
+	}
 	upstream, err := a.detach()
 	if err != nil {
 		x.record.Reason = err.Error()
@@ -30,12 +33,19 @@ func (a *attempt) switchProtocols() {
 // the record.
 func (x *exchange) tunnel(upstream net.Conn, early []byte) {
 	c := x.conn
-	if _, err := c.net.Write(early); err != nil {
-		return
-	}
-	if _, err := upstream.Write(c.reader.Unread()); err != nil {
+	if x.exchangeEarly(upstream, early) != nil {
 		return
 	}
 	// No idle timeout applies to a tunnel, and how it ends is up to its two sides.
 	x.record.Received, x.record.Sent, _ = join(c.net, upstream, timeouts{})
+}
+
+// exchangeEarly passes on what was read from both sides together with the heads.
+func (x *exchange) exchangeEarly(upstream net.Conn, early []byte) error {
+	c := x.conn
+	if _, err := c.net.Write(early); err != nil {
+		return err
+	}
+	_, err := upstream.Write(c.reader.Unread())
+	return err
 }

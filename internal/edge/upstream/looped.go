@@ -65,6 +65,9 @@ func unmapped(at netip.AddrPort) netip.AddrPort {
 	return netip.AddrPortFrom(at.Addr().Unmap(), at.Port())
 }
 
+// Socket is the connection of the event loop that has it; nil if none has.
+func (c *Conn) Socket() *eventloop.Conn { return c.link.loop }
+
 // loop is the event loop of the connection; nil for one of goroutines.
 func (c *Conn) loop() *eventloop.Loop {
 	if c.link.loop == nil {
