@@ -22,7 +22,7 @@ type Edge struct {
 	Health      HealthServer          `yaml:"health"`
 	Traffic     EdgeTraffic           `yaml:"traffic"`
 	EntryPoints map[string]EntryPoint `yaml:"entryPoints"`
-	EventLoops  string                `yaml:"eventLoops" description:"Number of threads with an event loop, which serve the connections of HTTP/1.1. auto is one for each processor on Linux, and 0 serves every connection by a goroutine, as other systems do."`
+	EventLoops  string                `yaml:"eventLoops" description:"Number of threads with an event loop, which serve the connections of HTTP/1.1 and HTTP/2. auto is one for each processor on Linux, and 0 serves every connection by a goroutine, as other systems do."`
 	Shared      Shared                `yaml:"shared"`
 	Providers   Providers             `yaml:"providers"`
 
