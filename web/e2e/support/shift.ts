@@ -2,14 +2,22 @@
 
 import type { BrowserContext } from "@playwright/test";
 
-// The maximum layout shift of a page, as browsers measure it: the part of the screen that
-// moves times how far. A tenth is what is called good; this is half of it.
+// The maximum layout shift of a page, as browsers measure it (cumulative layout shift): the part
+// of the screen that moves times how far, summed over a burst. A tenth is what is called
+// good; this is half of it.
 const most = 0.05;
+
+// Shifts belong to one burst when each follows the one before within a second, for at most five
+// seconds. A page that is open for minutes is not worse than one that is left.
+const burstGap = 1000;
+const burstLength = 5000;
 
 interface Shift {
   /** When the page was loaded: each load has a sum of its own. */
   load: number;
   path: string;
+  /** When it happened, in milliseconds since the load. */
+  time: number;
   value: number;
   /** What moved, from where to where. */
   moved: string[];
@@ -35,7 +43,7 @@ export async function watchShifts(context: BrowserContext): Promise<Steadiness> 
         const key = `${shift.load} ${shift.path}`;
         pages.set(key, [...(pages.get(key) ?? []), shift]);
       }
-      return [...pages.values()].flatMap((all) => {
+      return [...pages.values()].flatMap(bursts).flatMap((all) => {
         const sum = all.reduce((before, { value }) => before + value, 0);
         if (sum < most) return [];
         const told = all.map((one) => `${one.value.toFixed(3)}: ${one.moved.join("; ")}`);
@@ -43,6 +51,19 @@ export async function watchShifts(context: BrowserContext): Promise<Steadiness> 
       });
     },
   };
+}
+
+/** bursts divides the shifts of a page. */
+function bursts(shifts: Shift[]): Shift[][] {
+  const all: Shift[][] = [];
+  for (const shift of shifts.toSorted((a, b) => a.time - b.time)) {
+    const last = all.at(-1);
+    const [first, before] = [last?.[0], last?.at(-1)];
+    if (last && first && before && shift.time - before.time <= burstGap && shift.time - first.time <= burstLength)
+      last.push(shift);
+    else all.push([shift]);
+  }
+  return all;
 }
 
 // observe runs in the page.
@@ -64,6 +85,7 @@ function observe(): void {
       void tell({
         load: performance.timeOrigin,
         path: location.pathname + location.search,
+        time: entry.startTime,
         value: entry.value,
         moved: entry.sources.map((one) => `${name(one.node)} ${at(one.previousRect)} > ${at(one.currentRect)}`),
       });
