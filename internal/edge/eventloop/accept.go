@@ -42,7 +42,7 @@ type Acceptor struct {
 type watch struct {
 	acceptor *Acceptor
 	loop     *Loop
-	slot     *slot
+	slot     slot
 }
 
 // Accept begins to accept. The descriptor is a non-blocking listening socket, which stays the
@@ -53,11 +53,10 @@ func (g *Group) Accept(fd int, local net.Addr, admit func(*Conn), failed func(er
 	a := &Acceptor{group: g, fd: fd, local: local, admit: admit, failed: failed, over: make(chan struct{})}
 	for _, l := range g.loops {
 		w := &watch{acceptor: a, loop: l}
-		s, err := l.table.add(w)
+		err := l.table.add(&w.slot, w)
 		if err == nil {
-			w.slot = s
 			if err = w.begin(); err != nil {
-				l.table.remove(s)
+				l.table.remove(&w.slot)
 			}
 		}
 		if err != nil {
@@ -99,7 +98,7 @@ func (a *Acceptor) Stop() {
 	if first {
 		for _, w := range a.watches { // it may be paused, and then is not watched
 			_ = unix.EpollCtl(w.loop.epoll, unix.EPOLL_CTL_DEL, a.fd, nil)
-			w.loop.table.remove(w.slot)
+			w.loop.table.remove(&w.slot)
 		}
 	}
 	if wait {
@@ -172,11 +171,16 @@ func (a *Acceptor) acceptOne(on *Loop) (again bool, err error) {
 		}
 		local = net.TCPAddrFromAddrPort(addrPort(at))
 	}
-	c, err := a.group.quietest(on).newConn(fd, local, net.TCPAddrFromAddrPort(remote))
+	c, err := a.group.quietest(on).newConn(fd, local, remote)
 	if err != nil {
 		return false, err
 	}
+	here := c.loop == on
+	c.starting = here
 	a.admit(c)
+	if here { // otherwise it belongs to the other loop now
+		c.starting = false
+	}
 	return true, nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"io"
 	"math"
 	"net"
+	"net/netip"
 	"os"
 	"sync/atomic"
 	"syscall"
@@ -23,6 +24,8 @@ type Conn struct {
 	loop *Loop
 	slot *slot
 	fd   int
+	// starting is set while the loop that accepted the connection starts its task.
+	starting bool
 	// task waits for the connection; nil if a goroutine does.
 	task *Task
 	// uses counts the system calls that use fd. It is negative once the connection is closed:
@@ -35,9 +38,14 @@ type Conn struct {
 	read, write side
 	timer       timer // guarded by Loop.mu
 
-	remote, local net.Addr
-	vector        []syscall.Iovec // of WriteNow
-	queue         atomic.Pointer[writeQueue]
+	local  net.Addr
+	vector []syscall.Iovec // of WriteNow
+	queue  atomic.Pointer[writeQueue]
+
+	// What a connection would allocate besides, in one piece with it.
+	remote    net.TCPAddr
+	remoteIP  [16]byte
+	firstSlot slot
 }
 
 var _ net.Conn = (*Conn)(nil)
@@ -48,26 +56,35 @@ const closed = math.MinInt32
 // newConn makes a connection of a socket, which it closes when it fails. Both sides begin as
 // ready: what came before the watch began has no event, and the first read or write finds
 // out.
-func (l *Loop) newConn(fd int, local, remote net.Addr) (*Conn, error) {
-	c := &Conn{fd: fd, local: local, remote: remote}
+func (l *Loop) newConn(fd int, local net.Addr, remote netip.AddrPort) (*Conn, error) {
+	c := &Conn{fd: fd, local: local}
+	c.setRemote(remote)
 	c.read.state.Store(isReady)
 	c.write.state.Store(isReady)
-	if err := c.register(l); err != nil {
+	if err := c.register(l, &c.firstSlot); err != nil {
 		_ = unix.Close(fd)
 		return nil, err
 	}
 	return c, nil
 }
 
+// setRemote sets the address of the other end.
+func (c *Conn) setRemote(at netip.AddrPort) {
+	ip := at.Addr()
+	c.remoteIP = ip.As16()
+	c.remote = net.TCPAddr{IP: c.remoteIP[:], Port: int(at.Port()), Zone: ip.Zone()}
+	if ip.Is4() {
+		c.remote.IP = c.remoteIP[12:]
+	}
+}
+
 // register puts the socket under the watch of a loop. Every socket is registered once, for all
 // events and edge-triggered, so that waiting for it never takes a system call.
-func (c *Conn) register(l *Loop) error {
-	c.loop = l // before the loop can find it
-	s, err := l.table.add(c)
-	if err != nil {
+func (c *Conn) register(l *Loop, s *slot) error {
+	c.loop, c.slot = l, s // before the loop can find it
+	if err := l.table.add(s, c); err != nil {
 		return err
 	}
-	c.slot = s
 	if err := unix.EpollCtl(l.epoll, unix.EPOLL_CTL_ADD, c.fd, &unix.EpollEvent{Events: watched, Fd: s.index, Pad: s.generation}); err != nil {
 		l.table.remove(s)
 		return fmt.Errorf("watch a connection: %w", err)
@@ -101,7 +118,7 @@ func (c *Conn) Move(to *Loop) error {
 	c.read.deadline, c.write.deadline = 0, 0
 	c.read.expired.Store(false)
 	c.write.expired.Store(false)
-	return c.register(to)
+	return c.register(to, new(slot))
 }
 
 // Bind makes a task the one that waits for the connection; nil makes it goroutines.
@@ -115,28 +132,21 @@ func (c *Conn) Loop() *Loop { return c.loop }
 
 // Serve begins a task that the connection is bound to.
 func (c *Conn) Serve(run func(*Task)) {
-	c.loop.post(func(l *Loop) { c.begin(l, run) })
-}
-
-func (c *Conn) begin(l *Loop, run func(*Task)) {
-	l.start(func(t *Task) {
-		c.task = t
-		run(t)
-	})
+	if c.starting {
+		c.loop.startFor(c, run)
+		return
+	}
+	c.loop.post(func(l *Loop) { l.startFor(c, run) })
 }
 
 // ServeNext begins a task, as Serve does, when there is something to read, the read deadline
 // has passed or the connection was closed. Until then it needs no task.
 func (c *Conn) ServeNext(run func(*Task)) {
 	c.task = nil
-	begin := func(t *Task) {
-		c.task = t
-		run(t)
-	}
-	w := &waiter{begin: begin}
+	w := &waiter{begin: run, conn: c}
 	for {
 		if c.over(&c.read) != nil || c.read.state.Load() == isReady {
-			c.loop.post(func(l *Loop) { l.start(begin) })
+			c.loop.post(func(l *Loop) { l.startFor(c, run) })
 			return
 		}
 		if !c.read.state.CompareAndSwap(nil, w) {
@@ -376,7 +386,7 @@ func (c *Conn) ResetOnClose() error {
 func (c *Conn) LocalAddr() net.Addr { return c.local }
 
 // RemoteAddr is the address of the other end.
-func (c *Conn) RemoteAddr() net.Addr { return c.remote }
+func (c *Conn) RemoteAddr() net.Addr { return &c.remote }
 
 // SetDeadline sets both deadlines.
 func (c *Conn) SetDeadline(t time.Time) error { return c.setDeadlines(t, &c.read, &c.write) }

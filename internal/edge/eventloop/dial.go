@@ -23,7 +23,7 @@ func (t *Task) Dial(to netip.AddrPort, until time.Time) (*Conn, error) {
 		_ = unix.Close(fd)
 		return nil, err
 	}
-	c, err := t.loop.newConn(fd, nil, net.TCPAddrFromAddrPort(to))
+	c, err := t.loop.newConn(fd, nil, to)
 	if err != nil {
 		return nil, err
 	}

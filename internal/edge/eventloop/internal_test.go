@@ -3,6 +3,7 @@
 package eventloop
 
 import (
+	"net/netip"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -18,16 +19,15 @@ func (s *silent) happened(uint32, *Loop) { s.events++ }
 func TestStaleEvents(t *testing.T) {
 	l := &Loop{}
 	first, second := &silent{}, &silent{}
-	old, err := l.table.add(first)
-	if err != nil {
+	old, next := &slot{}, &slot{}
+	if err := l.table.add(old, first); err != nil {
 		t.Fatal(err)
 	}
 	fetched := []unix.EpollEvent{{Events: unix.EPOLLIN, Fd: old.index, Pad: old.generation}}
 	l.dispatch(fetched)
 	l.table.remove(old)
 	l.dispatch(fetched)
-	next, err := l.table.add(second)
-	if err != nil || next.index != old.index {
+	if err := l.table.add(next, second); err != nil || next.index != old.index {
 		t.Fatalf("the slot %d was not used again, but %v: %v", old.index, next, err)
 	}
 	l.dispatch(fetched)
@@ -140,7 +140,7 @@ func TestPlaces(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer unix.Close(pair[1])
-	c, err := g.loops[0].newConn(pair[0], nil, nil)
+	c, err := g.loops[0].newConn(pair[0], nil, netip.AddrPort{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -42,8 +42,9 @@ type table struct {
 // Generations wrap around after four thousand million sockets. An event would have to stay
 // fetched for as long to be taken for another connection's.
 
-// add makes a slot for an entry.
-func (t *table) add(e entry) (*slot, error) {
+// add fills a slot for an entry. Nothing else may have used it: events are compared with its
+// generation without a lock.
+func (t *table) add(s *slot, e entry) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	var index int32
@@ -51,7 +52,7 @@ func (t *table) add(e entry) (*slot, error) {
 		index, t.free = t.free[n-1], t.free[:n-1]
 	} else {
 		if t.used == maxChunks*chunkSize {
-			return nil, errFull
+			return errFull
 		}
 		index = t.used
 		t.used++
@@ -62,9 +63,9 @@ func (t *table) add(e entry) (*slot, error) {
 		t.chunks[index/chunkSize].Store(chunk)
 	}
 	t.generations++
-	s := &slot{index: index, generation: t.generations, entry: e}
+	*s = slot{index: index, generation: t.generations, entry: e}
 	chunk[index%chunkSize].Store(s)
-	return s, nil
+	return nil
 }
 
 // remove frees a slot.

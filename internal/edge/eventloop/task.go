@@ -39,7 +39,10 @@ const (
 // start runs a function as a task. It is called on the loop. Coroutines are kept, because their
 // stacks have grown to what a request needs: that takes longer than a short request
 // (decision 0070).
-func (l *Loop) start(run func(*Task)) {
+func (l *Loop) start(run func(*Task)) { l.startFor(nil, run) }
+
+// startFor is start for a task that a connection is bound to, unless that is nil.
+func (l *Loop) startFor(c *Conn, run func(*Task)) {
 	var t *Task
 	if n := len(l.idle); n > 0 {
 		t, l.idle[n-1] = l.idle[n-1], nil
@@ -52,6 +55,9 @@ func (l *Loop) start(run func(*Task)) {
 	}
 	l.tasks++
 	t.run = run
+	if c != nil {
+		c.task = t
+	}
 	l.ready = append(l.ready, t)
 }
 
@@ -202,6 +208,7 @@ type waiter struct {
 	task   *Task
 	parked chan struct{} // of a goroutine; it has room for one
 	begin  func(*Task)
+	conn   *Conn // what the new task is bound to
 }
 
 // isReady is the state of a side that need not be waited for.
@@ -225,9 +232,9 @@ func (w *waiter) wake(of, on *Loop) {
 	case w.task != nil:
 		w.task.loop.post(func(l *Loop) { l.ready = append(l.ready, w.task) })
 	case w.begin != nil && of == on:
-		on.start(w.begin)
+		on.startFor(w.conn, w.begin)
 	case w.begin != nil:
-		of.post(func(l *Loop) { l.start(w.begin) })
+		of.post(func(l *Loop) { l.startFor(w.conn, w.begin) })
 	default:
 		w.parked <- struct{}{}
 	}
