@@ -271,7 +271,7 @@ bench: ## Run the Go benchmarks
 	go test -run '^$$' -bench . -benchmem ./...
 
 .PHONY: bench-edge
-bench-edge: build-slipway ## Measure the edge beside nginx, HAProxy and Caddy (about 28 minutes; see BENCH_FLAGS)
+bench-edge: build-slipway ## Measure the edge beside nginx, HAProxy and Caddy (about 35 minutes; see BENCH_FLAGS)
 	@scripts/install-packages.sh bench
 	go run ./test/bench/edgebench $(BENCH_FLAGS)
 

@@ -56,7 +56,7 @@ func startBackend(ctx context.Context, dir string, addresses []string) (backend 
 	for _, address := range addresses {
 		fmt.Fprintf(&listen, "\t\tlisten %s backlog=4096;\n", address)
 	}
-	command, err := nginxCommand(dir, 1, fmt.Sprintf(`	server {
+	command, err := nginxCommand(dir, 1, 0, fmt.Sprintf(`	server {
 %s
 		location / { return 200 "%s"; }
 		location = /%s { return 200 "$http_x_forwarded_for $http_x_forwarded_proto"; }
@@ -88,13 +88,15 @@ func startBackend(ctx context.Context, dir string, addresses []string) (backend 
 }
 
 // nginxCommand writes the configuration of an nginx whose http block contains
-// text, and returns the command that runs it. keepalive_requests is unlimited
+// text, and returns the command that runs it. Each worker can take all of the
+// connections. keepalive_requests is unlimited
 // in effect: by default nginx closes a connection after 1000 requests. All
 // temporary paths are below dir, because the compiled-in ones may need root.
-func nginxCommand(dir string, workers int, text string) (*exec.Cmd, error) {
+func nginxCommand(dir string, workers, connections int, text string) (*exec.Cmd, error) {
 	var b strings.Builder
-	fmt.Fprintf(&b, "worker_processes %d;\ndaemon off;\npid %s/nginx.pid;\nerror_log stderr error;\nworker_rlimit_nofile 60000;\n", workers, dir)
-	b.WriteString("events { worker_connections 25000; }\nhttp {\n\taccess_log off;\n\tsendfile on;\n\tkeepalive_requests 1000000000;\n")
+	fmt.Fprintf(&b, "worker_processes %d;\ndaemon off;\npid %s/nginx.pid;\nerror_log stderr error;\nworker_rlimit_nofile %d;\n", workers, dir, max(connections+otherFiles, 60_000))
+	fmt.Fprintf(&b, "events { worker_connections %d; }\nhttp {\n\taccess_log off;\n\tsendfile on;\n\tkeepalive_requests 1000000000;\n\tkeepalive_timeout %ds;\n",
+		max(connections+otherFiles, 25_000), int(idleTime.Seconds()))
 	for _, kind := range []string{"client_body", "proxy", "fastcgi", "uwsgi", "scgi"} {
 		fmt.Fprintf(&b, "\t%s_temp_path %s/%s;\n", kind, dir, kind)
 	}

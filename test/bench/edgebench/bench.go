@@ -30,6 +30,8 @@ type bench struct {
 	backends []string
 	rate     float64
 	turn     int
+	// connections is how many clients a proxy has to take at once, where that is more than usual.
+	connections int
 }
 
 // contestant is a proxy that runs for the length of a scenario.
@@ -46,7 +48,7 @@ type contestant struct {
 func (b *bench) run(ctx context.Context) (*scenarioResult, error) {
 	result := &scenarioResult{Name: b.scenario.name, About: b.scenario.about}
 	for _, p := range b.settings.peers {
-		result.Proxies = append(result.Proxies, &proxyResult{Name: p.name})
+		result.Proxies = append(result.Proxies, &proxyResult{Name: p.name, CPUs: p.cpus})
 	}
 	dir, err := openDir(b.dir, "backend-")
 	if err != nil {
@@ -134,7 +136,7 @@ func (b *bench) enter(into *proxyResult, taken sample, err error) {
 // report prints one progress line for a turn.
 func (b *bench) report(round int, p *proxyResult, err error) {
 	turns := len(b.settings.peers) * b.settings.rounds
-	fmt.Fprintf(b.out, "  [%*d/%d] round %d  %-10s ", len(strconv.Itoa(turns)), b.turn, turns, round, p.Name)
+	fmt.Fprintf(b.out, "  [%*d/%d] round %d  %-16s ", len(strconv.Itoa(turns)), b.turn, turns, round, p.label())
 	var skip *skipError
 	switch {
 	case errors.As(err, &skip):
@@ -174,7 +176,7 @@ func (b *bench) start(ctx context.Context, c *contestant) error {
 	c.site = &site{
 		dir: dir, address: addresses[0], admin: addresses[1], health: addresses[2],
 		backend: b.backends[0], routes: b.scenario.routeKeys(), grpc: b.scenario.grpc(), upgrade: b.scenario.kind == webSocket,
-		http3: http3,
+		http3: http3, connections: b.connections, workers: c.peer.cpus,
 	}
 	if b.scenario.endpoints {
 		c.site.endpoints = b.backends
@@ -191,7 +193,11 @@ func (b *bench) start(ctx context.Context, c *contestant) error {
 			return err
 		}
 	}
-	if c.process, err = startChild(c.peer.name, dir, command); err != nil {
+	err = onCPUs(c.peer.cpus, func() (err error) {
+		c.process, err = startChild(c.peer.name, dir, command)
+		return err
+	})
+	if err != nil {
 		return err
 	}
 	err = await(ctx, c.process, func(ctx context.Context) error { return b.scenario.check(ctx, c.site) })
@@ -249,6 +255,20 @@ func (b *bench) observe(ctx context.Context, c *contestant, length time.Duration
 // of two readings of the process tree around the load.
 func (b *bench) measure(ctx context.Context, c *contestant) (sample, error) {
 	o := order{scenario: b.scenario, site: c.site, length: b.settings.duration, rate: b.rate}
+	finishBeside := func(*sample) {}
+	if b.scenario.beside != nil {
+		var err error
+		if finishBeside, err = b.scenario.beside(ctx, o); err != nil {
+			return sample{}, err
+		}
+	}
+	taken, err := b.measureLoad(ctx, c, o)
+	finishBeside(&taken)
+	return taken, err
+}
+
+// measureLoad is measure without what runs beside the load.
+func (b *bench) measureLoad(ctx context.Context, c *contestant, o order) (sample, error) {
 	var calls map[string]int64
 	finish, err := b.observe(ctx, c, o.length, &calls)
 	if err != nil {

@@ -1,13 +1,14 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"os/exec"
 	"path"
 	"strings"
 )
 
-// prepareNginx configures an nginx with two workers. The buffers keep large
+// prepareNginx configures an nginx. The buffers keep large
 // responses in memory: by default nginx writes them to temporary files when the
 // client is slower than the backend.
 func prepareNginx(s *site) (*exec.Cmd, error) {
@@ -43,7 +44,7 @@ func prepareNginx(s *site) (*exec.Cmd, error) {
 			listen += " ssl http2"
 		}
 	})
-	return nginxCommand(s.dir, 2, b.String())
+	return nginxCommand(s.dir, cmp.Or(s.workers, usualWorkers), s.connections, b.String())
 }
 
 // nginxPass forwards the requests of a location to a backend.
@@ -58,7 +59,8 @@ func nginxPass(s *site, backend int) string {
 	return fmt.Sprintf("proxy_pass http://backend-%d;", backend)
 }
 
-// prepareHAProxy configures an HAProxy with two threads. Many routes become a
+// prepareHAProxy configures an HAProxy. It reserves two open files for each connection, and without strict-limits takes as
+// many connections all the same when the limit is less: idle ones need one. Many routes become a
 // map file that is matched by the prefix of host and path: HAProxy keeps it as
 // a tree, where use_backend rules would be a linear list.
 func prepareHAProxy(s *site) (*exec.Cmd, error) {
@@ -89,12 +91,13 @@ func prepareHAProxy(s *site) (*exec.Cmd, error) {
 		choose = "use_backend %[base,map_beg(" + file + ")]"
 	}
 	file, err := s.write("haproxy.cfg", fmt.Sprintf(`global
-	nbthread 2
-	maxconn 9900
+	nbthread %d
+	no strict-limits
+	maxconn %d
 defaults
 	mode http
 	timeout connect 5s
-	timeout client 60s
+	timeout client %ds
 	timeout server 60s
 	option http-keep-alive
 	http-reuse always
@@ -103,7 +106,7 @@ frontend frontend
 	option forwardfor
 	http-request set-header X-Forwarded-Proto %s
 	%s
-%s`, bind, s.scheme(), choose, &backends))
+%s`, cmp.Or(s.workers, usualWorkers), max(s.connections+otherFiles, 9900), int(idleTime.Seconds()), bind, s.scheme(), choose, &backends))
 	if err != nil {
 		return nil, err
 	}

@@ -41,7 +41,11 @@ func slipwayPeer(name, program string, environment []string) peer {
 		command := exec.Command(path, "edge",
 			"--log.level=warn", "--admin.address="+s.admin, "--health.address="+s.health,
 			"--providers.file.filename="+file, "--providers.file.watch=false",
-			"--entryPoints.web.address="+s.address)
+			"--entryPoints.web.address="+s.address,
+			"--entryPoints.web.transport.respondingTimeouts.idleTimeout="+idleTime.String())
+		if s.connections > 0 { // 10,000 are the default
+			command.Args = append(command.Args, fmt.Sprintf("--entryPoints.web.transport.maxConnections=%d", s.connections+otherFiles))
+		}
 		if s.tls != nil {
 			command.Args = append(command.Args, "--entryPoints.web.http.tls=true")
 		}

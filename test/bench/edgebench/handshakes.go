@@ -28,17 +28,17 @@ const (
 // where the proxy speaks TLS. It is its own load generator because wrk resumes
 // sessions, which leaves out the key exchange that this scenario measures.
 func runNewConnections(ctx context.Context, o order) (outcome, error) {
-	return runConnections(ctx, o, func() tls.ClientSessionCache { return nil })
+	return runConnections(ctx, o, handshakeClients, maxHandshakes, func() tls.ClientSessionCache { return nil })
 }
 
 // runResumed opens a new TLS connection for each request. Each client resumes the
 // session of its last one.
 func runResumed(ctx context.Context, o order) (outcome, error) {
-	return runConnections(ctx, o, func() tls.ClientSessionCache { return tls.NewLRUClientSessionCache(1) })
+	return runConnections(ctx, o, handshakeClients, maxHandshakes, func() tls.ClientSessionCache { return tls.NewLRUClientSessionCache(1) })
 }
 
-// runConnections opens connections until the time is over.
-func runConnections(ctx context.Context, o order, sessions func() tls.ClientSessionCache) (outcome, error) {
+// runConnections opens connections from a number of clients until the time is over, or all have been opened.
+func runConnections(ctx context.Context, o order, count, most int, sessions func() tls.ClientSessionCache) (outcome, error) {
 	// mu guards times, failures and firstFailure, which all clients write.
 	var mu sync.Mutex
 	var times []time.Duration
@@ -46,10 +46,10 @@ func runConnections(ctx context.Context, o order, sessions func() tls.ClientSess
 	var firstFailure error
 	began := time.Now()
 	var clients sync.WaitGroup
-	for range handshakeClients {
+	for range count {
 		cache := sessions()
 		clients.Go(func() {
-			for range maxHandshakes / handshakeClients {
+			for range most / count {
 				start := time.Now()
 				// The time is checked between connections only, so a load may
 				// exceed its length by one of them.

@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"time"
 )
 
 // site describes what a proxy has to serve. All proxies of a scenario get the
@@ -22,7 +23,17 @@ type site struct {
 	grpc      bool      // the backend speaks HTTP/2 without TLS
 	upgrade   bool      // connections become WebSockets
 	http3     bool      // the proxy serves HTTP/3 on the same port
+	// connections is how many clients the proxy has to take at once, and workers the number of its processes or threads;
+	// 0 is the usual number.
+	connections, workers int
 }
+
+const (
+	// usualWorkers is the number of nginx's processes and of HAProxy's threads.
+	usualWorkers = 2
+	// idleTime is how long the proxies keep an idle connection: opening many takes a while.
+	idleTime = 10 * time.Minute
+)
 
 // requested returns the route for loads that use a single one. It is the middle of
 // the list, because a proxy that matches its routes one after the other finds
@@ -91,6 +102,8 @@ type peer struct {
 	profiles bool
 	// http3 is set if the proxy serves HTTP/3; others are skipped in its scenarios.
 	http3 bool
+	// cpus restricts the proxy to so many CPUs; 0 leaves it all.
+	cpus int
 }
 
 // Names of the peers that other code refers to: the baseline of the comparison,

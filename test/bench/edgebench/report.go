@@ -22,8 +22,10 @@ type report struct {
 	Proxies   []version         `json:"proxies"`
 	Scenarios []*scenarioResult `json:"scenarios"`
 	Memory    []*memoryResult   `json:"memory,omitempty"`
-	// Active is the number of active connections whose memory was measured.
-	Active int `json:"active,omitempty"`
+	// Active is the number of active connections whose memory was measured, and Idle that of idle ones, of which IdleRequested were requested.
+	Active        int `json:"active,omitempty"`
+	Idle          int `json:"idle,omitempty"`
+	IdleRequested int `json:"idleRequested,omitempty"`
 
 	// expected is the estimated duration for the heading.
 	expected time.Duration
@@ -41,6 +43,7 @@ type scenarioResult struct {
 // left the scenario early; samples of earlier rounds are kept.
 type proxyResult struct {
 	Name    string   `json:"name"`
+	CPUs    int      `json:"cpus,omitempty"` // 0 is all
 	Failure string   `json:"failure,omitempty"`
 	Skipped string   `json:"skipped,omitempty"`
 	Samples []sample `json:"samples,omitempty"`
@@ -61,6 +64,8 @@ type sample struct {
 	// other figures are then those of the emulator.
 	Instructions float64 `json:"instructionsPerRequest,omitempty"`
 	MemoryMB     float64 `json:"memoryMB"`
+	// SlowRate is what each slow reader beside the load got, in bytes per second.
+	SlowRate float64 `json:"slowReaderBytesPerSecond,omitempty"`
 	// Calls are the system calls per request, with -syscalls only.
 	Calls map[string]float64 `json:"systemCallsPerRequest,omitempty"`
 }
@@ -119,10 +124,13 @@ func (p *proxyResult) errors() int64 {
 // spread is the median of a figure and its range.
 type spread struct{ median, least, most float64 }
 
+// text is two cells of a table, for a ratio.
+func (s spread) text() string { return fmt.Sprintf("%.2f\t(%.2f..%.2f)", s.median, s.least, s.most) }
+
 // spreadOf returns the spread of one figure over all samples, of which there
 // must be at least one. The median of an even number is the mean of the middle
 // two.
-func spreadOf(samples []sample, figure func(sample) float64) spread {
+func spreadOf[S any](samples []S, figure func(S) float64) spread {
 	values := make([]float64, len(samples))
 	for i, s := range samples {
 		values[i] = figure(s)
@@ -175,16 +183,17 @@ func (r *report) print(out io.Writer) {
 		fmt.Fprintf(out, "\n%s: %s; median of %d (least..most)\n", s.Name, s.About, s.rounds())
 		table := tabwriter.NewWriter(out, 0, 8, 2, ' ', tabwriter.AlignRight)
 		fmt.Fprintf(table, "proxy\treq/s\t\tp50\tp99\t%s/req\t\tto nginx\t\tRSS MB\terrors\t\n", s.costUnit())
-		base := s.base()
 		for _, p := range s.Proxies {
-			p.printRow(table, base)
+			p.printRow(table, s.base(p.CPUs))
 		}
 		table.Flush()
 		for _, p := range s.Proxies {
 			if why := cmp.Or(p.Failure, p.Skipped); why != "" {
-				fmt.Fprintf(out, "  %s: %s\n", p.Name, strings.Join(strings.Fields(why), " "))
+				fmt.Fprintf(out, "  %s: %s\n", p.label(), strings.Join(strings.Fields(why), " "))
 			}
 		}
+		s.printSlowReaders(out)
+		s.printScaling(out)
 	}
 	fmt.Fprintln(out)
 }
@@ -209,35 +218,52 @@ func (s *scenarioResult) costUnit() string {
 	return sample{}.costUnit()
 }
 
-// base returns the cost per request of nginx, the baseline, in each round; none if
-// it was not measured.
-func (s *scenarioResult) base() map[int]float64 {
-	costs := map[int]float64{}
+// base is the baseline, nginx with as many CPUs; nil if it was not measured.
+func (s *scenarioResult) base(cpus int) *proxyResult {
 	for _, p := range s.Proxies {
-		if p.Name == nginxName {
-			for _, taken := range p.Samples {
-				costs[taken.Round] = costOf(taken)
-			}
+		if p.Name == nginxName && p.CPUs == cpus {
+			return p
 		}
 	}
-	return costs
+	return nil
 }
 
-// ratios are the costs in relation to those of the baseline in the same round:
-// its turn was a few seconds away, and the machine was as busy.
-func (p *proxyResult) ratios(base map[int]float64) []sample {
-	var ratios []sample
+// ratio is a figure of a proxy in relation to that of another one.
+type ratio float64
+
+// ratios are those of a figure in the same round, for which the turns were a few seconds
+// apart, and the machine was as busy; none if there is no base.
+func (p *proxyResult) ratios(base *proxyResult, figure func(sample) float64) []ratio {
+	if base == nil {
+		return nil
+	}
+	to := map[int]float64{}
+	for _, taken := range base.Samples {
+		to[taken.Round] = figure(taken)
+	}
+	var ratios []ratio
 	for _, taken := range p.Samples {
-		if base[taken.Round] > 0 {
-			ratios = append(ratios, sample{CPUMicros: costOf(taken) / base[taken.Round]})
+		if to[taken.Round] > 0 {
+			ratios = append(ratios, ratio(figure(taken)/to[taken.Round]))
 		}
 	}
 	return ratios
 }
 
+// value makes a ratio a figure for spreadOf.
+func (r ratio) value() float64 { return float64(r) }
+
+// label names the proxy in a table.
+func (p *proxyResult) label() string {
+	if p.CPUs == 0 {
+		return p.Name
+	}
+	return fmt.Sprintf("%s, CPUs: %d", p.Name, p.CPUs)
+}
+
 // printRow writes the row of one proxy. Without samples, the row has the state
 // and empty cells, so that the columns stay aligned.
-func (p *proxyResult) printRow(out io.Writer, base map[int]float64) {
+func (p *proxyResult) printRow(out io.Writer, base *proxyResult) {
 	if len(p.Samples) == 0 {
 		state := "not measured"
 		switch {
@@ -246,7 +272,7 @@ func (p *proxyResult) printRow(out io.Writer, base map[int]float64) {
 		case p.Skipped != "":
 			state = "skipped"
 		}
-		fmt.Fprintf(out, "%s\t%s\t\t\t\t\t\t\t\t\t\t\n", p.Name, state)
+		fmt.Fprintf(out, "%s\t%s\t\t\t\t\t\t\t\t\t\t\n", p.label(), state)
 		return
 	}
 	rate := spreadOf(p.Samples, func(s sample) float64 { return s.Rate })
@@ -256,14 +282,13 @@ func (p *proxyResult) printRow(out io.Writer, base map[int]float64) {
 	memory := spreadOf(p.Samples, func(s sample) float64 { return s.MemoryMB })
 	// The ratio to nginx is comparable between machines; absolute CPU times are
 	// not.
-	ratio := "-\t"
-	if of := p.ratios(base); len(of) > 0 {
-		to := spreadOf(of, costOf)
-		ratio = fmt.Sprintf("%.2f\t(%.2f..%.2f)", to.median, to.least, to.most)
+	relative := "-\t"
+	if of := p.ratios(base, costOf); len(of) > 0 {
+		relative = spreadOf(of, ratio.value).text()
 	}
 	fmt.Fprintf(out, "%s\t%.0f\t(%.0f..%.0f)\t%s\t%s\t%.1f\t(%.1f..%.1f)\t%s\t%.0f\t%d\t\n",
-		p.Name, rate.median, rate.least, rate.most, shortTime(p50.median), shortTime(p99.median),
-		cost.median, cost.least, cost.most, ratio, memory.median, p.errors())
+		p.label(), rate.median, rate.least, rate.most, shortTime(p50.median), shortTime(p99.median),
+		cost.median, cost.least, cost.most, relative, memory.median, p.errors())
 }
 
 // shortTime formats microseconds with a unit.

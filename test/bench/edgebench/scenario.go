@@ -43,9 +43,14 @@ type scenario struct {
 	kind kind
 	// connections replaces the number of connections of a load.
 	connections int
+	// storm opens connections from as many clients at once as connections, beside a few connections that last.
+	storm bool
 	// share fixes the rate of the requests to this share of what the first proxy can
 	// do; 0 sends as many as the proxy takes.
 	share float64
+	// beside starts clients that are there while the load runs, and whose requests do not count. finish ends them and
+	// adds to the sample what they saw.
+	beside func(ctx context.Context, o order) (finish func(*sample), err error)
 }
 
 // houseScenarios returns all scenarios in the order in which they run. The
@@ -59,11 +64,14 @@ func houseScenarios() []scenario {
 		{name: "h1-10m", about: "10 MB, plain, 8 connections", body: hugeBody, load: runWrk, proto: h1, connections: 8},
 		{name: "h1-70", about: "128 bytes, plain, at 70 % of the rate of the first proxy", body: smallBody, load: runPaced, proto: h1, share: 0.7},
 		{name: "h1-new", about: "128 bytes, plain, a connection for each request", body: smallBody, load: runNewConnections, proto: h1},
+		{name: "h1-storm", about: fmt.Sprintf("128 bytes, plain, a connection for each request, %d clients at once; p50 and p99 are those of %d established connections", stormClients, establishedConnections), body: smallBody, load: runStorm, proto: h1, storm: true, connections: stormClients},
+		{name: "h1-slow-readers", about: fmt.Sprintf("128 bytes, plain, beside %d clients that read 10 MB at %d kB/s each", slowReaders, slowRate/1000), body: smallBody, load: runWrk, proto: h1, beside: startSlowReaders},
 		{name: "tls-h1", about: "128 bytes, TLS", body: smallBody, tls: true, load: runWrk, proto: h1},
 		{name: "tls-h2", about: "128 bytes, TLS, HTTP/2, 8 connections with 8 streams each", body: smallBody, tls: true, load: runH2load, proto: h2},
 		{name: "h3", about: "128 bytes, HTTP/3, 8 connections with 8 streams each", body: smallBody, tls: true, load: runHTTP3, proto: http3Proto},
 		{name: "tls-new", about: "128 bytes, a full TLS handshake for each request", body: smallBody, tls: true, load: runNewConnections, proto: h1},
 		{name: "tls-resumed", about: "128 bytes, a resumed TLS session for each request", body: smallBody, tls: true, load: runResumed, proto: h1},
+		{name: "tls-storm", about: fmt.Sprintf("128 bytes, a full TLS handshake for each request, %d clients at once; p50 and p99 are those of %d established connections", tlsStormClients, establishedConnections), body: smallBody, tls: true, load: runStorm, proto: h1, storm: true, connections: tlsStormClients},
 		{name: "tls-new-rsa", about: "128 bytes, a full TLS handshake with an RSA key for each request", body: smallBody, tls: true, rsa: true, load: runNewConnections, proto: h1},
 		{name: "tls-resumed-rsa", about: "128 bytes, a resumed TLS session of an RSA key for each request", body: smallBody, tls: true, rsa: true, load: runResumed, proto: h1},
 		{name: "grpc", about: "unary calls of 128 bytes, TLS, 8 connections with 8 streams each", tls: true, load: runH2load, proto: h2, kind: grpcUnary},

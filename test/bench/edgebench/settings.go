@@ -36,6 +36,10 @@ type settings struct {
 	instructions bool
 	// syscalls counts the system calls per request, memory measures memory only.
 	syscalls, memory bool
+	// idle is how many idle connections memory is measured with.
+	idle int
+	// scaling measures each proxy on one CPU and on two.
+	scaling bool
 }
 
 // parseSettings parses and validates the flags.
@@ -48,6 +52,8 @@ func parseSettings(args []string, log io.Writer) (*settings, error) {
 	flags.BoolVar(&s.instructions, "instructions", false, "run the proxies in an emulator and count the instructions per request: slow, and the same on a busy machine")
 	flags.BoolVar(&s.syscalls, "syscalls", false, "count the system calls per request with strace: the other figures are then meaningless")
 	flags.BoolVar(&s.memory, "memory", false, "measure memory only: at rest, for each idle connection and with 10,000 active ones, or as many as open files allow")
+	flags.IntVar(&s.idle, "idle", 5000, "how many idle connections -memory opens, or as many as open files allow")
+	flags.BoolVar(&s.scaling, "scaling", false, "measure each proxy on one CPU and on two; the scenarios are "+scalingScenarios+" unless others are chosen")
 	flags.StringVar(&s.jsonFile, "json", "", "write everything that was measured to this `file` too")
 	chosen := flags.String("scenario", "all", "scenarios, with commas: all or some of "+strings.Join(scenarioNames(), ", "))
 	only := flags.String("only", "", "proxies, with commas; empty is all: "+strings.Join(peerNames(housePeers("")), ","))
@@ -65,11 +71,23 @@ func parseSettings(args []string, log io.Writer) (*settings, error) {
 	if s.rounds < 1 || s.rounds > maxRounds {
 		return nil, fmt.Errorf("-rounds is %d; it must be from 1 to %d", s.rounds, maxRounds)
 	}
+	if s.idle < 1 || s.idle > maxIdle {
+		return nil, fmt.Errorf("-idle is %d; it must be from 1 to %d", s.idle, maxIdle)
+	}
+	if s.scaling && (s.memory || s.instructions || s.profile != "") {
+		return nil, errors.New("-scaling cannot be combined with -memory, -instructions or -profile")
+	}
+	if s.scaling && *chosen == "all" {
+		*chosen = scalingScenarios
+	}
 	if s.scenarios, err = chooseScenarios(*chosen); err != nil {
 		return nil, err
 	}
 	if s.peers, err = choosePeers(*only, *slipway, also); err != nil {
 		return nil, err
+	}
+	if s.scaling {
+		s.peers = scaled(s.peers)
 	}
 	if s.profile != "" {
 		return s, s.forProfile()

@@ -20,6 +20,8 @@ func TestSettings(t *testing.T) {
 		{"all", nil, strings.Join(scenarioNames(), " "), "nginx haproxy caddy slipway", 9},
 		{"some, in their own order", []string{"-only", "slipway,nginx", "-scenario", "tls-h1, h1"}, "h1 tls-h1", "nginx slipway", 9},
 		{"another build", []string{"-only=slipway,old", "-also", "old=GOGC=400 A=b bin/old", "-scenario=h1", "-rounds=5"}, "h1", "slipway old", 5},
+		{"scaling", []string{"-scaling", "-only=slipway,nginx"}, "h1 tls-h2", "nginx nginx slipway slipway", 9},
+		{"scaling of a scenario", []string{"-scaling", "-only=slipway", "-scenario=h1-new"}, "h1-new", "slipway slipway", 9},
 		{"a profile", []string{"-profile=out", "-scenario=h1"}, "h1", "slipway", 1},
 	}
 	for _, test := range tests {
@@ -49,6 +51,8 @@ func TestSettingsRefused(t *testing.T) {
 		"which -only leaves out": {"-profile=x", "-scenario=h1", "-only=nginx"},
 		"another name":           {"-also=nginx=A=b"},
 		"the program comes last": {"-also=x=bin/old A=b"},
+		"-idle is 0":             {"-memory", "-idle=0"},
+		"cannot be combined":     {"-scaling", "-memory"},
 		"is not a flag":          {"h1"},
 	} {
 		if _, err := parseSettings(args, io.Discard); err == nil || !strings.Contains(err.Error(), want) {
@@ -123,7 +127,7 @@ func TestRatios(t *testing.T) {
 		{Name: nginxName, Samples: []sample{{Round: 1, CPUMicros: 10}, {Round: 2, CPUMicros: 20}}},
 		{Name: slipwayName, Samples: []sample{{Round: 1, CPUMicros: 11}, {Round: 2, CPUMicros: 24}, {Round: 3, CPUMicros: 99}}},
 	}}
-	if got := spreadOf(s.Proxies[1].ratios(s.base()), costOf); got != (spread{(1.1 + 1.2) / 2, 1.1, 1.2}) {
+	if got := spreadOf(s.Proxies[1].ratios(s.base(0), costOf), ratio.value); got != (spread{(1.1 + 1.2) / 2, 1.1, 1.2}) {
 		t.Errorf("got %v", got)
 	}
 }

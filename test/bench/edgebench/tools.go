@@ -36,7 +36,7 @@ func packages() map[string]string {
 func findTools(ctx context.Context, s *settings) (*tools, error) {
 	needed := []string{"nginx", "wrk"} // the backend is an nginx
 	for _, sc := range s.scenarios {
-		if sc.proto == "HTTP/2.0" || sc.share > 0 {
+		if sc.proto == "HTTP/2.0" || sc.share > 0 || sc.storm {
 			needed = append(needed, "h2load")
 		}
 	}
@@ -74,6 +74,9 @@ func findTools(ctx context.Context, s *settings) (*tools, error) {
 	}
 	found := &tools{}
 	for _, p := range s.peers {
+		if p.cpus > 1 {
+			continue // the same program as on one CPU
+		}
 		found.versions = append(found.versions, version{p.name, requestVersion(ctx, p)})
 	}
 	return found, nil
