@@ -11,7 +11,8 @@
 // A [Conn] is a net.Conn on a socket that no poller but the loop's has. It is bound to the
 // task that waits for it; without one, or while the task is away, a goroutine that uses it
 // waits as usual. A connection with several tasks, such as one of HTTP/2, has its writes queued, so
-// that none of them waits with what the others need: see [Conn.QueueWrites]. A [Pipe] moves data
+// that none of them waits with what the others need: see [Conn.QueueWrites]. What is no connection is
+// waited for with a [Cond]. A [Pipe] moves data
 // between two connections within the kernel (decision 0089). [Conn.Detach] takes the socket out
 // of the loop for good.
 //

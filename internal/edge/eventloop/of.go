@@ -5,6 +5,9 @@ import "net"
 // Of returns the connection of an event loop that has the socket of a connection, also below
 // TLS; nil if none has.
 func Of(conn net.Conn) *Conn {
+	if own, ok := conn.(*Conn); ok {
+		return own
+	}
 	if looped, ok := BelowTLS(conn).(interface{ Loop() *Conn }); ok {
 		return looped.Loop()
 	}

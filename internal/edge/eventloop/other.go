@@ -15,7 +15,7 @@ type (
 	// Loop is one thread of execution.
 	Loop struct{}
 	// Task is a coroutine of a loop.
-	Task struct{}
+	Task struct{ parkedBelow *Task }
 	// Conn is a TCP connection of a loop.
 	Conn struct{ net.Conn }
 	// Acceptor accepts the connections of a listening socket.
@@ -59,6 +59,8 @@ func (t *Task) Park() {}
 
 // Unpark is not reached: there is no Task.
 func (t *Task) Unpark() {}
+
+func (t *Task) unpark(*Task) {}
 
 // Yield is not reached: there is no Task.
 func (t *Task) Yield() {}

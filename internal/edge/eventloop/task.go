@@ -22,6 +22,10 @@ type Task struct {
 	away   bool // it runs as a goroutine
 	moved  int  // bytes since it was resumed
 	waiter waiter
+	// runNext makes the task ready. It is made once, so that waking it allocates nothing.
+	runNext func(*Loop)
+	// parkedBelow is the next in the list of a Cond, whose lock guards it.
+	parkedBelow *Task
 }
 
 // signal is why a coroutine gives way.
@@ -51,6 +55,7 @@ func (l *Loop) startFor(c *Conn, run func(*Task)) {
 	} else {
 		t = &Task{loop: l}
 		t.waiter.task = t
+		t.runNext = func(l *Loop) { l.ready = append(l.ready, t) }
 		t.next, t.stop = iter.Pull(t.body)
 	}
 	l.tasks++
@@ -152,8 +157,15 @@ func (t *Task) Rejoin() {
 func (t *Task) Park() { t.yield(signalWait) }
 
 // Unpark ends a Park, which may be about to begin. It is called on any goroutine.
-func (t *Task) Unpark() {
-	t.loop.post(func(l *Loop) { l.ready = append(l.ready, t) })
+func (t *Task) Unpark() { t.loop.post(t.runNext) }
+
+// unpark is Unpark by another task. One of the same loop needs no lock and no wake-up.
+func (t *Task) unpark(by *Task) {
+	if by.OnLoop() && by.loop == t.loop {
+		t.loop.ready = append(t.loop.ready, t)
+		return
+	}
+	t.Unpark()
 }
 
 // Yield lets the tasks that are ready run first. As a goroutine it lets others run.
@@ -230,7 +242,7 @@ func (w *waiter) wake(of, on *Loop) {
 	case w.task != nil && w.task.loop == on:
 		on.ready = append(on.ready, w.task)
 	case w.task != nil:
-		w.task.loop.post(func(l *Loop) { l.ready = append(l.ready, w.task) })
+		w.task.Unpark()
 	case w.begin != nil && of == on:
 		on.startFor(w.conn, w.begin)
 	case w.begin != nil:

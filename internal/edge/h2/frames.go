@@ -1,9 +1,9 @@
 package h2
 
 import (
-	"encoding/binary"
-
 	"golang.org/x/net/http2"
+
+	"slipway.dev/slipway/internal/edge/h2wire"
 )
 
 // The types of frames that the frame accounting distinguishes (RFC 9113 section
@@ -29,10 +29,9 @@ const (
 )
 
 const (
-	frameHeaderSize = 9
-	// maxFrame is the largest frame that is read or written. It is the smallest
-	// limit that RFC 9113 allows, so that every client supports it.
-	maxFrame = 16 << 10
+	frameHeaderSize = h2wire.FrameHeaderSize
+	// maxFrame is the largest frame that is read or written.
+	maxFrame = h2wire.MaxFrame
 	// allStreams is the last stream of a GOAWAY that refuses none.
 	allStreams = 1<<31 - 1
 )
@@ -48,56 +47,3 @@ type frame struct {
 }
 
 func (f *frame) has(flag uint8) bool { return f.flags&flag != 0 }
-
-// appendFrame appends the header of a frame.
-func appendFrame(dst []byte, kind, flags uint8, stream uint32, length int) []byte {
-	return append(dst, byte(length>>16), byte(length>>8), byte(length), kind, flags,
-		byte(stream>>24), byte(stream>>16), byte(stream>>8), byte(stream))
-}
-
-// appendUint32 appends a frame whose payload is one number, as that of
-// RST_STREAM and WINDOW_UPDATE.
-func appendUint32(dst []byte, kind uint8, stream, value uint32) []byte {
-	return binary.BigEndian.AppendUint32(appendFrame(dst, kind, 0, stream, 4), value)
-}
-
-func appendGoAway(dst []byte, last uint32, code http2.ErrCode) []byte {
-	dst = appendFrame(dst, frameGoAway, 0, 0, 8)
-	dst = binary.BigEndian.AppendUint32(dst, last)
-	return binary.BigEndian.AppendUint32(dst, uint32(code))
-}
-
-func appendPing(dst []byte, flags uint8, data [8]byte) []byte {
-	return append(appendFrame(dst, framePing, flags, 0, len(data)), data[:]...)
-}
-
-// appendSettings appends a SETTINGS frame.
-func appendSettings(dst []byte, settings ...http2.Setting) []byte {
-	dst = appendFrame(dst, frameSettings, 0, 0, 6*len(settings))
-	for _, s := range settings {
-		dst = binary.BigEndian.AppendUint16(dst, uint16(s.ID))
-		dst = binary.BigEndian.AppendUint32(dst, s.Val)
-	}
-	return dst
-}
-
-// appendHeaders appends a block of headers: HEADERS and as many CONTINUATION
-// frames as it needs.
-func appendHeaders(dst []byte, stream uint32, block []byte, end bool) []byte {
-	kind, flags := frameHeaders, uint8(0)
-	if end {
-		flags = flagEndStream
-	}
-	for {
-		part := block[:min(len(block), maxFrame)]
-		block = block[len(part):]
-		if len(block) == 0 {
-			flags |= flagEndHeaders
-		}
-		dst = append(appendFrame(dst, kind, flags, stream, len(part)), part...)
-		if len(block) == 0 {
-			return dst
-		}
-		kind, flags = frameContinuation, 0
-	}
-}

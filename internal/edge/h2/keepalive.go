@@ -68,8 +68,8 @@ func (c *session) checkAlive() {
 		next = min(next, k.pingSent+c.cfg.PingTimeout)
 	case now >= k.lastFrame+c.cfg.PingAfter:
 		k.pingSent = now
-		c.writer.addPing(0, [8]byte{})
-		c.flushAsync(nil)
+		c.writer.Ping([8]byte{})
+		c.writer.FlushAsync(nil)
 		next = min(next, now+c.cfg.PingTimeout)
 	default:
 		next = min(next, k.lastFrame+c.cfg.PingAfter)

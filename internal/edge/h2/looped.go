@@ -21,7 +21,7 @@ type loopedStreams struct {
 // startLooped starts a request as a task, and reports whether that is how the requests of the
 // connection are served. by is the task that calls it, if any.
 func (c *session) startLooped(s *stream, by *eventloop.Task) bool {
-	if c.writer.socket == nil || c.looped.departures >= maxDepartures {
+	if !c.writer.Looped() || c.looped.departures >= maxDepartures {
 		return false
 	}
 	c.looped.active++
@@ -66,23 +66,13 @@ func (s *stream) finishLooped() {
 // shouldDepart reports whether the connection is to leave its event loop, and can: nothing uses
 // it but the reader.
 func (c *session) shouldDepart() bool {
-	w := &c.writer
-	return c.looped.departures >= maxDepartures && c.looped.active == 0 && w.socket != nil && !w.writing && !w.queued() && !c.over
+	return c.looped.departures >= maxDepartures && c.looped.active == 0 && c.writer.Idle() && !c.over
 }
 
 // depart makes the connection one of goroutines. The reader calls it with mu held.
 func (c *session) depart() {
-	c.writer.writing = true // nobody else writes meanwhile
-	c.mu.Unlock()
-	c.task.Leave()
-	c.mu.Lock()
-	if !c.over { // otherwise the end is all that is left to write
-		if err := eventloop.Detach(c.conn); err != nil {
-			c.abort(err)
-		} else {
-			c.writer.socket = nil
-		}
+	err := c.writer.Detach(c.task.Leave, func() bool { return !c.over }) // otherwise the end is all that is left to write
+	if err != nil {
+		c.abort(err)
 	}
-	c.writer.writing = false
-	c.writer.idle.Broadcast()
 }

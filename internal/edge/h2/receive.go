@@ -140,7 +140,8 @@ func (c *session) onRequest(id uint32, ends bool) {
 	if ends {
 		s.in.finish(nil)
 	}
-	s.readable.cond.L, s.writable.cond.L = &c.mu, &c.mu
+	s.readable.Init(&c.mu)
+	s.writable.Init(&c.mu)
 	c.requests.queue = append(c.requests.queue, s)
 }
 
@@ -165,7 +166,7 @@ func (c *session) onEnd(s *stream, tail []byte) {
 	}
 	s.peerEnded = true
 	s.in.finish(tail)
-	s.readable.wake()
+	s.readable.Wake(c.task)
 	if s.ended {
 		c.remove(s)
 		return
@@ -211,7 +212,7 @@ func (c *session) onData(f *http2.DataFrame) error {
 		unused = size // the handler has closed the stream
 	} else {
 		s.in.Add(data)
-		s.readable.wake()
+		s.readable.Wake(c.task)
 	}
 	if unused > 0 {
 		c.returnWindow(s, unused)
@@ -235,7 +236,7 @@ func (c *session) returnWindow(s *stream, n int) (added bool) {
 	if increment == 0 {
 		return added
 	}
-	c.writer.addWindowUpdate(s.id, increment)
+	c.writer.WindowUpdate(s.id, increment)
 	return true
 }
 
@@ -253,7 +254,7 @@ func (c *session) returnConn(n int) (added bool) {
 	if increment == 0 {
 		return false
 	}
-	c.writer.addWindowUpdate(0, increment)
+	c.writer.WindowUpdate(0, increment)
 	return true
 }
 
@@ -282,7 +283,7 @@ func (c *session) onSettings(f *http2.SettingsFrame) error {
 	if err != nil {
 		return err
 	}
-	c.writer.addSettingsAck()
+	c.writer.SettingsAck()
 	return nil
 }
 
@@ -293,7 +294,7 @@ func (c *session) resizeWindows(initial uint32) error {
 		if !s.send.Grow(change) {
 			return http2.ConnectionError(http2.ErrCodeFlowControl)
 		}
-		s.writable.wake()
+		s.writable.Wake(c.task)
 	}
 	return nil
 }
@@ -308,14 +309,14 @@ func (c *session) onWindowUpdate(f *http2.WindowUpdateFrame) error {
 			c.resetBroken(s, errWindow)
 			return nil
 		}
-		s.writable.wake()
+		s.writable.Wake(c.task)
 		return nil
 	}
 	if !c.flow.send.Grow(int64(f.Increment)) {
 		return http2.ConnectionError(http2.ErrCodeFlowControl)
 	}
 	for _, s := range c.streams.open {
-		s.writable.wake()
+		s.writable.Wake(c.task)
 	}
 	return nil
 }
@@ -334,7 +335,7 @@ func (c *session) onReset(f *http2.RSTStreamFrame) error {
 // the keepalive only needs to see one.
 func (c *session) onPing(f *http2.PingFrame) {
 	if !f.IsAck() {
-		c.writer.addPing(flagAck, f.Data)
+		c.writer.PingAck(f.Data)
 	}
 }
 

@@ -211,8 +211,8 @@ func (c *session) refuseNewStreams() {
 		return
 	}
 	c.streams.allowed = c.streams.last
-	c.writer.addGoAway(c.streams.last, http2.ErrCodeNo)
-	c.flushAsync(nil)
+	c.writer.GoAway(c.streams.last, http2.ErrCodeNo)
+	c.writer.FlushAsync(nil)
 	c.checkIdle()
 }
 
@@ -223,8 +223,8 @@ func (c *session) announceDrain() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.over {
-		c.writer.addGoAway(allStreams, http2.ErrCodeNo)
-		c.flushAsync(nil)
+		c.writer.GoAway(allStreams, http2.ErrCodeNo)
+		c.writer.FlushAsync(nil)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"slipway.dev/slipway/internal/edge/bridge"
 	"slipway.dev/slipway/internal/edge/h1"
 	"slipway.dev/slipway/internal/edge/h2flow"
+	"slipway.dev/slipway/internal/edge/h2wire"
 	"slipway.dev/slipway/internal/edge/normalize"
 )
 
@@ -54,8 +55,8 @@ func (s *stream) SendResponse(plan *h1.ResponsePlan, head *h1.ResponseHead, body
 	c := s.session
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	fits := len(body) <= dataSize && c.writer.hasRoom(len(body)) && h2flow.Sendable(len(body), &s.send, &c.flow.send.SendWindow) == len(body)
-	if s.reply != nil || s.headSent || s.err != nil || c.writer.err != nil || !fits {
+	fits := len(body) <= h2wire.DataSize && c.writer.HasRoom(len(body)) && h2flow.Sendable(len(body), &s.send, &c.flow.send.SendWindow) == len(body)
+	if s.reply != nil || s.headSent || s.err != nil || c.writer.Err() != nil || !fits {
 		return false, nil
 	}
 	c.headers.status(head.Status)
@@ -104,7 +105,7 @@ func (s *stream) Data(piece []byte, end bool) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for {
-		n, err := s.awaitWindow(min(len(piece), dataSize))
+		n, err := s.awaitWindow(min(len(piece), h2wire.DataSize))
 		if err != nil {
 			return err
 		}
@@ -143,26 +144,26 @@ func (s *stream) awaitWindow(size int) (int, error) {
 	c := s.session
 	for {
 		n := h2flow.Sendable(size, &s.send, &c.flow.send.SendWindow)
-		fits := c.writer.hasRoom(n)
+		fits := c.writer.HasRoom(n)
 		switch {
 		case s.err != nil:
 			return 0, s.err
-		case c.writer.err != nil:
-			return 0, c.writer.err
+		case c.writer.Err() != nil:
+			return 0, c.writer.Err()
 		case fits && (n > 0 || size == 0):
 			return n, nil
-		case s.writable.expired():
+		case s.writable.Expired():
 			return 0, os.ErrDeadlineExceeded
-		case len(c.writer.out) > 0 && !c.writer.writing:
+		case c.writer.Pending() > 0 && !c.writer.Writing():
 			_ = c.flush(s.task) // an error shows in the next round
 			continue
 		}
 		if !fits {
-			c.writer.waiting++
+			c.waitForRoom++
 		}
-		s.writable.wait(s.task)
+		s.writable.Wait(s.task)
 		if !fits {
-			c.writer.waiting--
+			c.waitForRoom--
 		}
 	}
 }
@@ -193,7 +194,7 @@ func (s *stream) Flush() error {
 	if err := c.flush(s.task); err != nil || s.complete {
 		return err
 	}
-	return c.writer.err
+	return c.writer.Err()
 }
 
 // sendContinue sends 100, on which the client sends its body.

@@ -15,6 +15,7 @@ import (
 	"slipway.dev/slipway/internal/edge/eventloop"
 	"slipway.dev/slipway/internal/edge/h1"
 	"slipway.dev/slipway/internal/edge/h2flow"
+	"slipway.dev/slipway/internal/edge/h2wire"
 	"slipway.dev/slipway/internal/edge/httperr"
 )
 
@@ -63,7 +64,7 @@ type session struct {
 	reader frameReader
 
 	mu         sync.Mutex // guards all that follows, and all streams
-	writer     frameWriter
+	writer     h2wire.Writer
 	headers    headerEncoder
 	streams    streamTable
 	flow       connFlow
@@ -71,8 +72,10 @@ type session struct {
 	requests   requestQueue
 	keepalive  keepalive
 	looped     loopedStreams
-	over       bool   // the connection is being closed, and no request starts any more
-	reason     string // why; set together with over
+	// waitForRoom counts the streams that wait for the writer to have room.
+	waitForRoom int
+	over        bool   // the connection is being closed, and no request starts any more
+	reason      string // why; set together with over
 }
 
 // connFlow is the flow control of all streams together, in both directions.
@@ -89,11 +92,10 @@ func newSession(s *Server, cfg *Config, conn net.Conn) *session {
 		flow: connFlow{send: h2flow.NewConnSendWindow(), receive: h2flow.NewReceiveWindow(cfg.ConnWindow)},
 	}
 	if socket := eventloop.Of(conn); socket != nil {
-		socket.QueueWrites()
-		c.task, c.writer.socket = socket.Task(), socket
+		c.task = socket.Task()
 	}
 	c.reader.init(cfg, conn)
-	c.writer.init(cfg, conn, &c.mu)
+	c.writer.Init(h2wire.Config{Owner: c, Mu: &c.mu, Conn: conn, Pool: c.pool, Timeout: cfg.WriteTimeout})
 	c.headers.init()
 	return c
 }
@@ -121,15 +123,14 @@ func (c *session) serve(ctx context.Context) {
 // sendSettings sends the server's preface: SETTINGS, and the window of the
 // connection, for which there is no setting.
 func (c *session) sendSettings() {
-	c.writer.reserve(64)
-	c.writer.out = appendSettings(c.writer.out,
+	c.writer.Settings(
 		http2.Setting{ID: http2.SettingMaxFrameSize, Val: maxFrame},
 		http2.Setting{ID: http2.SettingMaxConcurrentStreams, Val: uint32(c.cfg.MaxStreams)},
 		http2.Setting{ID: http2.SettingMaxHeaderListSize, Val: uint32(c.reader.headers.limit)},
 		http2.Setting{ID: http2.SettingInitialWindowSize, Val: uint32(c.cfg.StreamWindow)},
 	)
 	if c.cfg.ConnWindow > h2flow.DefaultWindow {
-		c.writer.addWindowUpdate(0, c.cfg.ConnWindow-h2flow.DefaultWindow)
+		c.writer.WindowUpdate(0, c.cfg.ConnWindow-h2flow.DefaultWindow)
 	}
 	_ = c.flush(c.task) // an error shows with the first read
 }
@@ -196,10 +197,10 @@ func (c *session) beforeWait(inHeaders bool) {
 		c.depart()
 	}
 	c.startRequests(c.task)
-	if len(c.writer.out) > maxUnwritten {
+	if c.writer.Pending() > maxUnwritten {
 		c.goAway(ReasonUnread, http2.ErrCodeEnhanceYourCalm, c.streams.last)
 	}
-	c.flushAsync(c.task)
+	c.writer.FlushAsync(c.task)
 	headers := inHeaders || c.accounting.inBlock
 	if c.reader.noFrame || c.over || headers == c.reader.hasDeadline {
 		return // the deadlines of the first frame and of the end stay
@@ -269,12 +270,11 @@ func (c *session) goAway(reason string, code http2.ErrCode, last uint32) {
 	}
 	c.stopAll(reason)
 	if c.streams.accepting() || code != http2.ErrCodeNo {
-		c.writer.addGoAway(last, code)
+		c.writer.GoAway(last, code)
 	}
 	if code != http2.ErrCodeNo {
 		// A write that waits for the client does not wait for long any more.
-		c.writer.closing.Store(true)
-		_ = c.conn.SetWriteDeadline(time.Now().Add(goAwayTimeout))
+		c.writer.Hurry(goAwayTimeout)
 	}
 	// A connection that is gone shows with the next read.
 	_ = c.conn.SetReadDeadline(time.Unix(1, 0))
@@ -282,9 +282,7 @@ func (c *session) goAway(reason string, code http2.ErrCode, last uint32) {
 
 // abort closes a connection that no longer works. It is called with mu held.
 func (c *session) abort(err error) {
-	if c.writer.err == nil {
-		c.writer.err = err
-	}
+	c.writer.Fail(err)
 	c.stopAll(ReasonEnded)
 	_ = c.conn.Close()
 }
@@ -317,11 +315,9 @@ func (c *session) cancelAll() {
 func (c *session) shutdown() {
 	c.mu.Lock()
 	_ = c.flush(nil) // the connection is closed in any case
-	for c.writer.writing {
-		c.writer.idle.Wait()
-	}
-	broken := c.writer.err != nil
-	c.writer.close()
+	c.writer.Await()
+	broken := c.writer.Err() != nil
+	c.writer.Close(errEnded)
 	c.dropQueued()
 	c.mu.Unlock()
 	if !broken {

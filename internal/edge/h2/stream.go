@@ -1,6 +1,7 @@
 package h2
 
 import (
+	"io"
 	"net"
 	"os"
 	"sync"
@@ -45,68 +46,10 @@ type stream struct {
 	// closeOnCancel is closed with the context; nil for none.
 	closeOnCancel net.Conn
 
-	readable, writable waiter
+	readable, writable eventloop.Cond
 }
 
 var _ net.Conn = (*stream)(nil)
-
-// waiter is one direction of a stream, with its deadline and those that wait
-// for it: goroutines, or one task of an event loop.
-type waiter struct {
-	cond     sync.Cond
-	waiting  int
-	parked   *eventloop.Task
-	deadline time.Time
-	timer    *time.Timer
-}
-
-func (w *waiter) expired() bool {
-	return !w.deadline.IsZero() && !time.Now().Before(w.deadline)
-}
-
-// wait waits for wake or for the deadline. by is the stream's task.
-func (w *waiter) wait(by *eventloop.Task) {
-	if !w.deadline.IsZero() {
-		if left := time.Until(w.deadline); w.timer == nil {
-			w.timer = time.AfterFunc(left, func() {
-				w.cond.L.Lock()
-				defer w.cond.L.Unlock()
-				w.wake()
-			})
-		} else {
-			w.timer.Reset(left)
-		}
-	}
-	w.waiting++
-	if by.OnLoop() {
-		w.parked = by
-		w.cond.L.Unlock()
-		by.Park()
-		w.cond.L.Lock()
-	} else {
-		w.cond.Wait()
-	}
-	w.waiting--
-}
-
-// wake makes those that wait check their condition again.
-func (w *waiter) wake() {
-	if w.waiting == 0 {
-		return
-	}
-	w.cond.Broadcast()
-	if task := w.parked; task != nil {
-		w.parked = nil
-		task.Unpark()
-	}
-}
-
-func (w *waiter) stop() {
-	if w.timer != nil {
-		w.timer.Stop()
-	}
-	w.wake()
-}
 
 // LocalAddr is the edge's address of the connection.
 func (s *stream) LocalAddr() net.Addr { return s.session.local }
@@ -124,7 +67,7 @@ func (s *stream) Read(p []byte) (int, error) {
 		switch {
 		case s.err != nil:
 			return 0, s.err
-		case s.readable.expired():
+		case s.readable.Expired():
 			return 0, os.ErrDeadlineExceeded
 		case len(p) == 0:
 			return 0, nil
@@ -146,7 +89,7 @@ func (s *stream) Read(p []byte) (int, error) {
 				continue
 			}
 		}
-		s.readable.wait(s.task)
+		s.readable.Wait(s.task)
 	}
 }
 
@@ -160,6 +103,15 @@ func (s *stream) TakeHead() []byte {
 		return nil // Read returns it
 	}
 	return s.in.takeHead()
+}
+
+// Arrived returns how much of the body of the request has come, and whether that is all: then
+// Read does not wait.
+func (s *stream) Arrived() (size int64, all bool) {
+	c := s.session
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return s.received, s.in.Over && s.in.End == io.EOF && s.err == nil
 }
 
 // Write takes the response as an HTTP/1.1 message. The frames that it makes of
@@ -187,7 +139,7 @@ func (s *stream) writeError() error {
 		return net.ErrClosed // SendResponse has sent all, or the handler is done
 	case s.err != nil && !s.complete:
 		return s.err
-	case s.writable.expired():
+	case s.writable.Expired():
 		return os.ErrDeadlineExceeded
 	}
 	return nil
@@ -213,8 +165,8 @@ func (s *stream) closeWith(why error) {
 		s.err = why
 	}
 	s.session.returnConn(s.in.drop())
-	s.readable.stop()
-	s.writable.stop()
+	s.readable.Stop()
+	s.writable.Stop()
 }
 
 // SetDeadline sets both deadlines.
@@ -232,13 +184,12 @@ func (s *stream) SetReadDeadline(t time.Time) error { return s.setDeadline(&s.re
 // client's windows; writing to the connection has its own timeout.
 func (s *stream) SetWriteDeadline(t time.Time) error { return s.setDeadline(&s.writable, t) }
 
-func (s *stream) setDeadline(w *waiter, t time.Time) error {
+func (s *stream) setDeadline(w *eventloop.Cond, t time.Time) error {
 	s.session.mu.Lock()
 	defer s.session.mu.Unlock()
 	if s.err == net.ErrClosed {
 		return net.ErrClosed
 	}
-	w.deadline = t
-	w.wake()
+	w.SetDeadline(t)
 	return nil
 }
