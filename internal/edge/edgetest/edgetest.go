@@ -61,14 +61,18 @@ func StartProxy(t testing.TB, table *route.Table, from proxy.Accepted, options .
 	p.Proxy = proxy.New(config)
 	p.Apply(t, table)
 	// Cleanups run in reverse: the proxy drains, its connections end, and only
-	// then is it closed.
+	// then is it closed. The loops end after that: connections to endpoints are theirs.
+	var loops *eventloop.Group
+	if count := Loops(); count > 0 {
+		loops = startLoops(t, count)
+	}
 	t.Cleanup(func() {
 		p.Close()
 		p.Upstreams.Close()
 	})
 	serve := func(conn net.Conn) { p.ServeHTTP1(conn, Accepted(conn, from)) }
-	if count := Loops(); count > 0 {
-		p.Address = ServeOnLoops(t, count, config.Timeouts.Head, serve)
+	if loops != nil {
+		p.Address = serveOn(t, loops, config.Timeouts.Head, serve)
 	} else {
 		p.Address = programs.Serve(t, "", serve).String()
 	}
@@ -88,8 +92,19 @@ func Loops() int {
 // returns the address.
 func ServeOnLoops(t testing.TB, count int, headTimeout time.Duration, serve func(net.Conn)) string {
 	t.Helper()
+	return serveOn(t, startLoops(t, count), headTimeout, serve)
+}
+
+// startLoops starts event loops that end with the test.
+func startLoops(t testing.TB, count int) *eventloop.Group {
+	t.Helper()
 	loops := must.Get(eventloop.New(count))(t)
 	t.Cleanup(loops.Close)
+	return loops
+}
+
+func serveOn(t testing.TB, loops *eventloop.Group, headTimeout time.Duration, serve func(net.Conn)) string {
+	t.Helper()
 	l := must.Get(listener.Listen(context.Background(), listener.Config{
 		Address: "127.0.0.1:0", Loops: loops, HeaderTimeout: headTimeout,
 	}))(t)

@@ -6,6 +6,7 @@ import (
 	"net"
 	"time"
 
+	"slipway.dev/slipway/internal/edge/eventloop"
 	"slipway.dev/slipway/internal/edge/h1"
 	"slipway.dev/slipway/internal/edge/upstream/h2client"
 )
@@ -43,12 +44,25 @@ type Conn struct {
 // connect makes a connection. With HTTP/2 it may return a stream of one that is
 // shared; with fresh, only of one that is being made.
 func (e *Endpoint) connect(ctx context.Context, d *dialer, timeout time.Duration, fresh bool) (*Conn, error) {
+	if d.protocol.HTTP2() {
+		return e.connectStream(ctx, nil, d, timeout, fresh)
+	}
 	ctx, cancel := e.withConnectTimeout(ctx, timeout)
 	defer cancel()
-	if d.protocol.HTTP2() {
-		return e.connectShared(ctx, d, fresh)
-	}
 	return e.dialSingle(ctx, d)
+}
+
+// connectStream is connect for HTTP/2. Most requests find a connection with room, and need no
+// context with a timeout.
+func (e *Endpoint) connectStream(ctx context.Context, task *eventloop.Task, d *dialer, timeout time.Duration, fresh bool) (*Conn, error) {
+	if !fresh {
+		if conn := e.takeStream(task, d); conn != nil {
+			return conn, nil
+		}
+	}
+	ctx, cancel := e.withConnectTimeout(ctx, timeout)
+	defer cancel()
+	return e.connectShared(ctx, task, d, fresh)
 }
 
 // withConnectTimeout returns a context with the timeout of a connect; 0 is the
@@ -115,6 +129,10 @@ func (c *Conn) SetTimeouts(header, idle time.Duration) time.Duration {
 // upgrade, and for TCP routes. With HTTP/2 it is the stream, unless it comes
 // from Dial: closing it cancels the exchange.
 func (c *Conn) NetConn() net.Conn { return c.link.conn }
+
+// Takes reports whether a request with a body of a size does not have to wait for the windows of
+// HTTP/2, which an endpoint may open only after its response has begun.
+func (c *Conn) Takes(size int) bool { return c.stream == nil || c.stream.Takes(size) }
 
 // Reused reports whether the connection was used before. The backend may have
 // closed it just when the next request was sent. A stream that the endpoint

@@ -11,7 +11,8 @@
 //
 // A [Conn] always speaks HTTP/1.1 to the proxy. Where the endpoint speaks
 // HTTP/2 it is a stream of a connection that the requests of the endpoint
-// share, and package h2client translates.
+// share, and package h2client translates. Plain connections that a task of an event
+// loop makes are of that loop, and used by its tasks (decisions 0087 and 0090).
 //
 // # States of an endpoint
 //
@@ -41,7 +42,7 @@
 //     endpoint that is really down is no worse than a 503, and a wrong check
 //     must not take a backend down that serves.
 //   - An idle HTTP/1.1 connection needs no buffers and no goroutine, an HTTP/2
-//     connection two goroutines. Health checks need a goroutine only while they
+//     connection one goroutine or task. Health checks need a goroutine only while they
 //     run, and a bounded number of them runs at a time.
 //   - A request that an endpoint refused before processing it, by RST_STREAM or
 //     GOAWAY, fails like one on a stale connection ([ErrRefused]), and may be

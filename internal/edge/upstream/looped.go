@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"context"
 	"errors"
 	"net"
 	"net/netip"
@@ -11,11 +12,11 @@ import (
 )
 
 // ErrNotLooped is returned for an endpoint to which connections are made by goroutines only: one with
-// TLS, HTTP/2 or a host name.
+// TLS or a host name.
 var ErrNotLooped = errors.New("connections to the endpoint are not those of an event loop")
 
-// ConnectIn is Connect for a task of an event loop: the connection is one of its loop, and the
-// task waits for it.
+// ConnectIn is Connect for a task of an event loop: the connection, or that of the stream, is one
+// of its loop, and the task waits for it.
 func (l *Lease) ConnectIn(task *eventloop.Task, timeout time.Duration, fresh bool) (*Conn, error) {
 	e := l.endpoint
 	if e == nil {
@@ -30,35 +31,50 @@ func (l *Lease) ConnectIn(task *eventloop.Task, timeout time.Duration, fresh boo
 	if l.endpoints == nil {
 		l.endpoints = e.fastPathSet.Load()
 	}
-	return e.dialLooped(task, l.endpoints.dialer, timeout)
+	d := l.endpoints.dialer
+	switch {
+	case e.location.host != "":
+		return nil, ErrNotLooped
+	case d.protocol == route.ProtocolHTTP1:
+		return e.dialLooped(task, d, timeout)
+	case d.protocol == route.ProtocolH2C:
+		return e.connectStream(context.Background(), task, d, timeout, fresh)
+	}
+	return nil, ErrNotLooped
 }
 
-// dialLooped makes a connection on the loop of a task. It is what dialSingle is for goroutines,
-// with the same counters and errors, and refuses the addresses of the edge itself too.
+// dialLooped makes a connection on the loop of a task. It is what dialSingle is for goroutines.
 func (e *Endpoint) dialLooped(task *eventloop.Task, d *dialer, timeout time.Duration) (*Conn, error) {
 	s := e.handle.set
-	switch {
-	case d.protocol != route.ProtocolHTTP1 || e.location.host != "":
-		return nil, ErrNotLooped
-	case s.stop.Err() != nil:
+	if s.stop.Err() != nil {
 		return nil, &ConnectError{Address: e.address, Err: ErrClosed}
 	}
 	if timeout <= 0 {
 		timeout = s.cfg.ConnectTimeout
 	}
+	conn, err := e.dialOn(task, d, time.Now().Add(timeout))
+	if err != nil {
+		s.stats.connectFailures.Add(1)
+		return nil, err
+	}
+	s.stats.connects.Add(1)
+	e.openConns.Add(1)
+	return e.wrap(link{conn: conn, loop: conn}, d), nil
+}
+
+// dialOn connects on the loop of a task. It refuses the addresses of the edge itself, as dialTCP
+// does.
+func (e *Endpoint) dialOn(task *eventloop.Task, d *dialer, until time.Time) (*eventloop.Conn, error) {
 	to := netip.AddrPortFrom(e.location.address.Addr().Unmap(), e.location.address.Port())
-	conn, err := task.Dial(to, time.Now().Add(timeout))
+	conn, err := task.Dial(to, until)
 	if err == nil && d.isOwn(to, func() netip.AddrPort { return unmapped(conn.Source()) }) {
 		_ = conn.Close()
 		err = ErrOwnAddress
 	}
 	if err != nil {
-		s.stats.connectFailures.Add(1)
 		return nil, &ConnectError{Address: e.address, Err: err}
 	}
-	s.stats.connects.Add(1)
-	e.openConns.Add(1)
-	return e.wrap(link{conn: conn, loop: conn}, d), nil
+	return conn, nil
 }
 
 func unmapped(at netip.AddrPort) netip.AddrPort {

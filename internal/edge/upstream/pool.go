@@ -23,8 +23,10 @@ type pool struct {
 	count int
 	// swept is set if the pool is in the list of the sweeper.
 	swept bool
-	// shared has the HTTP/2 connections.
-	shared sharedConns
+	// shared has the HTTP/2 connections of goroutines, and loopedShared those of each event
+	// loop; nil before the first one.
+	shared       sharedConns
+	loopedShared []sharedConns
 }
 
 // takeIdle returns the most recently used connection of a loop that is still usable, or
@@ -132,7 +134,7 @@ func (e *Endpoint) resetTransport(d *dialer) {
 	var shared []*h2client.Conn
 	if e.pool.dialer != d {
 		e.pool.dialer = d
-		old, shared = e.pool.takeAll(), e.pool.shared.takeAll()
+		old, shared = e.pool.takeAll(), e.pool.takeAllShared()
 	}
 	e.pool.mu.Unlock()
 	closeAll(old)
@@ -147,7 +149,7 @@ func (e *Endpoint) close() {
 
 func (e *Endpoint) closeIdle() {
 	e.pool.mu.Lock()
-	old, shared := e.pool.takeAll(), e.pool.shared.takeAll()
+	old, shared := e.pool.takeAll(), e.pool.takeAllShared()
 	e.pool.mu.Unlock()
 	closeAll(old)
 	drainAll(shared)
@@ -199,7 +201,7 @@ func (e *Endpoint) expire(before int64) (oldest int64, closed int) {
 func (p *pool) idleCount() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.count + p.shared.idleCount()
+	return p.count + p.idleShared()
 }
 
 func closeAll(conns []*Conn) {

@@ -202,6 +202,11 @@ func exchange(t testing.TB, h *upstream.Handle, status int) {
 		t.Errorf("connect: %v", err)
 		return
 	}
+	request(t, conn, status)
+}
+
+// request makes a request on a connection, and releases it.
+func request(t testing.TB, conn *upstream.Conn, status int) {
 	if _, err := conn.Writer.Write([]byte("GET / HTTP/1.1\r\nHost: cart\r\n\r\n")); err != nil {
 		t.Errorf("write: %v", err)
 		conn.Close()

@@ -3,7 +3,6 @@ package h2client
 import (
 	"bufio"
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"sync"
@@ -12,8 +11,10 @@ import (
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
 
+	"slipway.dev/slipway/internal/edge/eventloop"
 	"slipway.dev/slipway/internal/edge/h1"
 	"slipway.dev/slipway/internal/edge/h2flow"
+	"slipway.dev/slipway/internal/edge/h2wire"
 )
 
 const (
@@ -22,7 +23,7 @@ const (
 	maxStreams = 250
 	// frameSize is the largest payload of the frames that are sent and
 	// accepted.
-	frameSize = 16 << 10
+	frameSize = h2wire.MaxFrame
 	// streamWindow is how many bytes of a response are buffered before they are
 	// read.
 	streamWindow = 128 << 10
@@ -62,36 +63,41 @@ type Config struct {
 	OnClose func(*Conn)
 }
 
-// Conn is the client side of one HTTP/2 connection. It has two goroutines, one
-// that reads and one that writes control frames; requests are written by their
-// callers.
-//
-// There are two locks. The writer's comes first: a goroutine that holds it may
-// take mu, and never the other way round, because writing waits for the
-// endpoint.
+// Conn is the client side of one HTTP/2 connection. One goroutine reads it, or one task
+// where an event loop has the socket. Requests are written by their callers, each of which
+// takes along what others have added, control frames included (package h2wire).
 type Conn struct {
-	cfg    Config
-	net    net.Conn
-	framer *http2.Framer // reads belong to readLoop, writes to the holder of writer.mu
-	// receive is the window of the connection. It belongs to readLoop.
-	receive h2flow.ReceiveWindow
-	writer  headerWriter
+	cfg Config
+	net net.Conn
 
-	mu        sync.Mutex // guards what follows
+	// What follows belongs to the reader.
+	task    *eventloop.Task // that reads, on an event loop; nil where a goroutine does
+	in      *bufio.Reader
+	framer  *http2.Framer
+	receive h2flow.ReceiveWindow // of the connection
+	waited  bool                 // for bytes, since the last frame
+
+	mu        sync.Mutex // guards what follows, and all streams
+	writer    h2wire.Writer
+	headers   headerEncoder
 	streams   streamTable
 	send      h2flow.ConnSendWindow
 	settings  peerSettings
-	control   controlQueue
 	keepalive keepalive
-	started   bool // ready is closed
-	draining  bool // no more streams are opened
-	goneAway  bool // the endpoint accepts no more streams, also none that is open here
-	over      bool
-	cause     error // why it is over
+	// controls is how many control frames wait to be written, and flooded is set once
+	// there were more than maxControls, which closes the connection.
+	controls int
+	flooded  bool
+	// waitForRoom are the streams that wait for the writer to have room.
+	waitForRoom []*Stream
+	opened      eventloop.Cond // signalled when streams can be opened, or never will be
+	started     bool           // it was
+	draining    bool           // no more streams are opened
+	goneAway    bool           // the endpoint accepts no more streams, also none that is open here
+	over        bool
+	cause       error // why it is over
 
-	ready chan struct{} // closed when streams can be opened, or never will be
-	stop  chan struct{} // closed when it is over
-	done  chan struct{} // closed when its goroutines have ended
+	done chan struct{} // closed when nothing uses the connection any more
 }
 
 // streamTable has the streams of a connection.
@@ -112,95 +118,88 @@ type peerSettings struct {
 
 // Start begins HTTP/2 on a connection that was just made. It returns when the
 // endpoint's SETTINGS allow at least one stream. After an error the connection
-// is closed.
-func Start(ctx context.Context, below net.Conn, cfg Config) (*Conn, error) {
+// is closed. by is the task that calls it, on the event loop that has the socket; nil
+// for a goroutine.
+func Start(ctx context.Context, by *eventloop.Task, below net.Conn, cfg Config) (*Conn, error) {
 	c := &Conn{
 		cfg: cfg, net: below,
 		streams:  streamTable{open: map[uint32]*Stream{}, next: 1},
 		settings: peerSettings{maxStreams: maxStreams},
 		send:     h2flow.NewConnSendWindow(), receive: h2flow.NewReceiveWindow(connWindow),
-		ready: make(chan struct{}), stop: make(chan struct{}), done: make(chan struct{}),
+		done: make(chan struct{}),
 	}
-	c.control.wake = make(chan struct{}, 1)
+	c.opened.Init(&c.mu)
 	c.keepalive.began = time.Now()
-	c.writer.out = bufio.NewWriterSize(below, frameSize+2048)
-	c.writer.encoder = hpack.NewEncoder(&c.writer.block)
-	c.framer = http2.NewFramer(c.writer.out, bufio.NewReader(below))
+	c.writer.Init(h2wire.Config{Owner: c, Mu: &c.mu, Conn: below, Pool: cfg.Pool, Timeout: cfg.WriteTimeout})
+	c.headers.init()
+	c.in = bufio.NewReader(below)
+	c.framer = http2.NewFramer(nil, c.in)
 	c.framer.SetMaxReadFrameSize(frameSize)
 	c.framer.SetReuseFrames()
 	c.framer.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
 	c.framer.MaxHeaderListSize = listSize(&cfg.Limits)
-	if err := c.sendSettings(); err != nil {
-		_ = c.abort()
-		c.notifyClosed()
-		return nil, err
-	}
-	c.mu.Lock()
-	c.keepalive.timer = time.AfterFunc(c.cfg.PingAfter, c.checkAlive)
-	c.mu.Unlock()
-	c.run()
-	select {
-	case <-c.ready:
-	case <-ctx.Done():
-		c.closeWith(errClosed)
-		return nil, fmt.Errorf("the endpoint did not start HTTP/2 in time: %w", ctx.Err())
-	}
+	stop := context.AfterFunc(ctx, func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.opened.Wake(nil)
+	})
+	defer stop()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.over {
+	c.sendSettings()
+	c.keepalive.timer = time.AfterFunc(c.cfg.PingAfter, c.checkAlive)
+	c.startReading()
+	_ = c.writer.Flush(by, false) // an error closes the connection
+	for !c.started && ctx.Err() == nil {
+		c.opened.Wait(by)
+	}
+	switch {
+	case c.over:
 		return nil, c.cause
+	case !c.started:
+		c.closeWith(errClosed)
+		return nil, fmt.Errorf("the endpoint did not start HTTP/2 in time: %w", ctx.Err())
 	}
 	return c, nil
 }
 
-// run starts the goroutines. OnClose is called after both have ended.
-func (c *Conn) run() {
-	reading := make(chan struct{})
-	go func() {
-		defer close(reading)
-		c.readLoop()
-	}()
-	go func() {
-		c.writeLoop()
-		<-reading
-		c.notifyClosed()
-		close(c.done)
-	}()
+// startReading starts the reader: a task where an event loop has the socket.
+func (c *Conn) startReading() {
+	if socket := eventloop.Of(c.net); socket != nil {
+		socket.Serve(c.read)
+	} else {
+		go c.read(nil)
+	}
 }
 
 // listSize is the limit on heads as HTTP/2 counts it, with 32 bytes for each
 // field (RFC 9113 section 6.5.2).
 func listSize(limits *h1.Limits) uint32 { return uint32(limits.HeadBytes + 32*limits.Fields) }
 
-// sendSettings writes the client preface: the magic bytes, SETTINGS, and the
+// sendSettings sends the client preface: the magic bytes, SETTINGS, and the
 // window of the connection, for which there is no setting.
-func (c *Conn) sendSettings() error {
-	if err := c.net.SetWriteDeadline(time.Now().Add(c.cfg.WriteTimeout)); err != nil {
-		return err
-	}
-	_, err := c.writer.out.WriteString(http2.ClientPreface)
-	err = errors.Join(err, c.framer.WriteSettings(
+func (c *Conn) sendSettings() {
+	c.writer.Preface()
+	c.writer.Settings(
 		http2.Setting{ID: http2.SettingEnablePush, Val: 0},
 		http2.Setting{ID: http2.SettingInitialWindowSize, Val: streamWindow},
 		http2.Setting{ID: http2.SettingMaxHeaderListSize, Val: c.framer.MaxHeaderListSize},
-	), c.framer.WriteWindowUpdate(0, connWindow-h2flow.DefaultWindow))
-	if err != nil {
-		return err
-	}
-	return c.writer.out.Flush()
+	)
+	c.writer.WindowUpdate(0, connWindow-h2flow.DefaultWindow)
 }
 
 // OpenStream returns a new stream, or nil when the connection takes no more: it
 // has as many as it may, it drains, or the endpoint may be gone. The stream
-// gets its identifier with the head of its request.
-func (c *Conn) OpenStream() *Stream {
+// gets its identifier with the head of its request. by is the task that is going to use it,
+// on the event loop that has the connection; nil for goroutines.
+func (c *Conn) OpenStream(by *eventloop.Task) *Stream {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	t := &c.streams
-	if c.over || c.draining || c.keepalive.suspected.Load() || t.live >= c.settings.maxStreams || t.next > lastID-2*uint32(t.live) {
+	if c.over || c.draining || c.keepalive.suspected || t.live >= c.settings.maxStreams || t.next > lastID-2*uint32(t.live) {
 		return nil
 	}
-	s := newStream(c, t.used)
+	s := newStream(c, by, t.used)
 	t.used = true
 	t.live++
 	if t.live == 1 && c.keepalive.acknowledged() {
@@ -226,15 +225,14 @@ func (c *Conn) ActiveStreams() int {
 // Drain opens no more streams, and closes the connection after the last one.
 func (c *Conn) Drain() {
 	c.mu.Lock()
+	defer c.mu.Unlock()
 	c.draining = true
-	idle := c.streams.live == 0
-	c.mu.Unlock()
-	if idle {
+	if c.streams.live == 0 {
 		c.closeWith(errClosed)
 	}
 }
 
-// Done is closed when the connection is closed and its goroutines have ended.
+// Done is closed when the connection is closed and its reader has ended.
 func (c *Conn) Done() <-chan struct{} { return c.done }
 
 // remove takes a stream out of the table. It is called with mu held. The last
@@ -258,50 +256,55 @@ func (c *Conn) remove(s *Stream) {
 	}
 }
 
-// closeWith closes the connection and fails its streams. It does not wait. A
-// connection without an error is closed by writeLoop, after a GOAWAY.
+// closeWith closes the connection and fails its streams. It is called with mu held, and
+// does not wait. A connection without an error is closed by its reader, after a GOAWAY.
 func (c *Conn) closeWith(cause error) {
-	c.mu.Lock()
 	if c.over {
-		c.mu.Unlock()
 		return
 	}
 	c.over, c.draining, c.cause = true, true, cause
 	c.keepalive.timer.Stop()
-	if cause == errClosed {
-		c.control.frames = append(c.control.frames, frame{kind: frameGoAway})
-	}
-	var streams []*Stream
 	for _, s := range c.streams.open {
-		streams = append(streams, s)
-		s.stopSending(streamError(cause, true))
+		s.stopSending(streamError(cause, true), nil)
+		s.finishReading(streamError(cause, s.in.begun), nil)
 		c.remove(s)
 	}
-	c.signalReady()
-	close(c.stop)
-	c.mu.Unlock()
-	// The streams have their own lock, which must not be taken under mu.
-	for _, s := range streams {
-		s.connectionClosed(cause)
+	c.wakeWaiting(nil)
+	c.signalStarted(nil)
+	if cause == errClosed {
+		c.writer.GoAway(0, http2.ErrCodeNo)
+		c.writer.Hurry(goAwayTimeout)
+		_ = c.net.SetReadDeadline(time.Unix(1, 0)) // it wakes the reader
+		return
 	}
-	if cause != errClosed {
-		// No GOAWAY can be written. Writes that wait fail with this too.
-		_ = c.abort()
-	}
+	// No GOAWAY can be written. Writes that wait fail with this too.
+	c.writer.Fail(cause)
+	_ = c.abort()
 }
 
-func (c *Conn) notifyClosed() {
+// finish ends the use of the connection. The reader calls it in the end, as a goroutine.
+func (c *Conn) finish() {
+	c.mu.Lock()
+	regular := c.cause == errClosed
+	if regular {
+		_ = c.writer.Flush(nil, false) // it is closed in any case
+	}
+	c.writer.Await()
+	c.writer.Close(errClosed)
+	c.mu.Unlock()
+	if regular {
+		_ = c.net.Close()
+	}
 	if c.cfg.OnClose != nil {
 		c.cfg.OnClose(c)
 	}
+	close(c.done)
 }
 
-// signalReady lets Start return. It is called with mu held.
-func (c *Conn) signalReady() {
-	if !c.started {
-		c.started = true
-		close(c.ready)
-	}
+// signalStarted lets Start return.
+func (c *Conn) signalStarted(by *eventloop.Task) {
+	c.started = true
+	c.opened.Wake(by)
 }
 
 func (c *Conn) abort() error {

@@ -18,7 +18,11 @@
 //   - the memory of a stream is bounded by its window, that of heads and
 //     trailers by h1.Limits, and a stream that is not read blocks no other;
 //   - Close, Read and deadlines never wait for the endpoint to take bytes;
-//   - a connection has two goroutines, a stream none.
+//   - a connection has one goroutine, and another while a reply to the endpoint waits
+//     to be written; a stream has none.
+//
+// Where an event loop has the socket, the goroutines are tasks of that loop, and so
+// may be the users of the streams (decision 0090).
 //
 // It refuses server push, upgrades (Upgrade is not forwarded, so the endpoint
 // responds as if it were not there), frames that break RFC 9113, and an

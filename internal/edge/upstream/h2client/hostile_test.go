@@ -174,7 +174,7 @@ func TestBrokenConnections(t *testing.T) {
 				t.Error("there was no error")
 			}
 			programs.Receive(t, c.Done(), "the end of the connection")
-			if c.OpenStream() != nil {
+			if take(t, c) != nil {
 				t.Error("it takes more streams")
 			}
 		})
@@ -232,16 +232,16 @@ func literal(n int) []byte {
 // TestPingFlood: an endpoint that asks and does not read is given up, before
 // its questions fill the memory.
 func TestPingFlood(t *testing.T) {
-	below := must.Get(net.Dial("tcp", play(t, func(p *peer) {
+	address := play(t, func(p *peer) {
 		p.welcome()
 		for p.framer.WritePing(false, [8]byte{}) == nil {
 		}
-	})))(t)
+	})
 	ended := make(chan struct{})
 	cfg := config()
 	cfg.OnClose = func(*h2client.Conn) { close(ended) }
-	if c, err := h2client.Start(t.Context(), below, cfg); err == nil {
-		if s := c.OpenStream(); s != nil {
+	if c, err := begin(t, t.Context(), address, cfg); err == nil {
+		if s := take(t, c); s != nil {
 			_, _ = io.WriteString(s, get)
 			_, _ = io.Copy(io.Discard, s)
 			s.Close()
@@ -260,7 +260,7 @@ func TestSlowReader(t *testing.T) {
 	var before, after runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&before)
-	slow := make([]*h2client.Stream, 40)
+	slow := make([]*stream, 40)
 	for i := range slow {
 		slow[i] = open(t, c)
 		say(t, slow[i], get)
@@ -321,7 +321,7 @@ func TestManyStreams(t *testing.T) {
 	for worker := range 20 {
 		running.Go(func() {
 			for i := range 50 {
-				s := c.OpenStream()
+				s := take(t, c)
 				if s == nil {
 					t.Error("no stream")
 					return
@@ -371,11 +371,11 @@ func FuzzEndpoint(f *testing.F) {
 		}()
 		ctx, cancel := context.WithTimeout(t.Context(), testTimeout)
 		defer cancel()
-		c, err := h2client.Start(ctx, ours, config())
+		c, err := h2client.Start(ctx, nil, ours, config())
 		if err != nil {
 			return
 		}
-		if s := c.OpenStream(); s != nil {
+		if s := take(t, c); s != nil {
 			_ = s.SetDeadline(time.Now().Add(testTimeout))
 			_, _ = io.WriteString(s, get)
 			_, _ = io.Copy(io.Discard, s)

@@ -1,9 +1,6 @@
 package h2client
 
-import (
-	"sync/atomic"
-	"time"
-)
+import "time"
 
 const (
 	// pingInterval is the least time between two PINGs on a connection without
@@ -20,16 +17,15 @@ const (
 // One timer serves both. Times are in nanoseconds since the connection began,
 // and never 0.
 //
-// The connection's mu guards it, except for the atomic fields, which readLoop
-// sets for each frame without a lock.
+// The connection's mu guards it.
 type keepalive struct {
 	began     time.Time
-	lastFrame atomic.Int64
+	lastFrame int64
 	// suspected is set if a stream was cancelled and no frame came since it
 	// began. Until one comes, no other stream is opened.
-	suspected atomic.Bool
+	suspected bool
 	// traffic is set if HEADERS or DATA came since the last PING.
-	traffic atomic.Bool
+	traffic bool
 
 	idleSince int64
 	pingAt    int64 // when the last PING was sent; 0 is never
@@ -38,19 +34,19 @@ type keepalive struct {
 
 func (k *keepalive) now() int64 { return int64(time.Since(k.began)) + 1 }
 
-// received notes a frame. Any frame shows that the endpoint is there.
+// received notes frames that have come. Any frame shows that the endpoint is there.
 func (k *keepalive) received() {
-	k.lastFrame.Store(k.now())
-	k.suspected.Store(false)
+	k.lastFrame = k.now()
+	k.suspected = false
 }
 
 // acknowledged reports that no PING is outstanding. While one is, the timer
 // belongs to its timeout.
-func (k *keepalive) acknowledged() bool { return k.pingAt <= k.lastFrame.Load() }
+func (k *keepalive) acknowledged() bool { return k.pingAt <= k.lastFrame }
 
 // nextPing is the earliest time of another PING.
 func (k *keepalive) nextPing() int64 {
-	if k.pingAt == 0 || k.traffic.Load() {
+	if k.pingAt == 0 || k.traffic {
 		return 0
 	}
 	return k.pingAt + int64(pingInterval)
@@ -63,16 +59,15 @@ func (k *keepalive) wakeAfter(wait int64) { k.timer.Reset(max(time.Duration(wait
 // comes after that.
 func (c *Conn) checkAlive() {
 	c.mu.Lock()
+	defer c.mu.Unlock()
 	k := &c.keepalive
-	now, last := k.now(), k.lastFrame.Load()
-	var cause error
+	now, last := k.now(), k.lastFrame
 	switch pingDue := max(last+int64(c.cfg.PingAfter), k.nextPing()); {
 	case c.over:
 	case c.streams.live == 0 && (c.draining || now-k.idleSince >= int64(c.cfg.IdleTimeout)):
-		c.draining = true
-		cause = errClosed
+		c.closeWith(errClosed)
 	case k.pingAt > last && now-k.pingAt >= int64(c.cfg.PingTimeout):
-		cause = ErrPingTimeout
+		c.closeWith(ErrPingTimeout)
 	case k.pingAt > last:
 		k.wakeAfter(k.pingAt + int64(c.cfg.PingTimeout) - now)
 	case c.streams.live == 0:
@@ -82,17 +77,16 @@ func (c *Conn) checkAlive() {
 	default:
 		k.wakeAfter(pingDue - now)
 	}
-	c.mu.Unlock()
-	if cause != nil {
-		c.closeWith(cause)
-	}
 }
 
 // ping sends a PING and starts its timeout. It is called with mu held.
 func (c *Conn) ping(now int64) {
 	c.keepalive.pingAt = now
-	c.keepalive.traffic.Store(false)
-	c.enqueue(frame{kind: framePing})
+	c.keepalive.traffic = false
+	if c.mayAddControl() {
+		c.writer.Ping([8]byte{})
+		c.writer.FlushAsync(nil)
+	}
 	c.keepalive.wakeAfter(int64(c.cfg.PingTimeout))
 }
 
@@ -102,11 +96,11 @@ func (c *Conn) ping(now int64) {
 // is not suspected.
 func (c *Conn) suspect(s *Stream) {
 	k := &c.keepalive
-	now, last := k.now(), k.lastFrame.Load()
+	now, last := k.now(), k.lastFrame
 	if last >= s.sentAt || now-s.sentAt < int64(c.cfg.PingTimeout)/suspectShare || k.acknowledged() && now < k.nextPing() {
 		return
 	}
-	k.suspected.Store(true)
+	k.suspected = true
 	if k.acknowledged() {
 		c.ping(now)
 	}

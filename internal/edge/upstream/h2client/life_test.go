@@ -86,12 +86,12 @@ func TestDoubt(t *testing.T) {
 		t.Fatal("there was an answer")
 	}
 	s.Close()
-	if c.OpenStream() != nil {
+	if take(t, c) != nil {
 		t.Error("a stream was opened in doubt")
 	}
 	close(answer)
 	programs.Until(t, "the end of the doubt", func() bool {
-		s := c.OpenStream()
+		s := take(t, c)
 		if s != nil {
 			s.Close()
 		}
@@ -111,7 +111,7 @@ func TestIdle(t *testing.T) {
 		goodbye <- is
 		p.drain()
 	}), cfg)
-	if s := c.OpenStream(); s != nil {
+	if s := take(t, c); s != nil {
 		s.Close()
 	}
 	if !programs.Receive(t, goodbye, "the goodbye") {
@@ -128,12 +128,12 @@ func TestRetire(t *testing.T) {
 	running, promised := open(t, c), open(t, c)
 	say(t, running, get)
 	c.Drain()
-	if c.OpenStream() != nil {
+	if take(t, c) != nil {
 		t.Error("a stream was opened after Retire")
 	}
 	say(t, promised, get)
 	close(wait)
-	for _, s := range []*h2client.Stream{running, promised} {
+	for _, s := range []*stream{running, promised} {
 		if got := listen(t, s, h1.RequestInfo{}); got.status != 200 {
 			t.Errorf("status %d, want 200", got.status)
 		}

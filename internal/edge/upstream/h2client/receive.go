@@ -7,43 +7,81 @@ import (
 
 	"golang.org/x/net/http2"
 
+	"slipway.dev/slipway/internal/edge/eventloop"
+	"slipway.dev/slipway/internal/edge/h2wire"
 	"slipway.dev/slipway/internal/edge/httperr"
 )
 
-// readLoop handles the frames of the endpoint. It never waits for anything
-// else, so that no stream can block another.
-func (c *Conn) readLoop() {
+// read handles the frames of the endpoint, until the connection ends. It never waits for
+// anything else, so that no stream can block another. It is run for a task on an event loop,
+// and by a goroutine otherwise.
+func (c *Conn) read(task *eventloop.Task) {
+	c.task = task
 	err := c.readFrames()
 	if errors.As(err, new(http2.ConnectionError)) {
 		err = fmt.Errorf("the endpoint broke the HTTP/2 protocol: %w", errors.Join(err, c.framer.ErrorDetail()))
 	}
-	c.closeWith(err)
+	c.mu.Lock()
+	c.closeWith(err) // it may be closing already, which is why reading ended
+	c.mu.Unlock()
+	if task != nil {
+		task.Leave() // the end waits for more than the connection
+	}
+	c.finish()
 }
 
 func (c *Conn) readFrames() error {
 	for first := true; ; first = false {
-		read, err := c.framer.ReadFrame()
-		if stream, ok := errors.AsType[http2.StreamError](err); ok {
-			c.resetStream(stream)
-			continue
-		}
-		if first && isDisconnect(err) {
+		read, err := c.readFrame()
+		stream, ofStream := errors.AsType[http2.StreamError](err)
+		switch {
+		case ofStream:
+		case first && isDisconnect(err):
 			return errEarlyEnd
-		}
-		if first && notHTTP2(read, err) {
+		case first && notHTTP2(read, err):
 			return ErrNotHTTP2
-		}
-		if err != nil {
+		case err != nil:
 			return err
 		}
-		c.keepalive.received()
-		if err := c.handle(read); err != nil {
-			return err
+		c.mu.Lock()
+		if ofStream {
+			c.resetStream(stream)
+		} else {
+			err = c.handle(read)
 		}
-		if c.control.overflowed.Load() {
+		flooded := c.flooded
+		c.mu.Unlock()
+		switch {
+		case err != nil && !ofStream:
+			return err
+		case flooded:
 			return ErrFlood
 		}
 	}
+}
+
+// readFrame reads a frame. Before it waits for the endpoint, it has written what waits.
+func (c *Conn) readFrame() (http2.Frame, error) {
+	if c.in.Buffered() < h2wire.FrameHeaderSize {
+		c.beforeWait()
+	}
+	header, err := c.framer.ReadFrameHeader()
+	if err != nil {
+		return nil, err
+	}
+	if c.in.Buffered() < int(header.Length) {
+		c.beforeWait()
+	}
+	return c.framer.ReadFrameForHeader(header)
+}
+
+// beforeWait is called before the reader may wait. What was added since the last wait is
+// written together.
+func (c *Conn) beforeWait() {
+	c.waited = true
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.writer.FlushAsync(c.task)
 }
 
 // notHTTP2 reports whether the first frame shows that the endpoint does not
@@ -56,13 +94,19 @@ func notHTTP2(first http2.Frame, err error) bool {
 	return !ok || settings.IsAck()
 }
 
+// handle handles a frame. It is called with mu held, as are the functions below.
 func (c *Conn) handle(read http2.Frame) error {
+	if c.waited {
+		// The clock is read only after a wait: frames that came together have the same time.
+		c.waited = false
+		c.keepalive.received()
+	}
 	switch f := read.(type) {
 	case *http2.MetaHeadersFrame:
-		c.keepalive.traffic.Store(true)
+		c.keepalive.traffic = true
 		return c.onHeaders(f)
 	case *http2.DataFrame:
-		c.keepalive.traffic.Store(true)
+		c.keepalive.traffic = true
 		return c.onData(f)
 	case *http2.SettingsFrame:
 		return c.onSettings(f)
@@ -73,10 +117,8 @@ func (c *Conn) handle(read http2.Frame) error {
 	case *http2.GoAwayFrame:
 		c.onGoAway(f)
 	case *http2.PingFrame:
-		if !f.IsAck() {
-			c.mu.Lock()
-			c.enqueue(frame{kind: framePingAck, data: f.Data})
-			c.mu.Unlock()
+		if !f.IsAck() && c.mayAddControl() {
+			c.writer.PingAck(f.Data)
 		}
 	case *http2.PushPromiseFrame:
 		return http2.ConnectionError(http2.ErrCodeProtocol)
@@ -88,8 +130,6 @@ func (c *Conn) handle(read http2.Frame) error {
 // find returns the stream with an identifier: nil for one that has ended, an
 // error for one that was never opened.
 func (c *Conn) find(id uint32) (*Stream, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	if id%2 == 0 || id >= c.streams.next {
 		return nil, http2.ConnectionError(http2.ErrCodeProtocol)
 	}
@@ -119,10 +159,8 @@ func (c *Conn) onData(f *http2.DataFrame) error {
 		return http2.ConnectionError(http2.ErrCodeFlowControl)
 	}
 	c.receive.Consume(size)
-	if increment := c.receive.Update(connWindow / 2); increment > 0 {
-		c.mu.Lock()
-		c.enqueue(frame{kind: frameWindowUpdate, value: uint32(increment)})
-		c.mu.Unlock()
+	if increment := c.receive.Update(connWindow / 2); increment > 0 && c.mayAddControl() {
+		c.writer.WindowUpdate(0, increment)
 	}
 	s, err := c.find(f.StreamID)
 	if s == nil {
@@ -148,8 +186,6 @@ func (c *Conn) onEnd(s *Stream) {
 		c.resetBroken(s, err)
 		return
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	s.peerEnded = true
 	if s.ended {
 		c.remove(s)
@@ -159,17 +195,14 @@ func (c *Conn) onEnd(s *Stream) {
 // resetBroken resets a stream whose response breaks a rule.
 func (c *Conn) resetBroken(s *Stream, err error) { c.reset(s, httperr.Of(err).Code, err) }
 
-// reset resets a stream because of a frame of the endpoint. The stream's own
-// lock is taken after mu is released.
+// reset resets a stream because of a frame of the endpoint.
 func (c *Conn) reset(s *Stream, code http2.ErrCode, why error) {
-	c.mu.Lock()
-	if !s.over {
-		c.enqueue(frame{kind: frameReset, stream: s.id, value: uint32(code)})
+	if !s.over && c.mayAddControl() {
+		c.writer.Reset(s.id, code)
 	}
-	s.stopSending(why)
+	s.stopSending(why, c.task)
 	c.remove(s)
-	c.mu.Unlock()
-	s.fail(why)
+	s.finishReading(why, c.task)
 }
 
 // resetStream resets the stream of an invalid frame.
@@ -187,8 +220,6 @@ func (c *Conn) onSettings(f *http2.SettingsFrame) error {
 	if f.IsAck() {
 		return nil
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	err := f.ForeachSetting(func(setting http2.Setting) error {
 		if err := setting.Valid(); err != nil {
 			return err
@@ -206,9 +237,11 @@ func (c *Conn) onSettings(f *http2.SettingsFrame) error {
 	if err != nil {
 		return err
 	}
-	c.enqueue(frame{kind: frameSettingsAck})
-	if c.settings.maxStreams > 0 {
-		c.signalReady()
+	if c.mayAddControl() {
+		c.writer.SettingsAck()
+	}
+	if c.settings.maxStreams > 0 && !c.started {
+		c.signalStarted(c.task)
 	}
 	return nil
 }
@@ -225,15 +258,14 @@ func (p *peerSettings) addTableSize(size uint32) {
 	p.tableSizes = append(p.tableSizes, size)
 }
 
-// resizeWindows changes the send windows of all streams. It is called with mu
-// held.
+// resizeWindows changes the send windows of all streams.
 func (c *Conn) resizeWindows(initial uint32) error {
 	change := c.send.SetInitial(initial)
 	for _, s := range c.streams.open {
 		if !s.send.Grow(change) {
 			return http2.ConnectionError(http2.ErrCodeFlowControl)
 		}
-		s.writable.Broadcast()
+		s.writable.Wake(c.task)
 	}
 	return nil
 }
@@ -244,22 +276,17 @@ func (c *Conn) onWindowUpdate(f *http2.WindowUpdateFrame) error {
 		if s == nil {
 			return err
 		}
-		c.mu.Lock()
-		overflow := !s.send.Grow(int64(f.Increment))
-		s.writable.Broadcast()
-		c.mu.Unlock()
-		if overflow {
+		if !s.send.Grow(int64(f.Increment)) {
 			c.resetBroken(s, errWindow)
 		}
+		s.writable.Wake(c.task)
 		return nil
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	if !c.send.Grow(int64(f.Increment)) {
 		return http2.ConnectionError(http2.ErrCodeFlowControl)
 	}
 	for _, s := range c.streams.open {
-		s.writable.Broadcast()
+		s.writable.Wake(c.task)
 	}
 	return nil
 }
@@ -272,24 +299,21 @@ func (c *Conn) onReset(f *http2.RSTStreamFrame) error {
 	if s == nil {
 		return err
 	}
-	begun := s.begun()
 	why := error(&ResetError{f.ErrCode})
-	refused := f.ErrCode == http2.ErrCodeRefusedStream && !begun
+	refused := f.ErrCode == http2.ErrCodeRefusedStream && !s.in.begun
 	if refused {
 		why = ErrRefused
 	}
-	c.mu.Lock()
 	if s.peerEnded && f.ErrCode == http2.ErrCodeNo {
-		s.stopSending(errUnwanted)
+		s.stopSending(errUnwanted, c.task)
 	} else {
-		s.stopSending(why)
+		s.stopSending(why, c.task)
 	}
 	c.remove(s)
-	c.mu.Unlock()
 	if refused {
-		s.markRefused()
+		s.refuse(c.task)
 	} else {
-		s.fail(why)
+		s.finishReading(why, c.task)
 	}
 	return nil
 }
@@ -297,25 +321,21 @@ func (c *Conn) onReset(f *http2.RSTStreamFrame) error {
 // onGoAway stops opening streams. Those that the endpoint will not process are
 // refused; the others go on.
 func (c *Conn) onGoAway(f *http2.GoAwayFrame) {
-	c.mu.Lock()
 	c.draining, c.goneAway = true, true
-	var refused []*Stream
 	for id, s := range c.streams.open {
-		if id > f.LastStreamID {
-			refused = append(refused, s)
-			s.stopSending(ErrRefused)
-			c.remove(s)
+		if id <= f.LastStreamID {
+			continue
+		}
+		s.stopSending(ErrRefused, c.task)
+		c.remove(s)
+		if s.in.begun {
+			s.finishReading(&ResetError{http2.ErrCodeRefusedStream}, c.task)
+		} else {
+			s.refuse(c.task)
 		}
 	}
+	c.wakeWaiting(c.task) // those that have sent nothing yet
 	if c.streams.live == 0 {
 		c.keepalive.wakeAfter(0)
-	}
-	c.mu.Unlock()
-	for _, s := range refused {
-		if s.begun() {
-			s.fail(&ResetError{http2.ErrCodeRefusedStream})
-		} else {
-			s.markRefused()
-		}
 	}
 }

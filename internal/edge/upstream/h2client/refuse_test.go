@@ -89,7 +89,7 @@ func TestGoAway(t *testing.T) {
 	if _, err := hear(second, h1.RequestInfo{}); !errors.Is(err, h2client.ErrRefused) {
 		t.Errorf("above the last stream: error %v, want ErrRefused", err)
 	}
-	if c.OpenStream() != nil || !c.Closing() {
+	if take(t, c) != nil || !c.Closing() {
 		t.Error("the connection takes more streams after GOAWAY")
 	}
 	if _, err := io.WriteString(late, get); !errors.Is(err, h2client.ErrRefused) || !late.Refused() {
@@ -152,8 +152,7 @@ func TestStart(t *testing.T) {
 		}, "did not start HTTP/2 in time"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			below, err := net.Dial("tcp", play(t, test.act))
-			must.Do(t, err)
+			address := play(t, test.act)
 			limit := testTimeout
 			if strings.HasSuffix(test.want, "in time") {
 				limit = 20 * time.Millisecond
@@ -163,7 +162,7 @@ func TestStart(t *testing.T) {
 			ended := make(chan struct{})
 			cfg := config()
 			cfg.OnClose = func(*h2client.Conn) { close(ended) }
-			_, err = h2client.Start(ctx, below, cfg)
+			_, err := begin(t, ctx, address, cfg)
 			if err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("error %v, want one with: %s", err, test.want)
 			}
@@ -195,13 +194,13 @@ func TestLimitOfStreams(t *testing.T) {
 		p.drain()
 	}), config())
 	first, second := open(t, c), open(t, c)
-	if c.OpenStream() != nil {
+	if take(t, c) != nil {
 		t.Error("there was a third stream")
 	}
 	say(t, first, get)
 	say(t, second, get)
 	listen(t, second, h1.RequestInfo{})
-	if s := c.OpenStream(); s == nil {
+	if s := take(t, c); s == nil {
 		t.Error("the end of a stream made no room")
 	} else {
 		s.Close()
@@ -217,11 +216,11 @@ func TestDeadlines(t *testing.T) {
 	post := "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\n"
 	for _, test := range []struct {
 		name string
-		wait func(s *h2client.Stream) error
-		set  func(s *h2client.Stream, at time.Time) error
+		wait func(s *stream) error
+		set  func(s *stream, at time.Time) error
 	}{
-		{"read", func(s *h2client.Stream) error { _, err := s.Read(make([]byte, 1)); return err }, (*h2client.Stream).SetReadDeadline},
-		{"write", func(s *h2client.Stream) error { _, err := s.Write(make([]byte, 100)); return err }, (*h2client.Stream).SetWriteDeadline},
+		{"read", func(s *stream) error { _, err := s.Read(make([]byte, 1)); return err }, (*stream).SetReadDeadline},
+		{"write", func(s *stream) error { _, err := s.Write(make([]byte, 100)); return err }, (*stream).SetWriteDeadline},
 	} {
 		for _, when := range []struct {
 			name string
@@ -240,7 +239,7 @@ func TestDeadlines(t *testing.T) {
 					t.Errorf("error %v, want a timeout", err)
 				}
 				s.Close()
-				for _, wait := range []func(*h2client.Stream) error{test.wait} {
+				for _, wait := range []func(*stream) error{test.wait} {
 					if err := wait(s); !errors.Is(err, net.ErrClosed) {
 						t.Errorf("after Close: error %v, want net.ErrClosed", err)
 					}

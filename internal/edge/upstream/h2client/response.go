@@ -13,21 +13,13 @@ import (
 	"slipway.dev/slipway/internal/edge/normalize"
 )
 
-// begun reports whether some of the response has come.
-func (s *Stream) begun() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.in.begun
-}
-
-// onHeaders handles the head of a response, an interim one, or trailers.
+// onHeaders handles the head of a response, an interim one, or trailers. It is called with
+// mu held, by the reader, as are onData and onEnd.
 func (s *Stream) onHeaders(f *http2.MetaHeadersFrame) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	if s.in.Over || s.closed {
 		return nil
 	}
-	defer s.readable.Broadcast()
+	defer s.readable.Wake(s.conn.task)
 	if s.in.headed {
 		return s.in.addTrailers(f, &s.conn.cfg.Limits)
 	}
@@ -205,8 +197,6 @@ func (in *responseBuffer) addTrailers(f *http2.MetaHeadersFrame, limits *h1.Limi
 // onData buffers a piece of the body. The whole frame counts against the
 // window, with its padding, which is consumed at once.
 func (s *Stream) onData(f *http2.DataFrame) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	in, data := &s.in, f.Data()
 	if !in.window.Receive(int(f.Length)) {
 		return http2.ConnectionError(http2.ErrCodeFlowControl)
@@ -229,14 +219,12 @@ func (s *Stream) onData(f *http2.DataFrame) error {
 	}
 	in.window.Consume(int(f.Length) - len(data))
 	in.Add(data)
-	s.readable.Broadcast()
+	s.readable.Wake(s.conn.task)
 	return nil
 }
 
 // onEnd ends the response, unless some of it is missing.
 func (s *Stream) onEnd() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	switch in := &s.in; {
 	case in.Over || s.closed:
 		return nil
@@ -245,6 +233,6 @@ func (s *Stream) onEnd() error {
 	case in.left > 0 && !in.bodiless:
 		return errTooShort
 	}
-	s.finishReading(io.EOF)
+	s.finishReading(io.EOF, s.conn.task)
 	return nil
 }

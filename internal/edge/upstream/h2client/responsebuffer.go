@@ -6,7 +6,7 @@ import (
 )
 
 // responseBuffer has what of a response came and was not read, as the text of
-// HTTP/1.1. The stream's mu guards it, and the window bounds it.
+// HTTP/1.1. The connection's mu guards it, and the window bounds it.
 type responseBuffer struct {
 	h1.Backlog
 
@@ -30,9 +30,9 @@ func (in *responseBuffer) read(b []byte) int {
 
 // windowUpdate returns the increment to send to the endpoint now, 0 for none.
 // It is at least half of a window, so that updates are rare.
-func (in *responseBuffer) windowUpdate() uint32 {
+func (in *responseBuffer) windowUpdate() int {
 	if in.Over {
 		return 0
 	}
-	return uint32(in.window.Update(streamWindow / 2))
+	return in.window.Update(streamWindow / 2)
 }

@@ -9,21 +9,22 @@ import (
 
 	"golang.org/x/net/http2"
 
+	"slipway.dev/slipway/internal/edge/eventloop"
 	"slipway.dev/slipway/internal/edge/h1"
 	"slipway.dev/slipway/internal/edge/h2flow"
 	"slipway.dev/slipway/internal/edge/normalize"
 )
 
-// Stream carries one exchange. It is a net.Conn: one goroutine may write while
-// another reads, and any may call Close, which cancels an exchange that is not
-// complete.
+// Stream carries one exchange. It is a net.Conn: one user may write while another
+// reads, and any goroutine may call Close, which cancels an exchange that is not
+// complete, and set deadlines. The users are goroutines, or the one task that it was
+// opened for, until that leaves its event loop.
 //
-// It has three locks, because sending must not wait for receiving: sending is
-// for the goroutine that writes, Conn.mu for the state that the connection
-// shares, and mu for the response. sending comes before Conn.mu; mu and Conn.mu
-// are never held together.
+// sending is for the one who writes, and comes before the connection's mu, which
+// guards the rest.
 type Stream struct {
 	conn   *Conn
+	task   *eventloop.Task // it was opened for; nil for goroutines
 	reused bool
 
 	// The request, guarded by sending.
@@ -33,28 +34,25 @@ type Stream struct {
 	headed  bool   // the head was sent
 	rest    []byte // what was written and is not a complete head or chunk yet
 
-	// Guarded by Conn.mu.
 	id        uint32 // 0 until the head is sent
 	sentAt    int64
 	send      h2flow.SendWindow
-	writeBy   time.Time
-	writable  sync.Cond
+	writable  eventloop.Cond
 	sendErr   error // why nothing more is sent
 	ended     bool  // the end of the request was sent
 	peerEnded bool  // the end of the response has come
 	over      bool  // both, or it was reset
 
-	mu       sync.Mutex // guards the rest
 	in       responseBuffer
-	readBy   time.Time
-	readable sync.Cond
+	readable eventloop.Cond
 	refused  bool
 	closed   bool
 }
 
-func newStream(c *Conn, reused bool) *Stream {
-	s := &Stream{conn: c, reused: reused}
-	s.writable.L, s.readable.L = &c.mu, &s.mu
+func newStream(c *Conn, by *eventloop.Task, reused bool) *Stream {
+	s := &Stream{conn: c, task: by, reused: reused}
+	s.writable.Init(&c.mu)
+	s.readable.Init(&c.mu)
 	s.in.window, s.in.Pool = h2flow.NewReceiveWindow(streamWindow), c.cfg.Pool
 	return s
 }
@@ -66,9 +64,18 @@ func (s *Stream) Reused() bool { return s.reused || s.Refused() }
 // Refused reports whether the endpoint refused the request before processing
 // it.
 func (s *Stream) Refused() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.conn.mu.Lock()
+	defer s.conn.mu.Unlock()
 	return s.refused
+}
+
+// Takes reports whether the windows allow a body of a size, before its request is written.
+func (s *Stream) Takes(size int) bool {
+	c := s.conn
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	window := c.send.Stream()
+	return h2flow.Sendable(size, &window, &c.send.SendWindow) == size
 }
 
 // Read reads the response. Before its first byte, io.EOF means that the
@@ -77,16 +84,13 @@ func (s *Stream) Read(b []byte) (int, error) {
 	if len(b) == 0 {
 		return 0, nil
 	}
-	s.mu.Lock()
+	c := s.conn
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	n, err := s.receive(b)
-	increment := s.in.windowUpdate()
-	s.mu.Unlock()
-	if increment > 0 {
-		s.conn.mu.Lock()
-		if !s.over && !s.peerEnded {
-			s.conn.enqueue(frame{kind: frameWindowUpdate, stream: s.id, value: increment})
-		}
-		s.conn.mu.Unlock()
+	if increment := s.in.windowUpdate(); increment > 0 && !s.over && !s.peerEnded && c.mayAddControl() {
+		c.writer.WindowUpdate(s.id, increment)
+		c.writer.FlushAsync(s.task)
 	}
 	return n, err
 }
@@ -97,7 +101,7 @@ func (s *Stream) receive(b []byte) (int, error) {
 		switch {
 		case s.closed:
 			return 0, net.ErrClosed
-		case expired(s.readBy):
+		case s.readable.Expired():
 			return 0, os.ErrDeadlineExceeded
 		}
 		if n := s.in.read(b); n > 0 {
@@ -106,7 +110,7 @@ func (s *Stream) receive(b []byte) (int, error) {
 		if s.in.Over {
 			return 0, s.in.End
 		}
-		wait(&s.readable, s.readBy)
+		s.readable.Wait(s.task)
 	}
 }
 
@@ -122,7 +126,9 @@ func (s *Stream) Write(b []byte) (int, error) {
 	case err != nil:
 		return 0, err
 	}
-	return len(b), s.conn.flush()
+	s.conn.mu.Lock()
+	defer s.conn.mu.Unlock()
+	return len(b), s.conn.flush(s.task)
 }
 
 // sendRequest sends what can be sent of the request, and keeps the rest. It is
@@ -160,7 +166,7 @@ func (s *Stream) sendRequest(b []byte) error {
 func (s *Stream) writeError() error {
 	s.conn.mu.Lock()
 	defer s.conn.mu.Unlock()
-	if s.sendErr == nil && expired(s.writeBy) {
+	if s.sendErr == nil && s.writable.Expired() {
 		return os.ErrDeadlineExceeded
 	}
 	return s.sendErr
@@ -180,14 +186,8 @@ func (s *Stream) sendHead(b []byte) (int, error) {
 		return 0, err
 	}
 	s.headed = true
-	s.mu.Lock()
-	s.in.bodiless = s.head.MethodID == h1.MethodHead
-	s.mu.Unlock()
 	s.body.Reset(s.head.Framing, s.head.Length, true, &requestLimits)
 	if err := s.conn.sendHead(s, &s.head, s.body.Done()); err != nil {
-		if err == ErrRefused {
-			s.markRefused()
-		}
 		return 0, err
 	}
 	return n, nil
@@ -227,66 +227,75 @@ func (s *Stream) sendBody(b []byte) ([]byte, error) {
 	return b, nil
 }
 
-// takeWindow waits until the windows allow some of the wanted bytes, takes
-// them, and returns how many. No bytes are always allowed, for an empty DATA
-// frame that ends the stream.
-func (s *Stream) takeWindow(want int) (int, error) {
+// awaitWindow waits until the windows allow some of the wanted bytes and the writer has
+// room for them, and returns how many. No bytes are always allowed, for what is not
+// DATA and for an empty frame that ends the stream. It is called with mu held, and releases it while
+// it waits.
+func (s *Stream) awaitWindow(want int) (int, error) {
 	c := s.conn
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for flushed := false; ; {
-		if s.sendErr != nil {
+	for {
+		n := h2flow.Sendable(want, &s.send, &c.send.SendWindow)
+		fits := c.writer.HasRoom(n)
+		switch {
+		case s.sendErr != nil:
 			return 0, s.sendErr
-		}
-		if n := h2flow.Sendable(min(want, frameSize), &s.send, &c.send.SendWindow); n > 0 || want == 0 {
-			s.send.Take(n)
-			c.send.Take(n)
+		case s.id == 0 && (c.over || c.goneAway), fits && (n > 0 || want == 0):
 			return n, nil
-		}
-		if !flushed {
-			// The endpoint grants more only once it has received what is
-			// buffered.
-			flushed = true
-			c.mu.Unlock()
-			err := c.flush()
-			c.mu.Lock()
-			if err != nil {
-				return 0, err
-			}
+		case c.writer.Err() != nil:
+			return 0, c.writer.Err()
+		case s.writable.Expired():
+			return 0, os.ErrDeadlineExceeded
+		case c.writer.Pending() > 0 && !c.writer.Writing():
+			// The endpoint grants more only once it has received what waits.
+			_ = c.flush(s.task) // an error shows in the next round
 			continue
 		}
-		if expired(s.writeBy) {
-			return 0, os.ErrDeadlineExceeded
+		if !fits {
+			c.waitForRoom = append(c.waitForRoom, s)
 		}
-		wait(&s.writable, s.writeBy)
+		s.writable.Wait(s.task)
 	}
 }
 
-// stopSending ends the sending with an error. It is called with Conn.mu held.
-func (s *Stream) stopSending(why error) {
+// The methods below are called with the connection's mu held. by is the task that calls them,
+// or nil.
+
+// stopSending ends the sending with an error.
+func (s *Stream) stopSending(why error, by *eventloop.Task) {
 	if s.sendErr == nil {
 		s.sendErr = why
-		s.writable.Broadcast()
+		s.writable.Wake(by)
+	}
+}
+
+// refuse ends a stream that the endpoint refused.
+func (s *Stream) refuse(by *eventloop.Task) {
+	s.refused = true
+	s.finishReading(ErrRefused, by)
+}
+
+// finishReading ends the response with an error, which is read after what has come already.
+func (s *Stream) finishReading(err error, by *eventloop.Task) {
+	if !s.in.Over {
+		s.in.Over, s.in.End = true, err
+		s.readable.Wake(by)
 	}
 }
 
 // Close ends the stream, and cancels an exchange that is not complete at the
 // endpoint.
 func (s *Stream) Close() error {
-	s.mu.Lock()
+	c := s.conn
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if s.closed {
-		s.mu.Unlock()
 		return nil
 	}
 	s.closed = true
 	s.in.Drop()
-	s.readable.Broadcast()
-	s.mu.Unlock()
-
-	c := s.conn
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	s.stopSending(net.ErrClosed)
+	s.stopSending(net.ErrClosed, nil)
+	s.readable.Stop()
+	s.writable.Stop()
 	if s.over {
 		return nil
 	}
@@ -297,41 +306,13 @@ func (s *Stream) Close() error {
 		} else {
 			c.suspect(s)
 		}
-		c.enqueue(frame{kind: frameReset, stream: s.id, value: uint32(code)})
+		if c.mayAddControl() {
+			c.writer.Reset(s.id, code)
+			c.writer.FlushAsync(nil)
+		}
 	}
 	c.remove(s)
 	return nil
-}
-
-// markRefused ends a stream that the endpoint refused.
-func (s *Stream) markRefused() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.refused = true
-	s.finishReading(ErrRefused)
-}
-
-// connectionClosed ends a stream whose connection was closed.
-func (s *Stream) connectionClosed(cause error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.finishReading(streamError(cause, s.in.begun))
-}
-
-// fail ends the response with an error, which is read after what has come
-// already.
-func (s *Stream) fail(err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.finishReading(err)
-}
-
-// finishReading is called with mu held.
-func (s *Stream) finishReading(err error) {
-	if !s.in.Over {
-		s.in.Over, s.in.End = true, err
-		s.readable.Broadcast()
-	}
 }
 
 // SetDeadline sets both deadlines. One in the past ends reads and writes that
@@ -343,13 +324,12 @@ func (s *Stream) SetDeadline(t time.Time) error {
 
 // SetReadDeadline sets the deadline of Read.
 func (s *Stream) SetReadDeadline(t time.Time) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.conn.mu.Lock()
+	defer s.conn.mu.Unlock()
 	if s.closed {
 		return net.ErrClosed
 	}
-	s.readBy = t
-	s.readable.Broadcast()
+	s.readable.SetDeadline(t)
 	return nil
 }
 
@@ -358,8 +338,7 @@ func (s *Stream) SetReadDeadline(t time.Time) error {
 func (s *Stream) SetWriteDeadline(t time.Time) error {
 	s.conn.mu.Lock()
 	defer s.conn.mu.Unlock()
-	s.writeBy = t
-	s.writable.Broadcast()
+	s.writable.SetDeadline(t)
 	return nil
 }
 
@@ -370,19 +349,3 @@ func (s *Stream) LocalAddr() net.Addr { return s.conn.net.LocalAddr() }
 func (s *Stream) RemoteAddr() net.Addr { return s.conn.net.RemoteAddr() }
 
 var _ io.ReadWriteCloser = (*Stream)(nil)
-
-func expired(t time.Time) bool { return !t.IsZero() && !time.Now().Before(t) }
-
-// wait waits for a condition, whose lock is held, or until a deadline; zero is
-// none.
-func wait(condition *sync.Cond, until time.Time) {
-	if !until.IsZero() {
-		timer := time.AfterFunc(time.Until(until), func() {
-			condition.L.Lock()
-			defer condition.L.Unlock()
-			condition.Broadcast()
-		})
-		defer timer.Stop()
-	}
-	condition.Wait()
-}

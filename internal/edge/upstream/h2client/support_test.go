@@ -7,6 +7,7 @@ import (
 	"log"
 	"net"
 	"net/http"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
 
+	"slipway.dev/slipway/internal/edge/eventloop"
 	"slipway.dev/slipway/internal/edge/h1"
 	"slipway.dev/slipway/internal/edge/upstream/h2client"
 	"slipway.dev/slipway/internal/must"
@@ -39,8 +41,7 @@ func start(t testing.TB, address string, cfg h2client.Config) *h2client.Conn {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), testTimeout)
 	defer cancel()
-	below := must.Get(net.Dial("tcp", address))(t)
-	c, err := h2client.Start(ctx, below, cfg)
+	c, err := begin(t, ctx, address, cfg)
 	if err != nil {
 		t.Fatalf("start: %v", err)
 	}
@@ -51,10 +52,73 @@ func start(t testing.TB, address string, cfg h2client.Config) *h2client.Conn {
 	return c
 }
 
-// open gives a stream that ends with the test.
-func open(t testing.TB, c *h2client.Conn) *h2client.Stream {
+// begin connects and calls Start, on the event loop of the suite if it has one.
+func begin(t testing.TB, ctx context.Context, address string, cfg h2client.Config) (c *h2client.Conn, err error) {
 	t.Helper()
-	s := c.OpenStream()
+	if suite.loop == nil {
+		return h2client.Start(ctx, nil, must.Get(net.Dial("tcp", address))(t), cfg)
+	}
+	done := make(chan struct{})
+	suite.loop.Start(func(task *eventloop.Task) {
+		defer close(done)
+		var below *eventloop.Conn
+		if below, err = task.Dial(netip.MustParseAddrPort(address), time.Now().Add(testTimeout)); err == nil {
+			below.Bind(nil)
+			c, err = h2client.Start(ctx, task, below, cfg)
+		}
+	})
+	<-done
+	return c, err
+}
+
+// stream is a stream with its user.
+type stream struct {
+	*h2client.Stream
+	user *user // nil for goroutines
+}
+
+// Read has the user read.
+func (s *stream) Read(b []byte) (n int, err error) {
+	s.user.do(func() { n, err = s.Stream.Read(b) })
+	return n, err
+}
+
+// Write has the user write.
+func (s *stream) Write(b []byte) (n int, err error) {
+	s.user.do(func() { n, err = s.Stream.Write(b) })
+	return n, err
+}
+
+// take opens a stream, or returns nil.
+func take(t testing.TB, c *h2client.Conn) *stream {
+	t.Helper()
+	var s *h2client.Stream
+	if suite.loop == nil || !suite.tasks {
+		if s = c.OpenStream(nil); s == nil {
+			return nil
+		}
+		return &stream{Stream: s}
+	}
+	u := newUser(t, suite.loop)
+	u.do(func() {
+		s = c.OpenStream(u.task)
+		if suite.leave {
+			u.task.Leave()
+		}
+	})
+	if s == nil {
+		return nil
+	}
+	if suite.leave {
+		u = nil // the task is away, so any goroutine uses the stream in its place
+	}
+	return &stream{Stream: s, user: u}
+}
+
+// open gives a stream that ends with the test.
+func open(t testing.TB, c *h2client.Conn) *stream {
+	t.Helper()
+	s := take(t, c)
 	if s == nil {
 		t.Fatal("the connection takes no stream")
 	}
