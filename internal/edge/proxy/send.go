@@ -25,9 +25,9 @@ type upload struct {
 	err       error
 }
 
-// send writes the request. A body that has arrived goes with its head; one that
-// has not, or is large, is sent by a goroutine of its own, because the response
-// may come first.
+// send writes the request. A body that has arrived goes with its head, if the endpoint takes
+// it; one that has not, or is large, is sent by a goroutine of its own, because the
+// response may come first.
 func (a *attempt) send() error {
 	x, c := a.x, a.x.conn
 	if err := a.composeHead(); err != nil {
@@ -43,23 +43,52 @@ func (a *attempt) send() error {
 	if err := x.sendContinue(); err != nil {
 		return err
 	}
+	size, arrived := c.arrivedBody()
 	body := &c.buffers.requestBody
 	relayed := c.head.Framing == h1.Chunked && x.rule.chain.Guarded() || len(x.mirrors) > 0
 	body.Reset(c.head.Framing, c.head.Length, relayed, c.limits)
 	a.transfer = h1.Transfer{From: c.reader, To: a.upstream.Writer, Head: c.buffers.requestHead, Body: body, Most: x.filters.MaxBody}
-	switch {
-	case relayed:
+	run := a.transfer.Run
+	if relayed {
 		a.relay = relay{to: a.upstream.Writer, chunked: c.head.Framing == h1.Chunked, copy: x.mirrorBody}
 		a.transfer.To, a.transfer.Head = c.buffers.requestSink.to(&a.relay, c.proxy.cfg.Pool), nil
-		a.sendInBackground(a.runRelay)
-	case c.head.Framing == h1.Fixed && c.head.Length <= int64(len(c.reader.Unread())):
-		a.upload.ended = true
-		a.upload.err = a.transfer.Run()
-		return a.upload.err
-	default:
-		a.sendInBackground(a.transfer.Run)
+		run = a.runRelay
 	}
+	if arrived && a.upstream.Takes(size) {
+		a.upload.ended = true
+		a.upload.err = run()
+		return a.upload.err
+	}
+	a.sendInBackground(run)
 	return nil
+}
+
+// arrival is a stream that knows how much of its body has come, and whether that is all.
+type arrival interface {
+	Arrived() (size int64, all bool)
+}
+
+// arrivedBody reports whether the whole body is in memory and small, and returns its size, or a bit
+// more: sending it waits for nothing but the endpoint.
+func (c *conn) arrivedBody() (size int, arrived bool) {
+	if stream, ok := c.net.(arrival); ok {
+		size, all := stream.Arrived()
+		return int(size), all && size <= largePiece
+	}
+	unread := c.reader.Unread()
+	if c.head.Framing == h1.Fixed {
+		return int(c.head.Length), c.head.Length <= int64(len(unread))
+	}
+	body := &c.buffers.requestBody
+	body.Reset(c.head.Framing, c.head.Length, true, c.limits)
+	for rest := unread; !body.Done(); {
+		_, used, err := body.Next(rest)
+		if err != nil || used == 0 {
+			return 0, false
+		}
+		rest = rest[used:]
+	}
+	return len(unread), true
 }
 
 // composeHead writes the head for the backend into the connection's buffer.
