@@ -59,8 +59,8 @@ type conn struct {
 
 	place connset.Place // guarded by proxy.mu
 
-	// ownReader and ownWriter are what reader and writer point to; reader only for
-	// a stream.
+	// ownReader and ownWriter are what reader and writer point to. Drain interrupts the reader from another
+	// goroutine, but only with proxy.mu and while the conn is registered: not the next user's.
 	ownReader h1.Reader
 	ownWriter h1.Writer
 }
@@ -127,17 +127,15 @@ func (c *conn) attach(p *Proxy, connection net.Conn, from *Accepted) {
 	c.reader, c.writer = &c.ownReader, &c.ownWriter
 	c.writer.Init(connection, p.cfg.Pool, *c.timeouts)
 	c.bindSocket()
+	times := *c.timeouts
 	if c.stream {
 		// The head of a stream is there before it is served, and needs no deadline.
-		times := *c.timeouts
 		times.Head = 0
-		c.reader.Init(connection, p.cfg.Pool, times)
 		c.sender, _ = connection.(responseSender)
 	} else {
 		c.waiter = readWaiterOf(connection)
-		// Drain interrupts it from another goroutine, so it is never reused.
-		c.reader = h1.NewReader(connection, p.cfg.Pool, *c.timeouts)
 	}
+	c.reader.Init(connection, p.cfg.Pool, times)
 	if c.from.Protocol == "" {
 		c.from.Protocol = "HTTP/1.1"
 	}
