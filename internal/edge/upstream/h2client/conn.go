@@ -89,7 +89,7 @@ type Conn struct {
 	controls int
 	flooded  bool
 	// waitForRoom are the streams that wait for the writer to have room.
-	waitForRoom []*Stream
+	waitForRoom map[*Stream]struct{}
 	opened      eventloop.Cond // signalled when streams can be opened, or never will be
 	started     bool           // it was
 	draining    bool           // no more streams are opened
@@ -126,7 +126,8 @@ func Start(ctx context.Context, by *eventloop.Task, below net.Conn, cfg Config) 
 		streams:  streamTable{open: map[uint32]*Stream{}, next: 1},
 		settings: peerSettings{maxStreams: maxStreams},
 		send:     h2flow.NewConnSendWindow(), receive: h2flow.NewReceiveWindow(connWindow),
-		done: make(chan struct{}),
+		waitForRoom: map[*Stream]struct{}{},
+		done:        make(chan struct{}),
 	}
 	c.opened.Init(&c.mu)
 	c.keepalive.began = time.Now()

@@ -251,9 +251,10 @@ func (s *Stream) awaitWindow(want int) (int, error) {
 			continue
 		}
 		if !fits {
-			c.waitForRoom = append(c.waitForRoom, s)
+			c.waitForRoom[s] = struct{}{}
 		}
 		s.writable.Wait(s.task)
+		delete(c.waitForRoom, s)
 	}
 }
 

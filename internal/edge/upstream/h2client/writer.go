@@ -31,11 +31,9 @@ func (c *Conn) WriteFailed(err error) { c.closeWith(err) }
 
 // wakeWaiting wakes the streams that wait for room. They wait again if it is taken.
 func (c *Conn) wakeWaiting(by *eventloop.Task) {
-	for i, s := range c.waitForRoom {
+	for s := range c.waitForRoom {
 		s.writable.Wake(by)
-		c.waitForRoom[i] = nil
 	}
-	c.waitForRoom = c.waitForRoom[:0]
 }
 
 // mayAddControl counts a control frame that is about to be added, and reports whether it
