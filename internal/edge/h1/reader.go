@@ -36,14 +36,7 @@ type Reader struct {
 	head     []byte // the buffer of the last head, while buf is another
 }
 
-// NewReader reads from conn, with buffers from pool.
-func NewReader(conn net.Conn, pool *BufferPool, times Timeouts) *Reader {
-	r := new(Reader)
-	r.Init(conn, pool, times)
-	return r
-}
-
-// Init makes a Reader that is part of something else ready, as NewReader does.
+// Init makes a Reader ready to read from conn, with buffers from pool.
 func (r *Reader) Init(conn net.Conn, pool *BufferPool, times Timeouts) {
 	r.conn, r.pool, r.times = conn, pool, times
 }

@@ -137,7 +137,7 @@ func TestTunnelUnread(t *testing.T) {
 				must.Do(t, conn.Close())
 				<-ended
 			}
-			must.Do(t, silent.Close())
+			_ = silent.Close() // over TLS it reports once more that the write timed out
 			<-ended
 		})
 	}

@@ -50,7 +50,8 @@ func Handler(serve func(*Exchange)) *bridge.Handler {
 	return &bridge.Handler{Pool: pool, Limits: h1.DefaultLimits(), Serve: func(s bridge.Stream, conn net.Conn) {
 		defer conn.Close()
 		times := h1.DefaultTimeouts()
-		x := &Exchange{Stream: s, Conn: conn, Reader: h1.NewReader(conn, pool, times), pool: pool, limits: h1.DefaultLimits()}
+		x := &Exchange{Stream: s, Conn: conn, Reader: new(h1.Reader), pool: pool, limits: h1.DefaultLimits()}
+		x.Reader.Init(conn, pool, times)
 		defer x.Reader.Close()
 		if err := x.Reader.ReadRequest(&x.Head, &x.limits); err != nil {
 			// An error without a status, such as a closed connection, has no

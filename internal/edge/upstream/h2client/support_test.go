@@ -149,7 +149,8 @@ type answer struct {
 // hear reads a response with the edge's own codec.
 func hear(s net.Conn, asked h1.RequestInfo) (*answer, error) {
 	pool, limits := new(h1.BufferPool), h1.DefaultLimits()
-	reader := h1.NewReader(s, pool, h1.Timeouts{Idle: testTimeout, Head: testTimeout, Body: testTimeout})
+	reader := new(h1.Reader)
+	reader.Init(s, pool, h1.Timeouts{Idle: testTimeout, Head: testTimeout, Body: testTimeout})
 	defer reader.Close()
 	got := &answer{}
 	var head h1.ResponseHead
