@@ -201,7 +201,10 @@ func TestArrivingBodies(t *testing.T) {
 func TestLargeArrivedBodies(t *testing.T) {
 	const size = 60_000
 	echo := func(*testing.T) http.HandlerFunc {
-		return func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body); _, _ = io.WriteString(w, "done") }
+		return func(w http.ResponseWriter, r *http.Request) {
+			_, _ = io.Copy(io.Discard, r.Body)
+			_, _ = io.WriteString(w, "done")
+		}
 	}
 	eachProtocol(t, echo, func(t *testing.T, client *frames, stayed chan bool) {
 		id := client.post("", false)
