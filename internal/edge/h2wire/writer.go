@@ -121,20 +121,20 @@ func (w *Writer) Hurry(timeout time.Duration) {
 	_ = w.conn.SetWriteDeadline(until) // a connection that is gone shows with the write
 }
 
-// Await waits until nobody writes. The caller must not be on an event loop.
+// Await waits until no user writes. The caller must not be on an event loop.
 func (w *Writer) Await() {
 	for w.writing {
 		w.idle.Wait()
 	}
 }
 
-// Idle reports whether an event loop has the socket and nobody writes to it.
+// Idle reports whether an event loop has the socket and no user writes to it.
 func (w *Writer) Idle() bool { return w.socket != nil && !w.writing && !w.queued() }
 
-// Detach takes the socket out of its event loop, while nobody writes. leave makes the caller a
+// Detach takes the socket out of its event loop, while no user writes. leave makes the caller a
 // goroutine, without the lock, and goOn then reports, with it, whether that still makes sense.
 func (w *Writer) Detach(leave func(), goOn func() bool) (err error) {
-	w.writing = true // nobody else writes meanwhile
+	w.writing = true // no other user writes meanwhile
 	w.mu.Unlock()
 	leave()
 	w.mu.Lock()

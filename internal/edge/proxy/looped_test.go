@@ -56,7 +56,7 @@ func startHTTP2(t *testing.T, table func() *route.Table) (client *frames, stayed
 	return client, stayed
 }
 
-// frames is a client of HTTP/2 that sends its frames together, when it is told to.
+// frames is a client of HTTP/2 that sends its frames together, on demand.
 type frames struct {
 	t          *testing.T
 	conn       net.Conn

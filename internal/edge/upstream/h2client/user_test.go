@@ -14,7 +14,7 @@ var suite struct {
 	leave bool            // and the tasks leave it at once
 }
 
-// user is a task that uses a stream, as a test tells it to.
+// user is a task that uses a stream, on behalf of a test.
 type user struct {
 	task *eventloop.Task
 	mu   sync.Mutex // guards the rest
