@@ -142,11 +142,16 @@ func (c *Conn) Serve(run func(*Task)) {
 // ServeNext begins a task, as Serve does, when there is something to read, the read deadline
 // has passed or the connection was closed. Until then it needs no task.
 func (c *Conn) ServeNext(run func(*Task)) {
+	c.awaitRead(&waiter{begin: run, conn: c}, nil)
+}
+
+// awaitRead has a waiter woken that is no task, when there is something to read, the read
+// deadline has passed or the connection was closed. on is the loop that runs the caller, nil for a goroutine.
+func (c *Conn) awaitRead(w *waiter, on *Loop) {
 	c.task = nil
-	w := &waiter{begin: run, conn: c}
 	for {
 		if c.over(&c.read) != nil || c.read.state.Load() == isReady {
-			c.loop.post(func(l *Loop) { l.startFor(c, run) })
+			w.wake(c.loop, on)
 			return
 		}
 		if !c.read.state.CompareAndSwap(nil, w) {
@@ -194,11 +199,6 @@ func (c *Conn) done() {
 }
 
 // Read reads what there is, and waits for it.
-//
-// The state of the side is cleared before the socket is read, and never after it: an event
-// that comes in between is for bytes which the read may have missed, and has to be
-// seen by the next one. Setting it again afterwards is safe in any case; it costs one read
-// that finds nothing.
 func (c *Conn) Read(p []byte) (int, error) {
 	if len(p) == 0 {
 		return 0, nil
@@ -212,33 +212,46 @@ func (c *Conn) Read(p []byte) (int, error) {
 				return 0, err
 			}
 		}
-		if !c.use() {
-			return 0, net.ErrClosed
-		}
-		// An event from now on is for bytes that this read may miss.
-		c.read.state.Store(nil)
-		n, errno := readNow(c.fd, p)
-		c.done()
-		switch {
-		case errno == unix.EAGAIN:
+		n, err := c.readSome(p)
+		if n == 0 && err == nil {
 			continue
-		case errno == unix.EINTR:
-			c.read.set()
-			continue
-		case errno != 0:
-			c.read.set()
-			return 0, os.NewSyscallError("read", errno)
-		case n == 0:
-			c.read.set()
-			return 0, io.EOF
-		case n == len(p) || c.ended.Load():
-			c.read.set() // otherwise the socket was empty: the next read waits for an event
 		}
 		if t := c.task; t != nil {
 			t.account(n)
 		}
-		return n, nil
+		return n, err
 	}
+}
+
+// readSome reads what there is at once; nothing without an error if there is nothing.
+//
+// The state of the side is cleared before the socket is read, and never after it: an event
+// that comes in between is for bytes which the read may have missed, and has to be
+// seen by the next one. Setting it again afterwards is safe in any case; it costs one read
+// that finds nothing.
+func (c *Conn) readSome(p []byte) (int, error) {
+	if !c.use() {
+		return 0, net.ErrClosed
+	}
+	c.read.state.Store(nil)
+	n, errno := readNow(c.fd, p)
+	c.done()
+	switch {
+	case errno == unix.EAGAIN:
+		return 0, nil
+	case errno == unix.EINTR:
+		c.read.set()
+		return 0, nil
+	case errno != 0:
+		c.read.set()
+		return 0, os.NewSyscallError("read", errno)
+	case n == 0:
+		c.read.set()
+		return 0, io.EOF
+	case n == len(p) || c.ended.Load():
+		c.read.set() // otherwise the socket was empty: the next read waits for an event
+	}
+	return n, nil
 }
 
 // Write writes all of p. It touches the state of its side only when the socket is full, which

@@ -8,6 +8,9 @@
 // and must not block there in anything but a [Conn]: before it does, or computes for
 // long, it calls [Task.Leave] and goes on as a goroutine until [Task.Rejoin].
 //
+// What is so short that the switch to a task would cost more is a step: a function that the loop
+// calls when there is something to read, see [Conn.Watch].
+//
 // A [Conn] is a net.Conn on a socket that no poller but the loop's has. It is bound to the
 // task that waits for it; without one, or while the task is away, a goroutine that uses it
 // waits as usual. A connection with several tasks, such as one of HTTP/2, has its writes queued, so

@@ -76,8 +76,10 @@ type Loop struct {
 
 	table  table // of connections, by what epoll returns
 	events [maxEvents]unix.EpollEvent
-	ready  []*Task // run in this order
-	again  []*Task // gave way to others, and run after the next wait
+	ready  []*Task  // run in this order
+	again  []*Task  // gave way to others, and run after the next wait
+	steps  []func() // of watched connections, which run before the tasks
+	shared []byte   // what ReadShared returns a part of
 	idle   []*Task
 	// least is the least number of idle tasks since the period began that ends at trimAt, when so
 	// many end, which were not needed. trimAt is 0 while there are none.
@@ -125,7 +127,8 @@ func (l *Loop) now() int64 { return int64(time.Since(l.epoch)) + 1 }
 // The order of a turn matters. All events are dispatched before any task runs, so that a
 // task which closes a connection, or lends an idle one, has heard of whatever the kernel knew
 // when the turn began. What other goroutines posted comes next, because it may wake
-// tasks as well. Tasks that gave way to others come first: they have waited for a turn.
+// tasks as well. Steps are short, so tasks wait for them. Tasks that gave way to others come first
+// of all tasks: they have waited for a turn.
 func (l *Loop) run() {
 	for !l.ended() {
 		l.dispatch(l.wait())
@@ -134,6 +137,11 @@ func (l *Loop) run() {
 		l.ready = append(l.ready, l.again...)
 		clear(l.again)
 		l.again = l.again[:0]
+		for i := 0; i < len(l.steps); i++ { // a step may watch a connection that is ready
+			l.steps[i]()
+		}
+		clear(l.steps)
+		l.steps = l.steps[:0]
 		for i := 0; i < len(l.ready); i++ { // a task may wake another one
 			l.resume(l.ready[i])
 		}

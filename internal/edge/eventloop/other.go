@@ -95,6 +95,18 @@ func (c *Conn) Serve(func(*Task)) {}
 // ServeNext is not reached: there is no Conn.
 func (c *Conn) ServeNext(func(*Task)) {}
 
+// Watch has a function called on the loop when there is something to read.
+type Watch struct{}
+
+// NewWatch returns a watch that is never used.
+func NewWatch(func()) *Watch { return nil }
+
+// Watch is not reached: there is no Conn.
+func (c *Conn) Watch(*Watch) {}
+
+// ReadShared is not reached: there is no Conn.
+func (c *Conn) ReadShared() ([]byte, bool, error) { return nil, false, ErrUnsupported }
+
 // QueueWrites is not reached: there is no Conn.
 func (c *Conn) QueueWrites() {}
 

@@ -214,13 +214,14 @@ func (t *Task) account(n int) {
 // maxMoved is how many bytes a task moves before others have their turn.
 const maxMoved = 256 << 10
 
-// waiter is what waits for one side of a connection: a task, a goroutine, or a function that
-// begins a task.
+// waiter is what waits for one side of a connection: a task, a goroutine, a function that
+// begins a task, or one that is called between tasks.
 type waiter struct {
 	task   *Task
 	parked chan struct{} // of a goroutine; it has room for one
 	begin  func(*Task)
 	conn   *Conn // what the new task is bound to
+	step   func()
 }
 
 // isReady is the state of a side that need not be waited for.
@@ -243,6 +244,10 @@ func (w *waiter) wake(of, on *Loop) {
 		on.ready = append(on.ready, w.task)
 	case w.task != nil:
 		w.task.Unpark()
+	case w.step != nil && of == on:
+		on.steps = append(on.steps, w.step)
+	case w.step != nil:
+		of.post(func(l *Loop) { l.steps = append(l.steps, w.step) })
 	case w.begin != nil && of == on:
 		on.startFor(w.conn, w.begin)
 	case w.begin != nil:

@@ -17,8 +17,8 @@ const (
 	tunnelBulk = 32 << 10
 )
 
-// tunnelOnLoop joins both sides by two tasks of the event loop, until both have ended, and
-// reports whether that loop has both. Otherwise goroutines do: see [exchange.tunnel].
+// tunnelOnLoop joins both sides on the event loop, until both directions have ended, and
+// reports whether that loop has both sides. Otherwise goroutines do: see [exchange.tunnel].
 func (a *attempt) tunnelOnLoop() bool {
 	x, c := a.x, a.x.conn
 	client, backend := eventloop.Of(c.net), a.upstream.Socket()
@@ -32,59 +32,110 @@ func (a *attempt) tunnelOnLoop() bool {
 	_, _ = client.SetDeadline(time.Time{}), backend.SetDeadline(time.Time{})
 	client.QueueWrites()
 	backend.QueueWrites()
-	down := direction{pool: c.proxy.cfg.Pool, task: c.task, from: backend, to: c.net, source: backend, target: client}
-	up := direction{pool: c.proxy.cfg.Pool, from: c.net, to: backend, source: client, target: backend}
-	ended, parked := false, false
-	backend.Bind(c.task)
-	c.task.Start(func(task *eventloop.Task) {
-		client.Bind(task)
-		up.task = task
-		up.pass()
-		if ended = true; parked {
-			c.task.Unpark()
-		}
-	})
-	down.pass()
-	if !ended {
-		parked = true
+	t := &loopedTunnel{pool: c.proxy.cfg.Pool, owner: c.task, running: 2}
+	down := t.direction(backend, backend, c.net, client)
+	up := t.direction(c.net, client, backend, backend)
+	c.task.Start(up.run)
+	down.run(c.task)
+	if t.running > 0 {
+		t.parked = true
 		c.task.Park()
 	}
 	x.record.Received, x.record.Sent = up.moved, down.moved
 	return true
 }
 
-// direction is one direction of a tunnel on an event loop.
+// loopedTunnel is a tunnel on an event loop, which has all of its fields.
+type loopedTunnel struct {
+	pool    *h1.BufferPool
+	owner   *eventloop.Task // of the exchange
+	parked  bool            // owner waits for the end
+	running int             // directions that have not ended
+}
+
+// direction is one direction of a tunnel on an event loop. A task runs it while there is much to pass
+// on. Otherwise it is watched, and a step passes on what comes: an idle direction has neither
+// stack nor buffer, and a message costs no switch to a task.
 type direction struct {
-	pool           *h1.BufferPool
-	task           *eventloop.Task
+	tunnel         *loopedTunnel
 	from, to       net.Conn        // with TLS, where a side has it
 	source, target *eventloop.Conn // below it
+	watch          *eventloop.Watch
 	moved          int64
 }
 
-// pass passes everything on, and then the end. A side that cannot be written to is closed, so that the
+func (t *loopedTunnel) direction(from net.Conn, source *eventloop.Conn, to net.Conn, target *eventloop.Conn) *direction {
+	d := &direction{tunnel: t, from: from, to: to, source: source, target: target}
+	// What TLS has decrypted already makes no event.
+	if eventloop.BelowTLS(from) == from {
+		d.watch = eventloop.NewWatch(d.step)
+	}
+	return d
+}
+
+// step passes on what came, if the target takes it at once. Whatever may have to wait is left to
+// a task.
+func (d *direction) step() {
+	p, more, err := d.source.ReadShared()
+	if len(p) > 0 && err == nil {
+		_, err = d.to.Write(p)
+		d.moved += int64(len(p))
+	}
+	switch {
+	case err != nil:
+		d.tunnel.owner.Start(func(task *eventloop.Task) { d.end(task, err) })
+	case more || d.target.Queued():
+		d.tunnel.owner.Start(d.run)
+	default:
+		d.source.Watch(d.watch)
+	}
+}
+
+// run passes everything on, until the direction ends or can be watched.
+func (d *direction) run(task *eventloop.Task) {
+	d.source.Bind(task)
+	if err := d.copy(task); err != nil {
+		d.end(task, err)
+		return
+	}
+	d.source.Watch(d.watch)
+}
+
+// end passes on the end of what came. A side that cannot be written to is closed, so that the
 // other direction ends too.
-func (d *direction) pass() {
-	err := d.copy()
+func (d *direction) end(task *eventloop.Task, err error) {
+	defer d.tunnel.ended()
 	if half, ok := d.to.(interface{ CloseWrite() error }); ok && err == io.EOF && half.CloseWrite() == nil {
-		_, _ = d.target.Drain(d.task) // of TLS, which says that it ends
+		_, _ = d.target.Drain(task) // of TLS, which says that it ends
 		return
 	}
 	d.to.Close()
 	d.from.Close()
 }
 
-// copy passes on what comes until there is an error; at the end that is io.EOF.
-func (d *direction) copy() error {
-	buf := d.pool.Get(tunnelBuffer)
-	defer func() { d.pool.Put(buf) }()
+// ended counts the directions that have ended.
+func (t *loopedTunnel) ended() {
+	if t.running--; t.running == 0 && t.parked {
+		t.owner.Unpark()
+	}
+}
+
+// copy passes on what comes until there is an error, which is io.EOF at the end, or until
+// nothing is left and the direction can be watched.
+func (d *direction) copy(task *eventloop.Task) error {
+	pool := d.tunnel.pool
+	buf := pool.Get(tunnelBuffer)
+	defer func() { pool.Put(buf) }()
+	if _, err := d.target.Drain(task); err != nil {
+		return err
+	}
 	for {
 		n, err := d.from.Read(buf)
 		if n > 0 {
 			if _, err := d.to.Write(buf[:n]); err != nil {
 				return err
 			}
-			if _, err := d.target.Drain(d.task); err != nil {
+			if _, err := d.target.Drain(task); err != nil {
 				return err
 			}
 			d.moved += int64(n)
@@ -92,12 +143,15 @@ func (d *direction) copy() error {
 		if err != nil {
 			return err
 		}
+		if d.watch != nil && n < len(buf) {
+			return nil
+		}
 		if bulk := len(buf) > tunnelBuffer; bulk != (n >= tunnelBuffer) {
-			d.pool.Put(buf)
+			pool.Put(buf)
 			if bulk {
-				buf = d.pool.Get(tunnelBuffer)
+				buf = pool.Get(tunnelBuffer)
 			} else {
-				buf = d.pool.Get(tunnelBulk)
+				buf = pool.Get(tunnelBulk)
 			}
 		}
 	}
