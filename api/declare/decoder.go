@@ -178,7 +178,10 @@ func (d *Decoder) field(content any, target reflect.Value, field *Field, place s
 	case field.Ignored != "":
 		// A field without effect cannot be wrong.
 		(&Decoder{Foreign: d.Foreign, Lenient: true, Types: d.Types}).value(content, target, field, place)
-		d.Warn(place, "it has no effect: %s", field.Ignored)
+		// Templates write false and empty texts, which ask for nothing.
+		if content != false && content != "" {
+			d.Warn(place, "it has no effect: %s", field.Ignored)
+		}
 	default:
 		d.value(content, target, field, place)
 	}

@@ -82,6 +82,10 @@ func (d *decoder) sourceRules(source *ApplicationSource, place string, several b
 	case source.Path == "" && source.Chart == "" && source.Ref == "":
 		d.Invalid(declare.Join(place, "path"), "it is missing: give the folder, or . for the whole repository")
 	}
+	if source.Chart != "" && source.TagPrefix != "" {
+		d.ignore(declare.Join(place, "tagPrefix"), "it has no effect, because a chart repository has no tags: remove it")
+		source.TagPrefix = ""
+	}
 	d.resolveRenderer(source, place)
 	if source.Kustomize != nil {
 		d.kustomizeRules(source.Kustomize, declare.Join(place, "kustomize"))
@@ -115,9 +119,10 @@ func isSet[T any](options *T) bool {
 }
 
 // ignore warns of a part of an object that something else takes precedence over,
-// and withdraws what was refused in it.
+// and withdraws what was reported in it.
 func (d *decoder) ignore(place, format string, args ...any) {
-	d.Refused = slices.DeleteFunc(d.Refused, func(r refusal.Refusal) bool { return isBelow(r.Field, place) })
+	inside := func(r refusal.Refusal) bool { return isBelow(r.Field, place) }
+	d.Refused, d.Warnings = slices.DeleteFunc(d.Refused, inside), slices.DeleteFunc(d.Warnings, inside)
 	d.Warn(place, format, args...)
 }
 

@@ -12,6 +12,7 @@ type ApplicationSource struct {
 	RepoURL        string                      `json:"repoURL" required:"true" description:"URL of the Git repository, the Helm repository or the OCI registry."`
 	Path           string                      `json:"path,omitzero" description:"Directory in the Git repository."`
 	TargetRevision string                      `json:"targetRevision,omitzero" description:"Branch, tag, commit or semver range; for a chart, its version or range. Defaults to HEAD."`
+	TagPrefix      string                      `json:"tagPrefix,omitzero" description:"Prefix of the tags that a version or a range in targetRevision is about, such as app/. The rest of such a tag is its version."`
 	Chart          string                      `json:"chart,omitzero" description:"Name of the chart in a Helm repository."`
 	Ref            string                      `json:"ref,omitzero" description:"Name by which value files of other sources reference this source, as $name/path."`
 	Name           string                      `json:"name,omitzero" description:"Display name of the source."`
@@ -36,8 +37,8 @@ type ApplicationSourceHelm struct {
 	IgnoreMissingValueFiles bool                `json:"ignoreMissingValueFiles,omitzero" description:"Ignores files of valueFiles that do not exist."`
 	SkipTests               bool                `json:"skipTests,omitzero" description:"Skips the tests of the chart, which are never applied."`
 	SkipSchemaValidation    bool                `json:"skipSchemaValidation,omitzero" description:"Renders without checking the values against values.schema.json of the chart."`
-	Version                 string              `json:"version,omitzero" enum:",v3,3" description:"Version of Helm's chart format."`
-	PassCredentials         Unsupported         `json:"passCredentials,omitzero" refused:"credentials of a repository are sent to its host only: remove it" description:"Not supported."`
+	Version                 string              `json:"version,omitzero" enum:",v3,3,v4" description:"Version of Helm. Every value means the built-in one."`
+	PassCredentials         bool                `json:"passCredentials,omitzero" ignored:"credentials of a repository are sent to its host only: serve the archives of the charts there, and remove it" description:"Has no effect: credentials of a repository are sent to its host only."`
 }
 
 // HelmParameter is a single value for a chart.
@@ -70,9 +71,9 @@ type ApplicationSourceKustomize struct {
 	Components                []string           `json:"components,omitzero" description:"Directories of components to add."`
 	KubeVersion               string             `json:"kubeVersion,omitzero" description:"Kubernetes version for charts of the kustomization."`
 	APIVersions               []string           `json:"apiVersions,omitzero" description:"API versions for charts of the kustomization, as group/version/kind."`
-	Version                   Unsupported        `json:"version,omitzero" refused:"there is one version of Kustomize, the built-in one: remove it" description:"Not supported."`
-	CommonAnnotationsEnvsubst Unsupported        `json:"commonAnnotationsEnvsubst,omitzero" refused:"variables in annotations are not replaced: write the values out" description:"Not supported."`
-	IgnoreMissingComponents   Unsupported        `json:"ignoreMissingComponents,omitzero" refused:"a component that is missing is an error: list the ones that exist" description:"Not supported."`
+	Version                   string             `json:"version,omitzero" ignored:"there is one version of Kustomize, the built-in one: remove it" description:"Has no effect: there is one version of Kustomize."`
+	CommonAnnotationsEnvsubst bool               `json:"commonAnnotationsEnvsubst,omitzero" description:"Replaces variables of the build environment in commonAnnotations, such as $ARGOCD_APP_NAME."`
+	IgnoreMissingComponents   bool               `json:"ignoreMissingComponents,omitzero" description:"Ignores directories of components that do not exist."`
 }
 
 // KustomizeReplica is a number of replicas for the objects of a name.

@@ -36,7 +36,7 @@ func TestRefused(t *testing.T) {
 	for _, tt := range []struct {
 		code, message, replace, by, patch string
 	}{
-		{migrate.CodeUnsupported, "passCredentials is not supported", "targetRevision: main", "targetRevision: main, helm: {passCredentials: true}", syncedStatus},
+		{migrate.CodeUnsupported, "sourceHydrator is not supported", "  project: default", "  project: default\n  sourceHydrator: {syncSource: {path: x}}", syncedStatus},
 		{migrate.CodeElsewhere, "it is for the cluster https://elsewhere.example.com: run a runtime", "server: https://kubernetes.default.svc", "server: https://elsewhere.example.com", syncedStatus},
 		{migrate.CodeGenerated, "the ApplicationSet all generates it", "labels: {team: a}", "ownerReferences: [{apiVersion: argoproj.io/v1alpha1, kind: ApplicationSet, name: all, uid: " + string(set.GetUID()) + "}]", syncedStatus},
 		{migrate.CodeParent, "the Application root has it in Git", "labels: {team: a}", "labels: {app.kubernetes.io/instance: root}", syncedStatus},

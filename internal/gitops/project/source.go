@@ -56,7 +56,9 @@ func (a Admitted) IsFile() bool { return a.file }
 // Revision is the repository or chart at its revision, without the path that
 // only a render needs.
 func (a Admitted) Revision() Admitted {
-	a.source = v1alpha1.ApplicationSource{RepoURL: a.source.RepoURL, Chart: a.source.Chart, TargetRevision: a.source.TargetRevision}
+	a.source = v1alpha1.ApplicationSource{
+		RepoURL: a.source.RepoURL, Chart: a.source.Chart, TargetRevision: a.source.TargetRevision, TagPrefix: a.source.TagPrefix,
+	}
 	return a
 }
 

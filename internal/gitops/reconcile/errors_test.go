@@ -18,7 +18,7 @@ func TestInvalidSpecIsTold(t *testing.T) {
 	w := newWorld(t)
 	repository := w.repository("shop", map[string]string{"web/one.yaml": configMap("one", "1")})
 	tests := []struct{ name, from, to, want string }{
-		{"credentials", "path: \"web\"", "path: web, helm: {passCredentials: true}", "spec.source.helm.passCredentials"},
+		{"hydrated", "project: default", "project: default\n  sourceHydrator: {syncSource: {path: x}}", "spec.sourceHydrator"},
 		{"unknown", "project: default", "projekt: default\n  project: default", "did you mean project?"},
 		{"cluster", "https://kubernetes.default.svc", "https://elsewhere.example", "there is no cluster https://elsewhere.example"},
 		{"noproject", "project: default", "project: nobody", "there is no AppProject nobody"},

@@ -24,6 +24,7 @@ type repositoryKey struct {
 type sourceRef struct {
 	repository      repositoryKey
 	chart, revision string
+	tagPrefix       string
 	file            bool
 	object          project.Object
 }
@@ -33,7 +34,7 @@ func refOf(of project.Admitted) sourceRef {
 	named := of.Source()
 	return sourceRef{
 		repository: repositoryKey{polledAddress(of), of.Project()}, chart: named.Chart, revision: named.TargetRevision,
-		file: of.IsFile(), object: of.Object(),
+		tagPrefix: named.TagPrefix, file: of.IsFile(), object: of.Object(),
 	}
 }
 

@@ -189,3 +189,28 @@ func TestStatusIsStable(t *testing.T) {
 		t.Errorf("the Application was written: version %s, then %s", app.ResourceVersion, again.ResourceVersion)
 	}
 }
+
+// Applications of one repository that differ in the prefix of their tags alone are
+// polled apart: each follows its own tags.
+func TestTagPrefixIsFollowed(t *testing.T) {
+	w := newWorld(t)
+	repository := w.repository("shop", map[string]string{"a/one.yaml": configMap("a", "1"), "b/one.yaml": configMap("b", "1")})
+	repository.Tag(t, "a/1.0.0")
+	repository.Tag(t, "b/1.0.0")
+	w.start()
+	for _, name := range []string{"a", "b"} {
+		text := strings.Replace(w.manifest("default", name, repository, name, automated), "targetRevision: main", "targetRevision: 1.x, tagPrefix: "+name+"/", 1)
+		w.cluster.Apply(t, w.control, text)
+		w.synced(name, repository.Head(t))
+	}
+	second := repository.Commit(t, map[string]string{"a/one.yaml": configMap("a", "2"), "b/one.yaml": configMap("b", "2")}, "second")
+	repository.Tag(t, "b/1.1.0")
+	w.engine.Pushed(pushTo(repository))
+	w.synced("b", second)
+	if got := w.valueOf("a"); got != "1" {
+		t.Errorf("the Application of other tags has %s", got)
+	}
+	repository.Tag(t, "a/1.1.0")
+	w.engine.Pushed(pushTo(repository))
+	w.synced("a", second)
+}

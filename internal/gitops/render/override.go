@@ -77,7 +77,7 @@ func mergeSource(source v1alpha1.ApplicationSource, patch map[string]any) (*v1al
 	// These fields stay as they are in the Application: the project has checked
 	// them.
 	kept := map[string]any{}
-	for _, field := range []string{"repoURL", "path", "chart", "targetRevision", "ref", "name"} {
+	for _, field := range []string{"repoURL", "path", "chart", "targetRevision", "tagPrefix", "ref", "name"} {
 		if value, ok := content[field]; ok {
 			kept[field] = value
 		}

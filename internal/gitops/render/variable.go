@@ -85,6 +85,13 @@ func (v *variables) apply(source *job.Source) {
 		for name, value := range kustomize.CommonLabels {
 			kustomize.CommonLabels[name] = v.replace(value)
 		}
+		// Annotations have a switch of their own: their texts often are templates of
+		// other programs.
+		for name, value := range kustomize.CommonAnnotations {
+			if kustomize.CommonAnnotationsEnvsubst {
+				kustomize.CommonAnnotations[name] = v.replace(value)
+			}
+		}
 	}
 	if directory := source.Source.Directory; directory != nil && directory.Jsonnet != nil {
 		for i := range directory.Jsonnet.ExtVars {

@@ -56,6 +56,44 @@ func TestRevisions(t *testing.T) {
 	}
 }
 
+// With a prefix of tags, versions and ranges are about the tags that begin with it.
+func TestTagPrefix(t *testing.T) {
+	_, repository := demo(t)
+	repository.Tag(t, "app/v1.0.0")
+	first := repository.Head(t)
+	repository.Commit(t, map[string]string{"README": "second"}, "second")
+	repository.Tag(t, "app/v1.2.0")
+	repository.Tag(t, "app/1.2.5-rc.1")
+	second := repository.Head(t)
+	head := repository.Commit(t, map[string]string{"README": "head"}, "head")
+	repository.Tag(t, "v1.9.0")
+	repository.Tag(t, "application/v1.9.0")
+	s := open(t)
+	for _, tt := range []struct{ prefix, revision, want, problem string }{
+		{"app/", "1.x", second, ""},
+		{"app/", "~1.0.0", first, ""},
+		{"app/v", "1.*", second, ""},
+		{"app/", "v1.0.0", first, ""},
+		{"app/", "main", head, ""},
+		{"app/", first, first, ""},
+		{"", "1.x", head, ""},
+		{"app/", "v1.9.0", "", `no branch, tag or commit "app/v1.9.0"`},
+		{"other/", "1.x", "", `no tag that begins with "other/" is in the range "1.x"`},
+	} {
+		of := v1alpha1.ApplicationSource{RepoURL: repository.URL(), Path: ".", TargetRevision: tt.revision, TagPrefix: tt.prefix}
+		got, err := s.Resolve(t.Context(), admit(of), -1)
+		if tt.problem != "" {
+			if err == nil || !strings.Contains(err.Error(), tt.problem) {
+				t.Errorf("%s with %s: %v", tt.revision, tt.prefix, err)
+			}
+			continue
+		}
+		if err != nil || got.Revision != tt.want {
+			t.Errorf("%s with %s is %+v, %v, want %s", tt.revision, tt.prefix, got, err, tt.want)
+		}
+	}
+}
+
 // A commit that no ref names, by an abbreviation that nothing here knows yet.
 func TestAbbreviatedCommitOfHistory(t *testing.T) {
 	_, repository := demo(t)

@@ -57,12 +57,12 @@ func FuzzParseCommit(f *testing.F) {
 // Whatever a revision is, what is found is a ref, an id, or the beginning of
 // one; nothing that begins with a dash is taken.
 func FuzzFindRevision(f *testing.F) {
-	for _, seed := range []string{"", "HEAD", "main", "1.x", ">=1.2 <2", "app/v1.*", "--x", "abcdef1", "refs/heads/main", "main~1", strings.Repeat("a", 40)} {
+	for _, seed := range []string{"", "HEAD", "1.0.0", "1.x", "main", "1.x", ">=1.2 <2", "app/v1.*", "--x", "abcdef1", "refs/heads/main", "main~1", strings.Repeat("a", 40)} {
 		f.Add(seed)
 	}
 	refs := map[string]remote.ID{"HEAD": {1}, "refs/heads/main": {1}, "refs/tags/v1.2.3": {2}, "refs/tags/app/v1.0.0": {3}}
 	f.Fuzz(func(t *testing.T, revision string) {
-		found, err := findRevision(revision, refs)
+		found, err := findRevision(revision, "", refs)
 		if err != nil {
 			if err.Message == "" || err.Kind == "" {
 				t.Errorf("the error is %+v", err)

@@ -107,10 +107,11 @@ func (r *repository) invalidate() {
 	r.generation++
 }
 
-// resolve returns the commit that a revision names, and its files. Where a
+// resolve returns the commit that a revision names, of versions among the tags
+// with a prefix, and its files. Where a
 // branch moves between the request for refs and the fetch, it resolves once
 // more with fresh refs.
-func (r *repository) resolve(ctx context.Context, revision string, maxAge time.Duration) (*Commit, *commitStore, error) {
+func (r *repository) resolve(ctx context.Context, revision, tagPrefix string, maxAge time.Duration) (*Commit, *commitStore, error) {
 	if id, isFull := remote.ParseID(revision); isFull {
 		d, err := r.ensureDisk(ctx)
 		if err != nil {
@@ -121,9 +122,9 @@ func (r *repository) resolve(ctx context.Context, revision string, maxAge time.D
 			return commit, store, nil
 		}
 	}
-	commit, store, err := r.resolveOnce(ctx, revision, maxAge)
+	commit, store, err := r.resolveOnce(ctx, revision, tagPrefix, maxAge)
 	if errors.Is(err, errMoved) {
-		commit, store, err = r.resolveOnce(ctx, revision, 0)
+		commit, store, err = r.resolveOnce(ctx, revision, tagPrefix, 0)
 	}
 	if err != nil {
 		return nil, nil, toError(err, r.name)
@@ -136,12 +137,12 @@ func (r *repository) resolve(ctx context.Context, revision string, maxAge time.D
 var errMoved = errors.New("a branch moved")
 
 // resolveOnce resolves a revision with one advertisement.
-func (r *repository) resolveOnce(ctx context.Context, revision string, maxAge time.Duration) (*Commit, *commitStore, error) {
+func (r *repository) resolveOnce(ctx context.Context, revision, tagPrefix string, maxAge time.Duration) (*Commit, *commitStore, error) {
 	known, err := r.refsFor(ctx, revision, maxAge)
 	if err != nil {
 		return nil, nil, err
 	}
-	found, problem := findRevision(revision, known.Refs)
+	found, problem := findRevision(revision, tagPrefix, known.Refs)
 	if problem != nil {
 		return nil, nil, problem
 	}

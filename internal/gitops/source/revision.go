@@ -111,8 +111,9 @@ const (
 // selects among the tags; otherwise it is a ref by its full or short name;
 // otherwise the beginning of a commit's id. Where a branch and a tag have the
 // name and differ, Argo CD takes either one; here it is an error, because which
-// one is deployed must not depend on chance.
-func findRevision(revision string, refs map[string]remote.ID) (target, *Error) {
+// one is deployed must not depend on chance. With a prefix of tags, versions and
+// ranges are about the tags that begin with it, and about no others.
+func findRevision(revision, tagPrefix string, refs map[string]remote.ID) (target, *Error) {
 	revision = cmp.Or(revision, "HEAD")
 	if reason := checkRevision(revision); reason != "" {
 		return target{}, errorf(Invalid, "", "the revision %q %s: write a branch, a tag, a commit or a range of versions", revision, reason)
@@ -121,7 +122,11 @@ func findRevision(revision string, refs map[string]remote.ID) (target, *Error) {
 		return target{id: id}, nil
 	}
 	ranged := constraintOf(revision)
+	if _, err := semver.NewVersion(revision); err == nil {
+		revision = tagPrefix + revision
+	}
 	if ranged != nil {
+		ranged.prefix = tagPrefix + ranged.prefix
 		if tag, found := ranged.best(tagNames(refs)); found {
 			return target{id: refs[tags+tag]}, nil
 		}
@@ -142,6 +147,8 @@ func findRevision(revision string, refs map[string]remote.ID) (target, *Error) {
 		return target{id: tag}, nil
 	case isAbbreviation(revision):
 		return target{prefix: strings.ToLower(revision)}, nil
+	case ranged != nil && tagPrefix != "":
+		return target{}, errorf(NotFound, "", "no tag that begins with %q is in the range %q: %d tags are there", tagPrefix, revision, countTags(refs))
 	case ranged != nil:
 		return target{}, errorf(NotFound, "", "no tag is in the range %q: %d tags are there", revision, countTags(refs))
 	case revision == "HEAD":

@@ -277,7 +277,7 @@ func (s *Sources) resolve(ctx context.Context, of project.Admitted, maxAge time.
 	if reason != "" {
 		return nil, errorf(Invalid, r.name, "the path %q %s: write a folder of the repository", source.Path, reason)
 	}
-	commit, store, err := r.resolve(ctx, source.TargetRevision, maxAge)
+	commit, store, err := r.resolve(ctx, source.TargetRevision, source.TagPrefix, maxAge)
 	if err != nil {
 		return nil, err
 	}
@@ -290,7 +290,7 @@ func (s *Sources) Commit(ctx context.Context, of project.Admitted) (*Commit, err
 	if err != nil {
 		return nil, err
 	}
-	commit, _, err := r.resolve(withProject(ctx, of.Project()), of.Source().TargetRevision, s.options.MaxAge)
+	commit, _, err := r.resolve(withProject(ctx, of.Project()), of.Source().TargetRevision, of.Source().TagPrefix, s.options.MaxAge)
 	return commit, err
 }
 

@@ -32,7 +32,11 @@ func (d *fileSystem) edit(folder string, options *v1alpha1.ApplicationSourceKust
 		if err != nil {
 			return err
 		}
-		edited, err := applyOptions(text, options)
+		given := *options
+		if given.IgnoreMissingComponents {
+			given.Components = d.existing(folder, given.Components)
+		}
+		edited, err := applyOptions(text, &given)
 		if err != nil {
 			return fmt.Errorf("%s: %s", file, job.Shorten(err.Error()))
 		}
@@ -40,6 +44,18 @@ func (d *fileSystem) edit(folder string, options *v1alpha1.ApplicationSourceKust
 		return nil
 	}
 	return fmt.Errorf("there is no kustomization in %q: correct the path of the source", "/"+folder)
+}
+
+// existing are the components that are there. One of another repository, and one
+// that cannot be read, stays in the list: the build reports it.
+func (d *fileSystem) existing(folder string, components []string) []string {
+	return slices.DeleteFunc(slices.Clone(components), func(component string) bool {
+		if _, isBase := parseBase(component); isBase {
+			return false
+		}
+		_, err := d.stat(path.Join(folder, component))
+		return errors.Is(err, fs.ErrNotExist)
+	})
 }
 
 // applyOptions merges the options into a kustomization. An option replaces the
