@@ -24,18 +24,35 @@ import (
 // settingsTimeout bounds the request for an Event.
 const settingsTimeout = 10 * time.Second
 
-// argoSettings has the settings in the ConfigMap argocd-cm. It reports those that
-// have no effect: once for each version, in the log of every replica and by an Event that the
-// leader writes. It is safe for concurrent use.
+// argoSettings has the settings in the ConfigMaps argocd-cm and argocd-cmd-params-cm. It
+// reports those that have no effect: once for each version, in the log of every replica and by
+// an Event that the leader writes. It is safe for concurrent use.
 type argoSettings struct {
 	// customizations are the settings about kinds; nil until they are read.
 	customizations atomic.Pointer[customization.Settings]
 
+	config, parameters reportedSettings
+}
+
+// reportedSettings is a ConfigMap with settings, and what of it was reported.
+type reportedSettings struct {
 	mu sync.Mutex
 	// configMap is the current one; nil if there is none.
 	configMap *corev1.ConfigMap
 	// logged and announced are the versions that were reported.
 	logged, announced settingsVersion
+}
+
+// set stores the ConfigMap, or that there is none, and returns its settings.
+func (s *reportedSettings) set(found []*corev1.ConfigMap) map[string]string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.configMap = nil
+	if len(found) == 0 {
+		return nil
+	}
+	s.configMap = found[0]
+	return found[0].Data
 }
 
 // current returns the settings about kinds.
@@ -55,8 +72,7 @@ type settingsVersion struct {
 // describeSettings names the settings that have no effect and what to do about
 // them; empty if there are none. Those that concern delivery come first: an Event
 // is cut at its limit.
-func describeSettings(data map[string]string) string {
-	table := argosetting.Config()
+func describeSettings(table argosetting.Table, data map[string]string) string {
 	byText := map[string][]string{}
 	// ranks are the places of the texts in the table. Keys that Argo CD does not
 	// have come last.
@@ -96,50 +112,56 @@ func (a *agent) applySettings(data map[string]string) {
 	a.leading.settingsChanged()
 }
 
-// updateSettings stores the ConfigMap, or that there is none, and reports it.
+// updateSettings uses argocd-cm, or that there is none, and reports it.
 func (a *agent) updateSettings(ctx context.Context, found []*corev1.ConfigMap) {
-	var data map[string]string
-	a.settings.mu.Lock()
-	a.settings.configMap = nil
-	if len(found) > 0 {
-		a.settings.configMap = found[0]
-		data = found[0].Data
-	}
-	a.settings.mu.Unlock()
-	a.applySettings(data)
-	a.reportSettings(ctx)
+	a.applySettings(a.settings.config.set(found))
+	a.reportConfig(ctx)
 }
 
-// reportSettings reports settings without effect that were not reported yet. It
-// runs when the ConfigMap changes, and when this replica becomes leader.
-func (a *agent) reportSettings(ctx context.Context) {
-	a.settings.mu.Lock()
-	defer a.settings.mu.Unlock()
-	found := a.settings.configMap
+// updateParameters reports argocd-cmd-params-cm, which sets nothing here.
+func (a *agent) updateParameters(ctx context.Context, found []*corev1.ConfigMap) {
+	a.settings.parameters.set(found)
+	a.reportParameters(ctx)
+}
+
+// reportConfig and reportParameters report settings without effect that were not
+// reported yet. They run when a ConfigMap changes, and when this replica becomes leader.
+func (a *agent) reportConfig(ctx context.Context) {
+	a.reportSettings(ctx, &a.settings.config, argosetting.Config(), a.settings.current().Problems)
+}
+
+func (a *agent) reportParameters(ctx context.Context) {
+	a.reportSettings(ctx, &a.settings.parameters, argosetting.Parameters(), nil)
+}
+
+// reportSettings reports one ConfigMap by its table, with problems that reading it had.
+func (a *agent) reportSettings(ctx context.Context, settings *reportedSettings, table argosetting.Table, problems []string) {
+	settings.mu.Lock()
+	defer settings.mu.Unlock()
+	found := settings.configMap
 	if found == nil {
 		return
 	}
-	text := strings.Join(a.settings.current().Problems, "; ")
-	if others := describeSettings(found.Data); others != "" && text != "" {
-		text += "; " + others
-	} else {
-		text += others
+	texts := slices.Clone(problems)
+	if others := describeSettings(table, found.Data); others != "" {
+		texts = append(texts, others)
 	}
-	if text == "" {
+	if len(texts) == 0 {
 		return
 	}
+	text := strings.Join(texts, "; ")
 	// Each version is reported once, also when the watch restarts.
 	now := settingsVersion{uid: found.UID, version: found.ResourceVersion}
-	if a.settings.logged != now {
-		a.settings.logged = now
+	if settings.logged != now {
+		settings.logged = now
 		a.log.Warn("settings have no effect", "configmap", found.Namespace+"/"+found.Name, "detail", text)
 	}
-	if a.settings.announced == now || a.leading.term.Load() == nil {
+	if settings.announced == now || a.leading.term.Load() == nil {
 		return
 	}
 	// Set before the request: a failed Event is not retried, as the log has the
 	// same text.
-	a.settings.announced = now
+	settings.announced = now
 	ctx, cancel := context.WithTimeout(ctx, settingsTimeout)
 	defer cancel()
 	reporter := kube.Reporter{Controller: controllerName, Instance: a.options.Identity}

@@ -168,7 +168,8 @@ func (a *agent) leadOnce(ctx context.Context) error {
 		parts.Go(func() error { a.runtime.lead(running); return nil })
 	}
 	a.leading.term.Store(current)
-	a.reportSettings(ctx)
+	a.reportConfig(ctx)
+	a.reportParameters(ctx)
 	// Pushes may have arrived while no replica led.
 	a.relay.checkNow()
 	defer a.leading.term.Store(nil)

@@ -3,6 +3,7 @@ package agent_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -65,16 +66,22 @@ stringData: {name: cloud, server: "https://cloud.example:6443", config: '{"execP
 func TestArgoSettingsAreReported(t *testing.T) {
 	w := newWorld(t)
 	w.apply(t, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: argocd-cm}\ndata: {timeout.reconciliation: 60s, url: https://argocd.example.com}\n")
+	w.apply(t, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: argocd-cmd-params-cm}\ndata: {application.namespaces: team-*, redis.server: cache, resource.exclusions: x}\n")
 	r := w.start(t, "one")
 	r.readyWhen(t, "")
 	r.logs(t, "settings have no effect")
-	kubetest.WaitFor(t, w.Client.EventsV1().Events(w.control), metav1.ListOptions{}, patience, func(found []*eventsv1.Event) error {
-		for _, event := range found {
-			if event.Regarding.Name == "argocd-cm" && event.Reason == "SettingsIgnored" &&
-				strings.Contains(event.Note, "timeout.reconciliation (set applications.pollInterval") && strings.Contains(event.Note, "url (") {
-				return nil
+	for name, texts := range map[string][]string{
+		"argocd-cm":            {"timeout.reconciliation (set applications.pollInterval", "url ("},
+		"argocd-cmd-params-cm": {"application.namespaces (set applications.namespaces of the agent)", "redis.server (of Argo CD's own processes", "no such setting"},
+	} {
+		kubetest.WaitFor(t, w.Client.EventsV1().Events(w.control), metav1.ListOptions{}, patience, func(found []*eventsv1.Event) error {
+			for _, event := range found {
+				isMissing := func(text string) bool { return !strings.Contains(event.Note, text) }
+				if event.Regarding.Name == name && event.Reason == "SettingsIgnored" && !slices.ContainsFunc(texts, isMissing) {
+					return nil
+				}
 			}
-		}
-		return fmt.Errorf("no Event about argocd-cm among %d", len(found))
-	})
+			return fmt.Errorf("no Event about %s among %d", name, len(found))
+		})
+	}
 }

@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"slipway.dev/slipway/internal/gitops/argosetting"
 	"slipway.dev/slipway/internal/gitops/customization"
 	"slipway.dev/slipway/internal/gitops/source/credential"
 	"slipway.dev/slipway/internal/kube"
@@ -82,6 +83,13 @@ func (a *agent) watchCluster(ctx context.Context, beside *sync.WaitGroup) <-chan
 		_ = kube.Follow(ctx, core.ConfigMaps(home), kube.Named(customization.ConfigMap), failed, func(found []*corev1.ConfigMap) {
 			a.updateSettings(ctx, found)
 			settings()
+		})
+	})
+	// It reports only, so that nothing waits for it.
+	beside.Go(func() {
+		failed := a.logOnce("the ConfigMap "+home+"/"+argosetting.ParametersConfigMap, nil)
+		_ = kube.Follow(ctx, core.ConfigMaps(home), kube.Named(argosetting.ParametersConfigMap), failed, func(found []*corev1.ConfigMap) {
+			a.updateParameters(ctx, found)
 		})
 	})
 	if a.options.Credential != nil {

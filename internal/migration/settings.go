@@ -19,15 +19,12 @@ import (
 	"slipway.dev/slipway/internal/rights"
 )
 
-// parametersConfigMap is a ConfigMap that no other package reads.
-const parametersConfigMap = "argocd-cmd-params-cm"
-
 // configMaps reports the ConfigMaps of the installation.
 func (a *assessment) configMaps(ctx context.Context) error {
 	for name, read := range map[string]func(*Object, map[string]string){
-		customization.ConfigMap: readConfig,
-		parametersConfigMap:     fromTable(argosetting.Parameters()),
-		rights.ConfigMap:        readPolicy,
+		customization.ConfigMap:         readConfig,
+		argosetting.ParametersConfigMap: fromTable(argosetting.Parameters()),
+		rights.ConfigMap:                readPolicy,
 		// These are read as they are.
 		credential.KnownHostsConfigMap:  readHosts,
 		credential.AuthoritiesConfigMap: readHosts,
@@ -91,7 +88,7 @@ func copyOf(name string, data map[string]string, keys []string) *corev1.ConfigMa
 // value is.
 func usedKeys(name string, data map[string]string) []string {
 	tables := map[string]argosetting.Table{
-		customization.ConfigMap: argosetting.Config(), parametersConfigMap: argosetting.Parameters(), rights.ConfigMap: argosetting.Policy(),
+		customization.ConfigMap: argosetting.Config(), argosetting.ParametersConfigMap: argosetting.Parameters(), rights.ConfigMap: argosetting.Policy(),
 		notify.ConfigMap: argosetting.Notifications(),
 	}
 	var keys []string

@@ -1,8 +1,34 @@
 package argosetting
 
+import "strings"
+
 // ownConsole is the text of settings that are about programs of Argo CD which
 // are not here.
 const ownConsole = "of Argo CD's own API and console: nothing to do"
+
+// ParametersConfigMap has the settings of Argo CD's processes, in the control
+// namespace. Nothing is set by it: what is in it is reported.
+const ParametersConfigMap = "argocd-cmd-params-cm"
+
+// valueFileSchemes is what becomes of helm.valuesFileSchemes. Without it Argo CD reads
+// value files from https and http addresses.
+func valueFileSchemes(value string) Setting {
+	schemes := map[string]bool{}
+	for scheme := range strings.SplitSeq(value, ",") {
+		schemes[strings.TrimSpace(scheme)] = true
+	}
+	limited := !schemes["https"] || !schemes["http"]
+	delete(schemes, "https")
+	delete(schemes, "http")
+	delete(schemes, "")
+	switch {
+	case len(schemes) > 0:
+		return Setting{Differs, "value files are read from https and http addresses only: commit the others"}
+	case limited:
+		return Setting{Differs, "value files may be at https and http addresses that sourceRepos of the AppProject allows: limit them there"}
+	}
+	return Setting{Effect: Same}
+}
 
 // Config returns the settings of argocd-cm.
 func Config() Table {
@@ -16,7 +42,10 @@ func Config() Table {
 		unused("remove it: an update that changes no status costs no request", "resource.customizations.ignoreResourceUpdates.*", "resource.ignoreResourceUpdatesEnabled"),
 		differing("write ignoreDifferences for fields that a controller spells differently", "resource.customizations.knownTypeFields.*"),
 		unused("remove it: objects are tracked by annotation", "application.instanceLabelKey", "application.resourceTrackingMethod", "installationID"),
-		differing("write options into the sources of the Applications", "kustomize.buildOptions", "kustomize.buildOptions.*", "kustomize.path*", "kustomize.version*", "helm.valuesFileSchemes"),
+		decided(kustomizeOptions, "kustomize.buildOptions"),
+		differing("every source is built with the one built-in version of Kustomize: remove it", "kustomize.buildOptions.*"),
+		differing("every source is built with the one built-in version of Kustomize: remove it", "kustomize.path*", "kustomize.version*"),
+		decided(valueFileSchemes, "helm.valuesFileSchemes"),
 		differing("write options into the sources of the Applications", "kustomize.enable", "jsonnet.enable", "helm.enable").unless("true"),
 		differing("write a Secret with the label argocd.argoproj.io/secret-type for each repository", "repositories", "repository.credentials", "helm.repositories"),
 		unused("remove it: Argo CD does not read it either since version 2.8; plugins are sidecars of the agent", "configManagementPlugins"),

@@ -33,6 +33,8 @@ type row struct {
 	Setting
 	// defaults are values with which Argo CD does what the runtime does anyway.
 	defaults []string
+	// read decides by the value; nil for settings whose value does not matter.
+	read func(value string) Setting
 }
 
 // fits reports whether the row is for a key.
@@ -58,6 +60,9 @@ func (t Table) Of(key, value string) (Setting, bool) {
 	value = strings.TrimSpace(value)
 	if value == "" || slices.Contains(t[at].defaults, value) {
 		return Setting{Effect: Same}, true
+	}
+	if t[at].read != nil {
+		return t[at].read(value), true
 	}
 	return t[at].Setting, true
 }
@@ -89,6 +94,9 @@ func differing(text string, keys ...string) row {
 func refused(text string, keys ...string) row {
 	return row{keys: keys, Setting: Setting{Refused, text}}
 }
+
+// decided returns a row of settings whose values decide.
+func decided(read func(value string) Setting, keys ...string) row { return row{keys: keys, read: read} }
 
 // unless sets the values with which a row changes nothing.
 func (r row) unless(values ...string) row {

@@ -61,6 +61,17 @@ func TestOf(t *testing.T) {
 		{argosetting.Config(), "resource.customizations.wealth.batch_Job", "x", argosetting.NoEffect, false},
 		{argosetting.Config(), "kustomize.enable", "true", argosetting.Same, true},
 		{argosetting.Config(), "kustomize.enable", "false", argosetting.Differs, true},
+		{argosetting.Config(), "kustomize.buildOptions", "--enable-helm", argosetting.Same, true},
+		{argosetting.Config(), "kustomize.buildOptions", "--enable-helm --load-restrictor=LoadRestrictionsRootOnly --enable_exec=false", argosetting.Same, true},
+		{argosetting.Config(), "kustomize.buildOptions", "--load-restrictor LoadRestrictionsNone --enable-helm", argosetting.Differs, true},
+		{argosetting.Config(), "kustomize.buildOptions", "--reorder none -o /tmp", argosetting.NoEffect, true},
+		{argosetting.Config(), "kustomize.buildOptions", "--enable-exec --reorder none", argosetting.Differs, true},
+		{argosetting.Config(), "kustomize.buildOptions", "-e A=b", argosetting.Differs, true},
+		{argosetting.Config(), "kustomize.buildOptions", "--enable_kyaml true", argosetting.Differs, true},
+		{argosetting.Config(), "kustomize.buildOptions.v3.9.1", "--enable-helm", argosetting.Differs, true},
+		{argosetting.Config(), "helm.valuesFileSchemes", "http, https", argosetting.Same, true},
+		{argosetting.Config(), "helm.valuesFileSchemes", "https", argosetting.Differs, true},
+		{argosetting.Config(), "helm.valuesFileSchemes", "https, http, secrets+gpg-import", argosetting.Differs, true},
 		{argosetting.Config(), "url", " \n", argosetting.Same, true},
 		{argosetting.Config(), "url", "https://argocd.example.com", argosetting.NoEffect, true},
 		{argosetting.Parameters(), "controller.sync.timeout.seconds", "60", argosetting.Differs, true},
@@ -74,6 +85,13 @@ func TestOf(t *testing.T) {
 		if got.Effect != tt.want || known != tt.known || (got.Text == "") != (tt.want == argosetting.Same) {
 			t.Errorf("%s with %q is %+v, %v", tt.key, tt.value, got, known)
 		}
+	}
+	if got, _ := argosetting.Config().Of("kustomize.buildOptions", "--reorder none -e A=b --mount x --magic --enable-helm"); got.Text !=
+		"--reorder: objects are applied by phase, wave and kind; "+
+			"--env: plugins and functions are programs, which are not run: commit what they generate, or use a config management plugin; "+
+			"--mount: plugins and functions are programs, which are not run: commit what they generate, or use a config management plugin; "+
+			"--magic: kustomize build has no such option: look for a misspelling, or remove it" {
+		t.Errorf("options are described as %s", got.Text)
 	}
 	table := argosetting.Config()
 	if timeout, address := table.Rank("timeout.reconciliation"), table.Rank("url"); timeout < 0 || timeout >= address {

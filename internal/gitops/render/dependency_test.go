@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"slipway.dev/slipway/api/argo/v1alpha1"
 	"slipway.dev/slipway/internal/gitops/render"
 	"slipway.dev/slipway/internal/gitops/tree"
 	"slipway.dev/slipway/internal/must"
@@ -233,6 +234,48 @@ func TestDependencyLock(t *testing.T) {
 		}
 		if !tt.want && (err == nil || !strings.Contains(err.Error(), "helm dependency update") || len(from.requests) > 0) {
 			t.Errorf("%s: %v after %q", tt.name, err, from.requests)
+		}
+	}
+}
+
+// Value files at addresses are requested together, and merged in the order of the list.
+func TestValueFilesAtAddresses(t *testing.T) {
+	renderer := newRenderer(t, render.Options{Workers: 1})
+	var requests []string
+	files := map[string]string{
+		"https://values.example/base.yaml":      "size: base\ncolour: blue\n",
+		"http://values.example/deep/prod.yaml":  "size: prod\n",
+		"https://values.example/parameter.text": "from afar",
+	}
+	rendered := func(options v1alpha1.ApplicationSourceHelm) (string, error) {
+		chart := published("shop", "0.1.0", "")
+		chart["own.yaml"] = "size: own\n"
+		chart["templates/a.yaml"] = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {all: \"{{ .Values.size }} {{ .Values.colour }} {{ .Values.text }}\"}\n"
+		request := requestFor(tree.NewMemory(chart))
+		request.Inputs[0].Source.Helm = &options
+		request.Resolve = func(_ context.Context, wanted render.Dependency) (tree.Store, error) {
+			requests = append(requests, wanted.RepoURL)
+			return tree.NewMemory(map[string]string{"file": files[wanted.RepoURL]}), nil
+		}
+		result, err := renderer.Render(t.Context(), request)
+		if err != nil {
+			return "", err
+		}
+		return result.Objects[0].Object["data"].(map[string]any)["all"].(string), nil
+	}
+	got, err := rendered(v1alpha1.ApplicationSourceHelm{
+		ValueFiles:     []string{"https://values.example/base.yaml", "own.yaml", "http://values.example/deep/prod.yaml"},
+		FileParameters: []v1alpha1.HelmFileParameter{{Name: "text", Path: "https://values.example/parameter.text"}},
+	})
+	if err != nil || got != "prod blue from afar" || len(requests) != 3 {
+		t.Errorf("rendered %q, %v, of %q", got, err, requests)
+	}
+	requests = nil
+	for _, address := range []string{
+		"https://me:secret@values.example/a.yaml", "s3://values.example/a.yaml", "file:///etc/passwd", "https://values.example/a.yaml?token=secret", "https://%zz/secret",
+	} {
+		if _, err := rendered(v1alpha1.ApplicationSourceHelm{ValueFiles: []string{address}}); err == nil || strings.Contains(err.Error(), "secret") || len(requests) > 0 {
+			t.Errorf("%s: %v, requests %q", address, err, requests)
 		}
 	}
 }

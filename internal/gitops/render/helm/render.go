@@ -12,7 +12,9 @@
 // build" would get: of the same repository, or charts that the job has. What it
 // does not have is a *[job.Incomplete].
 //
-// It refuses value files and schemas at an address, and library charts.
+// Value files at an address are files that the job has, or that it does not have yet.
+//
+// It refuses schemas at an address, and library charts.
 package helm
 
 import (

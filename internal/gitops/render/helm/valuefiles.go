@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"slipway.dev/slipway/api/refusal"
+	"slipway.dev/slipway/internal/gitops/render/job"
 	"slipway.dev/slipway/internal/gitops/tree"
 )
 
@@ -18,8 +19,14 @@ func (r *Request) valueFiles() ([]valueFile, error) {
 	options := r.options()
 	var listed []valueFile
 	named := map[[2]string]bool{}
+	lacks := &job.Incomplete{}
 	for _, entry := range options.ValueFiles {
 		file, err := r.valueFile(entry)
+		// Those at addresses are fetched together.
+		if incomplete, ok := errors.AsType[*job.Incomplete](err); ok {
+			lacks.Missing = append(lacks.Missing, incomplete.Missing...)
+			continue
+		}
 		if err != nil {
 			return nil, fmt.Errorf("helm.valueFiles: %w", err)
 		}
@@ -27,6 +34,9 @@ func (r *Request) valueFiles() ([]valueFile, error) {
 		if !isPattern(file.path) {
 			named[file.identity()] = true
 		}
+	}
+	if len(lacks.Missing) > 0 {
+		return nil, lacks
 	}
 	// The second pass keeps the order of the list, and expands patterns in
 	// place.

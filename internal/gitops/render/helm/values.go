@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/url"
 	"strings"
 
 	"helm.sh/helm/v4/pkg/chart/v2/loader"
@@ -129,7 +130,7 @@ type valueFile struct {
 	path  string
 	// name is how the Application spells it.
 	name string
-	// source distinguishes equal paths of several sources.
+	// source distinguishes equal paths of several sources and addresses.
 	source string
 }
 
@@ -145,11 +146,31 @@ func (r *Request) valueFile(entry string) (valueFile, error) {
 		}
 		file.files, file.path, file.source = files, strings.TrimLeft(rest, "/"), ref
 	case strings.Contains(entry, "://"):
-		return file, refusal.New(entry, refusal.NotAllowed, "value files are not fetched from addresses: put it into a repository")
+		return r.fileAt(entry)
 	case strings.HasPrefix(entry, "/"):
 		file.path = strings.TrimLeft(entry, "/") // from the root of the repository, as in Argo CD
 	default:
 		file.path = join(r.Source.Path, entry)
 	}
 	return file, nil
+}
+
+// fileAt is a file at an address, which the project has to allow. One that the job
+// does not have is a *[job.Incomplete]. The address is in no message if it could
+// contain a password.
+func (r *Request) fileAt(entry string) (valueFile, error) {
+	at, err := url.Parse(entry)
+	switch {
+	case err != nil || at.User != nil:
+		return valueFile{}, refusal.New("helm.valueFiles", refusal.NotAllowed, "a value file has an address that cannot be read or has a password: "+
+			"write one such as https://example.com/values.yaml, and a Secret for its credentials")
+	case at.Scheme != "https" && at.Scheme != "http" || at.RawQuery != "" || at.Fragment != "":
+		return valueFile{}, refusal.New(at.Scheme+"://"+at.Host+at.Path, refusal.NotAllowed, "value files are fetched from https and http addresses without a query only: put it into a repository")
+	}
+	wanted := job.Dependency{RepoURL: entry, File: true}
+	files, found := r.Dependencies[wanted]
+	if !found {
+		return valueFile{}, &job.Incomplete{Missing: []job.MissingDependency{{Dependency: wanted, By: "helm.valueFiles: " + entry + " is not in the repository"}}}
+	}
+	return valueFile{files: files, path: job.FileName, name: entry, source: entry}, nil
 }
