@@ -29,7 +29,7 @@ type SyncOperation struct {
 	Sources               []ApplicationSource     `json:"sources,omitzero" free:"true" description:"Replaces the sources, for a rollback."`
 	SyncOptions           []string                `json:"syncOptions,omitzero" description:"Options for applying objects. They take precedence over those of the Application."`
 	SelfHealAttemptsCount int64                   `json:"autoHealAttemptsCount,omitzero" description:"Number of times that self-heal repaired the same drift."`
-	Manifests             Unsupported             `json:"manifests,omitzero" refused:"objects to apply come from the source and not from a client: commit them" description:"Not supported."`
+	Manifests             Unsupported             `json:"manifests,omitzero" refused:"objects come from the source, so that Git has what is deployed: commit them, or compare them with slipway app diff --local" description:"Not supported."`
 }
 
 // SyncStrategy selects whether hooks run. By default they do.

@@ -129,3 +129,21 @@ func TestAppOfAppsWaits(t *testing.T) {
 		t.Errorf("the resources are %v", resourceNames(app))
 	}
 }
+
+// An operation with manifests of a client fails by the name of the field, and applies nothing.
+func TestLocalManifestsAreRefused(t *testing.T) {
+	w := newWorld(t)
+	repository := w.repository("shop", map[string]string{"web/one.yaml": configMap("one", "1")})
+	w.start()
+	w.application("web", repository, "web", "")
+	w.outOfSync("web")
+	local := `{\"apiVersion\": \"v1\", \"kind\": \"ConfigMap\", \"metadata\": {\"name\": \"local\"}}`
+	w.patch("web", `{"operation": {"sync": {"manifests": ["`+local+`"]}}}`)
+	app := w.operated("web", v1alpha1.OperationError)
+	if message := app.Status.OperationState.Message; !strings.Contains(message, "operation.sync.manifests: it is not supported") || !strings.Contains(message, "--local") {
+		t.Errorf("the operation ends with %q", message)
+	}
+	if w.exists("local") || w.exists("one") {
+		t.Error("something was applied")
+	}
+}
