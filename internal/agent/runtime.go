@@ -329,7 +329,7 @@ func (r *platformRuntime) remoteTarget(destination v1alpha1.ApplicationDestinati
 	if err != nil {
 		return appproxy.Target{}, err
 	}
-	return appproxy.Target{Cluster: found.Cluster, Kinds: found.Kinds, Applier: found.Applier, Server: found.Server, Name: found.Name}, nil
+	return appproxy.Target{Cluster: found.Cluster, Kinds: found.Kinds, Applier: found.Applier, Server: found.Server, Name: found.Name, Scope: found.Scope}, nil
 }
 
 // info describes this replica for the API.

@@ -233,7 +233,7 @@ func TestSettings(t *testing.T) {
 		{"Secret", "repo", "enableLfs", argosetting.Same},
 		{"Secret", "repo", "misspelt", argosetting.NoEffect},
 		{"Secret", "cloud", "azureServicePrincipalClientID", argosetting.Refused},
-		{"Secret", "far", "project", argosetting.Differs},
+		{"Secret", "far", "project", argosetting.Same},
 		{"Secret", "far", "shard", argosetting.NoEffect},
 		{"Secret", "far", "config.bearerToken", argosetting.Same},
 		{"Secret", "far", "config.disableCompression", argosetting.NoEffect},

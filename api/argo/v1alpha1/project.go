@@ -38,7 +38,7 @@ type AppProjectSpec struct {
 	OrphanedResources               *OrphanedResourcesMonitorSettings      `json:"orphanedResources,omitzero" ignored:"objects that no Application owns are not watched, so none is reported: remove it, or list such objects with kubectl" description:"Has no effect: objects that no Application owns are not reported."`
 	SignatureKeys                   Unsupported                            `json:"signatureKeys,omitzero" refused:"signatures of commits are not checked: protect the branch where it is hosted, and remove it" description:"Not supported."`
 	SourceIntegrity                 Unsupported                            `json:"sourceIntegrity,omitzero" refused:"signatures of commits are not checked: protect the branch where it is hosted, and remove it" description:"Not supported."`
-	PermitOnlyProjectScopedClusters Unsupported                            `json:"permitOnlyProjectScopedClusters,omitzero" refused:"clusters do not belong to projects: list them in destinations" description:"Not supported."`
+	PermitOnlyProjectScopedClusters bool                                   `json:"permitOnlyProjectScopedClusters,omitzero" description:"Permits only clusters whose Secret names the project in its field project."`
 }
 
 // ResourceRule is a pattern of kinds.

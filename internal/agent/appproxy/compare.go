@@ -64,7 +64,7 @@ type limits struct {
 // names a ServiceAccount the applier impersonates it.
 func (s *Service) limitsOf(ctx context.Context, app *inspect.Application, at Target) (limits, error) {
 	destination := at.destination(app)
-	compiled, err := s.strict.CompiledProject(ctx, app, destination)
+	compiled, err := s.strict.CompiledProject(ctx, app, destination, at.Scope)
 	if err != nil {
 		return limits{}, err
 	}

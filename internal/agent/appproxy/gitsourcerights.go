@@ -40,7 +40,7 @@ func (s *Service) CheckProject(ctx context.Context, app *v1alpha1.Application) e
 	given := &inspect.Application{Application: app}
 	at, err := s.target(given)
 	if err == nil {
-		_, err = s.strict.CompiledProject(ctx, given, at.destination(given))
+		_, err = s.strict.CompiledProject(ctx, given, at.destination(given), at.Scope)
 	}
 	return s.toConnectError(err, given.ID())
 }

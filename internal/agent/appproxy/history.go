@@ -62,7 +62,7 @@ func (s *Service) compiledProject(ctx context.Context, app *inspect.Application)
 	if err != nil {
 		return nil
 	}
-	compiled, err := s.strict.CompiledProject(ctx, app, at.destination(app))
+	compiled, err := s.strict.CompiledProject(ctx, app, at.destination(app), at.Scope)
 	if err != nil {
 		return nil
 	}

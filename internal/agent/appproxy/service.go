@@ -115,6 +115,8 @@ type Target struct {
 	Applier *apply.Applier
 	// Server and Name are the address and the name that Applications use.
 	Server, Name string
+	// Scope is what the Secret of the cluster says about projects.
+	Scope project.ClusterScope
 }
 
 // Service implements the API. It is safe for concurrent use.

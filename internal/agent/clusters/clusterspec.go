@@ -42,7 +42,12 @@ type ClusterSpec struct {
 	Name   string
 	Server string
 	// Namespaces are those that may be used; empty is the whole cluster.
-	Namespaces  []string
+	Namespaces []string
+	// Project is the AppProject that the cluster belongs to; empty is none.
+	Project string
+	// ClusterResources: with namespaces, objects without one may be deployed too.
+	ClusterResources bool
+
 	Labels      map[string]string
 	Annotations map[string]string
 
@@ -82,6 +87,7 @@ func Parse(from *corev1.Secret) (*ClusterSpec, error) {
 		SecretName: from.Name, SecretVersion: from.ResourceVersion,
 		Name: string(from.Data["name"]), Server: strings.TrimSuffix(string(from.Data["server"]), "/"),
 		Labels: maps.Clone(from.Labels), Annotations: maps.Clone(from.Annotations),
+		Project: string(from.Data["project"]), ClusterResources: string(from.Data["clusterResources"]) == "true",
 	}
 	// The labels are those that generators select clusters by.
 	delete(entry.Labels, credential.TypeLabel)
@@ -157,11 +163,17 @@ func (e *ClusterSpec) parseAccount(annotations map[string]string) error {
 // token returns the bearer token; empty if a certificate is used.
 func (e *ClusterSpec) token() secret.Text { return secret.New(e.access.BearerToken) }
 
+// Scope is what the Secret says about projects and objects.
+func (e *ClusterSpec) Scope() project.ClusterScope {
+	return project.ClusterScope{Project: e.Project, Namespaces: e.Namespaces, OnlyNamespaced: len(e.Namespaces) > 0 && !e.ClusterResources}
+}
+
 // sameConnection reports whether the clients of one serve the other too. The
 // token may differ, as it is read for each request.
 func (e *ClusterSpec) sameConnection(other *ClusterSpec) bool {
 	a, b := e.access.TLS, other.access.TLS
 	return e.Server == other.Server && e.Name == other.Name && slices.Equal(e.Namespaces, other.Namespaces) &&
+		e.Project == other.Project && e.ClusterResources == other.ClusterResources &&
 		(e.access.BearerToken == "") == (other.access.BearerToken == "") &&
 		a.Insecure == b.Insecure && a.ServerName == b.ServerName &&
 		slices.Equal(a.CAData, b.CAData) && slices.Equal(a.CertData, b.CertData) && slices.Equal(a.KeyData, b.KeyData)

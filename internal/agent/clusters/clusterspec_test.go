@@ -75,3 +75,25 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+// TestScope: what a Secret says about projects and objects without a namespace.
+func TestScope(t *testing.T) {
+	const config = `{"bearerToken": "x"}`
+	for _, tt := range []struct {
+		namespaces, clusterResources string
+		onlyNamespaced               bool
+	}{
+		{"a, b", "", true}, {"a, b", "false", true}, {"a, b", "true", false}, {"", "", false}, {"", "false", false},
+	} {
+		given := clusterSecret("https://far.example", config, nil)
+		given.Data["namespaces"], given.Data["clusterResources"], given.Data["project"] = []byte(tt.namespaces), []byte(tt.clusterResources), []byte("team")
+		spec, err := clusters.Parse(given)
+		if err != nil {
+			t.Fatal(err)
+		}
+		scope := spec.Scope()
+		if scope.Project != "team" || scope.OnlyNamespaced != tt.onlyNamespaced || (len(scope.Namespaces) == 2) != (tt.namespaces != "") {
+			t.Errorf("with %+v it is %+v", tt, scope)
+		}
+	}
+}

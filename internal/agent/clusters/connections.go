@@ -7,6 +7,7 @@ import (
 
 	"slipway.dev/slipway/internal/gitops/apply"
 	"slipway.dev/slipway/internal/gitops/live"
+	"slipway.dev/slipway/internal/gitops/project"
 	"slipway.dev/slipway/internal/kube"
 	"slipway.dev/slipway/internal/secret"
 )
@@ -28,6 +29,7 @@ type Connection struct {
 	Cluster      *kube.Cluster
 	Kinds        *live.Kinds
 	Applier      *apply.Applier
+	Scope        project.ClusterScope
 
 	spec *ClusterSpec
 }
@@ -73,7 +75,7 @@ func (c *Connections) Find(server, name string) (*Connection, error) {
 	}
 	kinds := live.NewKinds(cluster)
 	made := &Connection{
-		Server: entry.Server, Name: entry.Name, Cluster: cluster, Kinds: kinds, Applier: apply.New(cluster, kinds), spec: entry,
+		Server: entry.Server, Name: entry.Name, Cluster: cluster, Kinds: kinds, Applier: apply.New(cluster, kinds), Scope: entry.Scope(), spec: entry,
 	}
 	c.open[entry.Server] = made
 	return made, nil

@@ -190,7 +190,9 @@ func (f *Fleet) connect(ctx context.Context, entry *ClusterSpec, running *sync.W
 	cache := live.New(live.Options{Cluster: cluster, Kinds: kinds, Namespaces: entry.Namespaces, Changed: f.Changed, Log: log})
 	applier := apply.New(cluster, kinds)
 	applier.NoteTo(cache.NoteJSON)
-	one.destination = &reconcile.Destination{Server: entry.Server, Name: entry.Name, Live: cache, Kinds: kinds, Applier: applier, IsAnother: one.isAnother.Load}
+	one.destination = &reconcile.Destination{
+		Server: entry.Server, Name: entry.Name, Live: cache, Kinds: kinds, Applier: applier, Scope: entry.Scope(), IsAnother: one.isAnother.Load,
+	}
 	serving, stop := context.WithCancel(ctx)
 	one.stop = stop
 	// The clients are closed after all of their users have ended.

@@ -129,6 +129,7 @@ func (f *tenantFacts) Decisions(ctx context.Context, generator *v1alpha1.DuckTyp
 }
 
 // sees reports whether a cluster is a destination of the project.
-func (f *tenantFacts) sees(server, name, project string) bool {
-	return f.limits.AllowsCluster(server, name) && (project == "" || project == f.limits.Name())
+func (f *tenantFacts) sees(server, name, owner string) bool {
+	at := f.limits.At(server, project.ClusterScope{Project: owner})
+	return at.AllowsCluster(server, name) && (owner == "" || owner == f.limits.Name())
 }

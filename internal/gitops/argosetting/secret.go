@@ -20,12 +20,10 @@ func Repository() Table {
 func Cluster() Table {
 	const account = "use a token of a service account: slipway cluster add makes one"
 	return Table{
-		used("name", "server", "namespaces", "config.bearerToken", "config.tlsClientConfig", "config.tlsClientConfig.*"),
+		used("name", "server", "namespaces", "clusterResources", "project", "config.bearerToken", "config.tlsClientConfig", "config.tlsClientConfig.*"),
 		refused("a program that gets a credential is not run: "+account, "config.execProviderConfig", "config.awsAuthConfig"),
 		refused("no API server takes a name and password any more: "+account, "config.username", "config.password"),
 		refused("connections to clusters use no proxy of their own: run a runtime in that cluster, or make it reachable and remove the field", "config.proxyUrl"),
-		differing("clusters do not belong to projects: list the cluster in destinations of that AppProject only", "project"),
-		differing("objects without a namespace are delivered where the credential allows it: take that right away, or see clusterResourceWhitelist of the AppProject", "clusterResources").unless("true"),
 		unused("one process serves all clusters", "shard"),
 		unused("responses are compressed where the API server offers it", "config.disableCompression"),
 	}

@@ -14,9 +14,10 @@ import (
 
 // CompiledProject returns the project of an Application, if it allows the
 // Application. Otherwise the error is a *[StateError] with the reason. The
-// destination has both address and name of the cluster. Every call reads the
-// project from the API server, so that a withdrawn right takes effect at once.
-func (s Strict) CompiledProject(ctx context.Context, app *Application, destination v1alpha1.ApplicationDestination) (*project.Project, error) {
+// destination has both address and name of the cluster, whose Secret has the scope.
+// Every call reads the project from the API server, so that a withdrawn right takes
+// effect at once.
+func (s Strict) CompiledProject(ctx context.Context, app *Application, destination v1alpha1.ApplicationDestination, scope project.ClusterScope) (*project.Project, error) {
 	ctx, cancel := context.WithTimeout(ctx, RequestTimeout)
 	defer cancel()
 	name := app.Spec.ProjectName()
@@ -39,6 +40,7 @@ func (s Strict) CompiledProject(ctx context.Context, app *Application, destinati
 		compiled, more = project.Compile(given)
 		refused = append(problems, more...)
 	}
+	compiled = compiled.At(destination.Server, scope)
 	if len(refused) == 0 {
 		located := *app.Application
 		located.Spec.Destination = destination

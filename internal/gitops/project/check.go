@@ -35,7 +35,11 @@ func (p *Project) Check(app *v1alpha1.Application, controlNamespace string) []re
 		}
 	}
 	destination := Complete(app.Spec.Destination)
-	if !p.targets.allow(destination) {
+	switch {
+	case !p.reachesCluster():
+		refuse("spec.destination", "project %s allows only clusters of its own: write project: %s into the Secret of the cluster, or remove spec.permitOnlyProjectScopedClusters of the AppProject",
+			p.name, p.name)
+	case !p.targets.allow(destination):
 		refuse("spec.destination", "project %s does not allow %s: add it to spec.destinations of the AppProject, or remove the rule with ! that forbids it",
 			p.name, describe(destination))
 	}
@@ -52,6 +56,9 @@ func (p *Project) AllowsNamespace(namespace string) bool { return anyMatches(p.n
 
 // AllowsCluster reports whether anything may go to a cluster, in any namespace.
 func (p *Project) AllowsCluster(server, name string) bool {
+	if !p.reachesCluster() {
+		return false
+	}
 	cluster := Complete(v1alpha1.ApplicationDestination{Server: server, Name: name})
 	found := false
 	for i := range p.targets {

@@ -25,7 +25,13 @@ type Project struct {
 	cluster    kindLists
 	namespaced kindLists
 	accounts   []account
-	windows    []window.Window
+	// onlyOwn: it may use only clusters that belong to it.
+	onlyOwn bool
+	// owns and onlyNamespaces are of the cluster that the project is at: whether it
+	// belongs to the project, and its namespaces if nothing else may be used there.
+	owns           bool
+	onlyNamespaces []string
+	windows        []window.Window
 	// unlimited: everything is allowed, and with our own rights.
 	unlimited bool
 	// disk is the disk space of its sources; 0 for that of most projects.
@@ -79,7 +85,7 @@ func Compile(project *v1alpha1.AppProject) (*Project, []refusal.Refusal) {
 	spec := &project.Spec
 	c := &compiler{}
 	compiled := &Project{
-		name: project.Name, control: project.Namespace,
+		name: project.Name, control: project.Namespace, onlyOwn: spec.PermitOnlyProjectScopedClusters,
 		cluster: kindLists{
 			allow: c.kinds(spec.ClusterResourceWhitelist, "spec.clusterResourceWhitelist", plainRule),
 			deny:  c.kinds(spec.ClusterResourceBlacklist, "spec.clusterResourceBlacklist", denied),
@@ -221,5 +227,5 @@ func isUnlimited(spec *v1alpha1.AppProjectSpec) bool {
 		anyNamespaced = anyNamespaced || kind.Group == "*" && kind.Kind == "*"
 	}
 	return anySource && anyTarget && anyKind && anyNamespaced && len(spec.ClusterResourceBlacklist) == 0 &&
-		len(spec.NamespaceResourceBlacklist) == 0 && len(spec.DestinationServiceAccounts) == 0
+		len(spec.NamespaceResourceBlacklist) == 0 && len(spec.DestinationServiceAccounts) == 0 && !spec.PermitOnlyProjectScopedClusters
 }

@@ -17,6 +17,8 @@
 //     be in clusterResourceBlacklist. One with a namespace must not be in
 //     namespaceResourceBlacklist, and has to be in namespaceResourceWhitelist if
 //     that is there, even if it is empty. Its namespace has to be a destination.
+//   - A cluster whose Secret names the project is a destination of it, and with
+//     permitOnlyProjectScopedClusters only such clusters are.
 //   - destinationServiceAccounts: the first that fits the destination of an
 //     Application is whose rights count. If a project has any and none fits, the
 //     Application is refused: it must not get more rights than the others.

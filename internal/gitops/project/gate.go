@@ -43,7 +43,7 @@ func (g *gate) Allows(key tracking.Key, object *unstructured.Unstructured, names
 	case notListed:
 		return refuse("project %s does not allow %s: add it to spec.namespaceResourceWhitelist", g.project.name, nameOf(key))
 	}
-	if !g.project.targets.allow(g.in(key.Namespace)) {
+	if !g.project.reachesCluster() || !g.project.targets.allow(g.in(key.Namespace)) {
 		return g.refuseNamespace(key.Namespace)
 	}
 	return g.allowsControl(key, object, namespaceOfApp)
@@ -56,7 +56,11 @@ func (g *gate) allowsClusterObject(key tracking.Key) *refusal.Refusal {
 	case notListed:
 		return refuse("project %s does not allow %s, which has no namespace: add it to spec.clusterResourceWhitelist", g.project.name, nameOf(key))
 	}
-	if key.Group == "" && key.Kind == "Namespace" && !g.project.targets.allow(g.in(key.Name)) {
+	if !g.project.allowsWithoutNamespace(key) {
+		return refuse("the Secret of the cluster has namespaces, so that %s, which has no namespace, may not be deployed: write clusterResources: \"true\" into that Secret", nameOf(key))
+	}
+	isNamespace := key.Group == "" && key.Kind == "Namespace"
+	if !g.project.reachesCluster() || isNamespace && !g.project.targets.allow(g.in(key.Name)) {
 		return g.refuseNamespace(key.Name)
 	}
 	return nil

@@ -18,6 +18,9 @@ type Destination struct {
 	Live         *live.Cache
 	Kinds        *live.Kinds
 	Applier      *apply.Applier
+	// Scope is what the Secret of the cluster says about projects; the local one is
+	// for all of them.
+	Scope project.ClusterScope
 	// IsAnother reports whether it is known to be another cluster than the local
 	// one, which a Secret can describe under a second address; nil is the local
 	// one.

@@ -16,6 +16,7 @@ import (
 	"slipway.dev/slipway/api/argo/v1alpha1"
 	"slipway.dev/slipway/internal/gitops/apply"
 	"slipway.dev/slipway/internal/gitops/live"
+	"slipway.dev/slipway/internal/gitops/project"
 	"slipway.dev/slipway/internal/gitops/reconcile"
 	"slipway.dev/slipway/internal/gitops/tracking"
 	"slipway.dev/slipway/internal/kube"
@@ -105,6 +106,38 @@ func TestOtherCluster(t *testing.T) {
 	cluster := kubetest.Start(t, kubetest.WithoutNode())
 	t.Run("life", func(t *testing.T) { testOtherCluster(t, cluster) })
 	t.Run("move", func(t *testing.T) { testMove(t, cluster) })
+	t.Run("owner", func(t *testing.T) { testOwner(t, cluster) })
+}
+
+// A project that may use clusters of its own only deploys to a cluster once its Secret
+// names the project, without a destination for it.
+func testOwner(t *testing.T, cluster *kubetest.Cluster) {
+	w := newWorld(t)
+	other := &far{Cluster: cluster, world: w}
+	w.options.Destinations = other
+	repository := w.repository("shop", map[string]string{"web/owned.yaml": configMap("owned", "1")})
+	const only = "apiVersion: argoproj.io/v1alpha1\nkind: AppProject\nmetadata: {name: team}\nspec: {sourceRepos: [\"*\"], permitOnlyProjectScopedClusters: true, clusterResourceWhitelist: [{group: \"*\", kind: \"*\"}]%s}\n"
+	w.cluster.Apply(t, w.control, fmt.Sprintf(only, `, destinations: [{server: "*", namespace: "*"}]`))
+	w.start()
+	other.add()
+	place := fmt.Sprintf("server: https://kubernetes.default.svc, namespace: %s", w.target)
+	w.cluster.Apply(t, w.control, strings.Replace(w.manifest("team", "web", repository, "web", automated), place, "name: far, namespace: default", 1))
+	w.condition("web", v1alpha1.ConditionInvalidSpecError, "project team allows only clusters of its own: write project: team into the Secret of the cluster")
+
+	w.cluster.Apply(t, w.control, fmt.Sprintf(only, ""))
+	owned := *other.known
+	owned.Scope = project.ClusterScope{Project: "team", Namespaces: []string{"default"}, OnlyNamespaced: true}
+	other.set(&owned)
+	w.synced("web", repository.Head(t))
+	other.value("owned", "1")
+	repository.Commit(t, map[string]string{"web/node.yaml": "apiVersion: v1\nkind: Node\nmetadata: {name: owned}\n"}, "an object without a namespace")
+	w.refresh("web")
+	w.wait("web", func(app *v1alpha1.Application) error {
+		if message := summaryOf(app); !strings.Contains(message, `write clusterResources: "true" into that Secret`) {
+			return errors.New(message)
+		}
+		return nil
+	})
 }
 
 // An Application deploys to another cluster that was added: by name and by

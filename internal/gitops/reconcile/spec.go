@@ -35,8 +35,8 @@ func (p *reconcileRun) compile() error {
 	case len(compiled.refused) > 0:
 		refused = append(refused, *refusal.New("spec.project", refusal.Invalid, "the AppProject %s is refused: %s", name, refusal.Summary(compiled.refused)))
 	default:
-		p.project = compiled.project
-		refused = append(refused, compiled.project.Check(p.located(), p.ControlNamespace)...)
+		p.project = compiled.project.At(p.destinationCluster.Server, p.destinationCluster.Scope)
+		refused = append(refused, p.project.Check(p.located(), p.ControlNamespace)...)
 	}
 	// Those of the settings come last, so that errors have the index of the spec.
 	ignore, err := plan.NewIgnore(slices.Concat(p.app.Spec.IgnoreDifferences, p.Settings().IgnoreDifferences), p.paths)
