@@ -24,6 +24,7 @@ require (
 	github.com/go-logr/logr v1.4.4
 	github.com/go-webauthn/webauthn v0.18.1
 	github.com/google/go-jsonnet v0.22.0
+	github.com/gosimple/unidecode v1.0.1
 	github.com/hashicorp/yamux v0.1.2
 	github.com/itchyny/gojq v0.12.19
 	github.com/jackc/pgx/v5 v5.12.0

@@ -14,6 +14,7 @@ const (
 	maxWork   = 32 << 20  // steps, and units of values that functions get and give
 	maxValue  = 2 << 20   // units of one value: bytes of texts, and 16 for each other part
 	maxNested = 64        // how deep values are in values
+	maxCalls  = 1000      // how deep templates call each other
 	maxTime   = 5 * time.Second
 )
 
@@ -32,11 +33,13 @@ type budget struct {
 	// requested counts the calls of spend. The clock is read with every 64th only,
 	// as most calls are short.
 	requested int
+	// calls is how deep the running template is in calls of others.
+	calls int
 }
 
 // refill starts a text.
 func (b *budget) refill(ctx context.Context) {
-	b.ctx, b.work, b.until, b.requested = ctx, maxWork, time.Now().Add(maxTime), 0
+	b.ctx, b.work, b.until, b.requested, b.calls = ctx, maxWork, time.Now().Add(maxTime), 0, 0
 }
 
 // spend counts work. It panics when the limit is exceeded: that is how a
@@ -64,6 +67,21 @@ func (b *budget) checkTime() {
 func (b *budget) tick() string {
 	// One iteration costs as much as a small function call.
 	b.spend(64)
+	return ""
+}
+
+// enter begins a template, which another one may have called. It costs as much as
+// an iteration of a loop.
+func (b *budget) enter() string {
+	if b.calls++; b.calls > maxCalls {
+		panic(limitError(fmt.Sprintf("templates call each other more than %d deep: end the recursion earlier", maxCalls)))
+	}
+	return b.tick()
+}
+
+// leave ends a template.
+func (b *budget) leave() string {
+	b.calls--
 	return ""
 }
 

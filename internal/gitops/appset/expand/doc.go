@@ -8,10 +8,10 @@
 // Templates run in our process, and everyone who may write an ApplicationSet
 // writes them. So the package promises limits: on the length of a text and of
 // its result, on the size of the arguments and results of every function, on
-// the work of one text, and on the time. Loops count too. A template changes
-// nothing: each gets a copy of the parameters.
+// the work of one text, and on the time. Loops and calls of templates count too.
+// A template changes nothing: each gets a copy of the parameters.
 //
 // The functions are those of Argo CD: sprig without env, expandenv and
 // getHostByName. Random ones give another value in each generation, as there.
-// It refuses define, block and template: a text is one template.
+// A text can define templates with define and block, for itself only.
 package expand

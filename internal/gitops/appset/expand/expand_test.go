@@ -2,6 +2,7 @@ package expand_test
 
 import (
 	"context"
+	"fmt"
 	"reflect"
 	"regexp"
 	"runtime"
@@ -66,6 +67,41 @@ func TestGoTemplate(t *testing.T) {
 	}
 }
 
+// TestDefine: a text defines templates for itself, as in Argo CD.
+func TestDefine(t *testing.T) {
+	e := expander(t, expand.Form{Go: true})
+	deep := `{{define "down"}}{{if gt . 0}}{{.}};{{template "down" (sub . 1)}}{{end}}{{end}}`
+	for text, want := range map[string]string{
+		`{{define "x"}}y{{end}}{{template "x"}}`:                                                                                   "y",
+		`{{template "x" .}}{{define "x"}}<{{.name}}>{{end}}`:                                                                       "<web>",
+		`{{define "x"}}{{.}}{{end}}{{range .list}}{{template "x" .}}{{end}}`:                                                       "aba",
+		`{{define "x"}}{{range .}}{{if eq . "b"}}{{break}}{{end}}{{.}}{{end}}{{end}}{{template "x" .list}}-{{template "x" .list}}`: "a-a",
+		`{{block "x" .path}}{{.basename}}{{end}}{{template "x" .path}}`:                                                            "webweb",
+		`{{define "a"}}a{{template "b" .}}{{end}}{{define "b"}}{{.name}}{{end}}{{template "a" .}}`:                                 "aweb",
+		`{{define "x"}}y{{end}}`:       "",
+		`{{define "base"}}y{{end}}`:    "y",
+		deep + `{{template "down" 3}}`: "3;2;1;",
+		// Ended templates are not deep: 1,500 calls, one after the other.
+		`{{define "x"}}.{{end}}{{range until 1500}}{{template "x"}}{{end}}`: strings.Repeat(".", 1500),
+	} {
+		got, err := e.Text(t.Context(), text, params())
+		if err != nil || got != want {
+			t.Errorf("%s: %q %v, want %q", text, got, err, want)
+		}
+	}
+	// A template of one text is none of another.
+	if got, err := e.Text(t.Context(), `{{template "x"}}`, params()); err == nil {
+		t.Errorf("a template of another text gives %q", got)
+	}
+	// The deepest call.
+	if _, err := e.Text(t.Context(), deep+`{{template "down" 998}}`, params()); err != nil {
+		t.Error(err)
+	}
+	if _, err := e.Text(t.Context(), deep+`{{template "down" 999}}`, params()); err == nil {
+		t.Error("1001 calls in each other are taken")
+	}
+}
+
 // TestFunctionsOfArgoCD: templates have every function of sprig, but for those
 // that Argo CD takes away, and Argo CD's own.
 func TestFunctionsOfArgoCD(t *testing.T) {
@@ -114,7 +150,8 @@ func TestSimple(t *testing.T) {
 // TestSlug: a branch becomes a label of a domain as in Argo CD.
 func TestSlug(t *testing.T) {
 	for text, want := range map[string]string{
-		"Feature/A_b": "feature-a-b", "user@x&y's \"fix\"": "useratxandys-fix", "grün/größe--Ærø": "grun-grosse-aero", "e\u0301cole": "ecole", "тест": "",
+		"Feature/A_b": "feature-a-b", "user@x&y's \"fix\"": "useratxandys-fix", "grün/größe--Ærø": "grun-grosse-aero", "e\u0301cole": "ecole", "тест": "test", "  функция/ёлка ": "funktsiia-iolka",
+		"機能/追加": "ji-neng-zhui-jia", "–a—b…": "a-b", "🚀-a": "a", "_a__b_": "a-b", "\xff": "", "ﬁx½": "fix1-2",
 		"a-" + strings.Repeat("b", 47) + "-cd": "a-" + strings.Repeat("b", 47), strings.Repeat("a", 60): strings.Repeat("a", 50),
 		strings.Repeat("a", 25) + "-" + strings.Repeat("b", 24): strings.Repeat("a", 25) + "-" + strings.Repeat("b", 24),
 	} {
@@ -171,16 +208,18 @@ func TestRefused(t *testing.T) {
 		`{{expandenv "$SECRET"}}`:                               `"expandenv" not defined`,
 		`{{getHostByName "localhost"}}`:                         `"getHostByName" not defined`,
 		`{{randInt 5 5}}`:                                       "randInt",
-		`{{define "a"}}{{template "a"}}{{end}}{{template "a"}}`: "define",
-		`{{block "a" .}}{{end}}`:                                "define",
-		`{{template "a"}}`:                                      "define",
-		`{{if .yes}}{{template "a"}}{{end}}`:                    "define",
-		`{{range .list}}{{template "a"}}{{end}}`:                "define",
-		`{{`:                                                    "unclosed action",
-		`{{.name.x}}`:                                           "name",
-		`{{slugify 1 2 3 4}}`:                                   "slugify takes",
-		`{{fail "because"}}`:                                    "because",
-		strings.Repeat("{{.name}}", 40000):                      "bytes",
+		`{{define "a"}}{{template "a"}}{{end}}{{template "a"}}`: "more than 1000 deep",
+		`{{define "a"}}{{template "b"}}{{end}}{{define "b"}}{{template "a"}}{{end}}{{block "c" .}}{{template "a"}}{{end}}`: "more than 1000 deep",
+		`{{template "base" .}}`:                        "more than 1000 deep",
+		`{{template "a"}}`:                             `"a" not defined`,
+		`{{define "a"}}x{{end}}{{define "a"}}y{{end}}`: "multiple definition",
+		`{{if .yes}}{{leave}}{{end}}`:                  `"leave" not defined`,
+		`{{slugify -1 false "a"}}`:                     "write a length from 0",
+		`{{`:                                           "unclosed action",
+		`{{.name.x}}`:                                  "name",
+		`{{slugify 1 2 3 4}}`:                          "slugify takes",
+		`{{fail "because"}}`:                           "because",
+		strings.Repeat("{{.name}}", 40000):             "bytes",
 	} {
 		got, err := e.Text(t.Context(), text, params())
 		if err == nil || !strings.Contains(err.Error(), part) {
@@ -233,6 +272,8 @@ func TestHostile(t *testing.T) {
 		"hashes":               `{{range until 10000}}{{bcrypt "a"}}{{end}}`,
 		"passwords":            `{{range until 10000}}{{derivePassword 1 "long" "a" "b" "c"}}{{end}}`,
 		"keys":                 `{{range until 10000}}{{genPrivateKey "ed25519"}}{{end}}`,
+		"doubling calls":       doublingCalls(),
+		"loops in calls":       `{{define "x"}}{{range until 10000}}{{end}}{{end}}{{range until 10000}}{{template "x"}}{{end}}`,
 	} {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
@@ -249,6 +290,15 @@ func TestHostile(t *testing.T) {
 			t.Errorf("%s used %d MiB", name, used>>20)
 		}
 	}
+}
+
+// doublingCalls are templates of which each calls the next one twice.
+func doublingCalls() string {
+	text := `{{define "t40"}}{{end}}{{template "t0"}}`
+	for i := range 40 {
+		text += fmt.Sprintf(`{{define "t%d"}}{{template "t%d"}}{{template "t%[2]d"}}{{end}}`, i, i+1)
+	}
+	return text
 }
 
 func TestTime(t *testing.T) {

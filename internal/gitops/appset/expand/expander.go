@@ -25,7 +25,10 @@ type Expander struct {
 	form      Form
 	budget    *budget
 	functions template.FuncMap
-	tick      parse.Node
+	// tick, enter and leave are the calls that parse adds to templates, and counters
+	// their functions. Texts cannot call them.
+	tick, enter, leave parse.Node
+	counters           template.FuncMap
 	// parsed caches templates by text: most are used once for each Application.
 	parsed map[string]*template.Template
 }
@@ -47,11 +50,12 @@ func New(form Form) (*Expander, error) {
 		}
 	}
 	e.functions = functionsOf(e.budget)
-	counter, err := template.New("").Funcs(e.functions).Parse("{{" + tickFunction + "}}")
+	e.counters = template.FuncMap{"tick": e.budget.tick, "enter": e.budget.enter, "leave": e.budget.leave}
+	calls, err := template.New("").Funcs(e.counters).Parse("{{tick}}{{enter}}{{leave}}")
 	if err != nil {
 		return nil, err
 	}
-	e.tick = counter.Root.Nodes[0]
+	e.tick, e.enter, e.leave = calls.Root.Nodes[0], calls.Root.Nodes[1], calls.Root.Nodes[2]
 	return e, nil
 }
 
@@ -125,22 +129,24 @@ func (e *Expander) object(ctx context.Context, given, params map[string]any) (ma
 // maxParsed bounds the cache. A set has far fewer texts.
 const maxParsed = 1000
 
-// parse compiles a template and instruments its loops.
+// baseName is the name of a text as a template, which is that of Argo CD: a text
+// can call itself by it.
+const baseName = "base"
+
+// parse compiles a template and instruments it, and those that it defines.
 func (e *Expander) parse(text string) (*template.Template, error) {
 	if parsed, ok := e.parsed[text]; ok {
 		return parsed, nil
 	}
-	parsed, err := template.New("").Funcs(e.functions).Option(e.form.Options...).Parse(text)
+	parsed, err := template.New(baseName).Funcs(e.functions).Option(e.form.Options...).Parse(text)
 	if err != nil {
 		return nil, explain(text, err)
 	}
-	if len(parsed.Templates()) > 1 {
-		return nil, explain(text, errDefine)
-	}
-	if parsed.Tree != nil {
-		if err := e.countLoops(parsed.Root); err != nil {
-			return nil, explain(text, err)
-		}
+	// Added after the text is parsed: no text can name them.
+	parsed.Funcs(e.counters)
+	for _, one := range parsed.Templates() {
+		e.countCalls(one.Root)
+		e.countLoops(one.Root)
 	}
 	if len(e.parsed) >= maxParsed {
 		clear(e.parsed)
@@ -149,21 +155,21 @@ func (e *Expander) parse(text string) (*template.Template, error) {
 	return parsed, nil
 }
 
-// errDefine is returned for a text that has templates of its own: they can call
+// countCalls adds calls to the begin and the end of a template: templates can call
 // each other without end, which no counter of loops would see.
-var errDefine = errors.New("define, block and template are not supported: write the text out")
+func (e *Expander) countCalls(body *parse.ListNode) {
+	body.Nodes = slices.Concat([]parse.Node{e.enter}, body.Nodes, []parse.Node{e.leave})
+}
 
 // countLoops adds a call to every loop that counts its iterations: nothing else
 // would interrupt a long one.
-func (e *Expander) countLoops(list *parse.ListNode) error {
+func (e *Expander) countLoops(list *parse.ListNode) {
 	if list == nil {
-		return nil
+		return
 	}
 	for _, node := range list.Nodes {
 		var inner []*parse.ListNode
 		switch n := node.(type) {
-		case *parse.TemplateNode:
-			return errDefine
 		case *parse.IfNode:
 			inner = []*parse.ListNode{n.List, n.ElseList}
 		case *parse.WithNode:
@@ -172,19 +178,16 @@ func (e *Expander) countLoops(list *parse.ListNode) error {
 			inner = []*parse.ListNode{n.List, n.ElseList}
 		}
 		for _, below := range inner {
-			if err := e.countLoops(below); err != nil {
-				return err
-			}
+			e.countLoops(below)
 		}
 		if loop, ok := node.(*parse.RangeNode); ok {
 			loop.List.Nodes = slices.Insert(loop.List.Nodes, 0, e.tick)
 		}
 	}
-	return nil
 }
 
 // explain adds the text to an error of a template. Go's message begins with the
-// position in the template, which has no name.
+// name of the template and the position in it.
 func explain(text string, err error) error {
 	if limit, ok := errors.AsType[limitError](err); ok {
 		return fmt.Errorf("the template %.100q: %w", text, limit)

@@ -12,9 +12,6 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// tickFunction is called in every iteration of a loop.
-const tickFunction = "__tick"
-
 // isExcluded reports whether a function of sprig is not available, as in Argo
 // CD: the environment and the network show what the controller can see.
 func isExcluded(name string) bool {
@@ -40,7 +37,6 @@ func functionsOf(b *budget) template.FuncMap {
 	for name, function := range functions {
 		functions[name] = counted(b, name, function)
 	}
-	functions[tickFunction] = b.tick
 	return functions
 }
 

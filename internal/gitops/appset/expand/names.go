@@ -2,8 +2,11 @@ package expand
 
 import (
 	"errors"
+	"fmt"
+	"regexp"
 	"strings"
-	"unicode"
+
+	"github.com/gosimple/unidecode"
 )
 
 // maxName is the longest name of an object.
@@ -28,52 +31,24 @@ func Normalize(text string) string {
 	return strings.Trim(cut, "-.")
 }
 
-// Slug returns a text as the label of a domain, as Argo CD does with branches:
-// Latin letters without their marks, & and @ as words, no quotes, and cut to 50
-// characters between words.
-func Slug(text string) string {
-	var ascii strings.Builder
-	for _, char := range strings.ToLower(text) {
-		switch {
-		case strings.ContainsRune(`"'’`, char) || unicode.Is(unicode.Mn, char): // quotes, and marks of the letter before
-		case char < unicode.MaxASCII && char != '&' && char != '@':
-			ascii.WriteRune(char)
-		default:
-			ascii.WriteString(asciiOf(char))
-		}
-	}
-	slug, _ := slugify(ascii.String()) // a text is a valid argument
-	return slug
+// Slug returns the name of a branch as the label of a domain, as Argo CD does: all
+// scripts in Latin letters, and cut to 50 characters between words.
+func Slug(branch string) string {
+	return slugOf(strings.ReplaceAll(branch, "_", "-"), slugLength, true)
 }
 
-// asciiOf returns a sign or a Latin letter in ASCII, and others as a hyphen.
-func asciiOf(char rune) string {
-	for _, group := range asciiOfSigns() {
-		if strings.ContainsRune(group[1], char) {
-			return group[0]
-		}
-	}
-	return "-"
-}
-
-// asciiOfSigns has what signs and Latin letters become, and those.
-func asciiOfSigns() [][2]string {
-	return [][2]string{
-		{"and", "&"}, {"at", "@"}, {"a", "àáâãäåāăą"}, {"ae", "æ"}, {"c", "çćĉċč"}, {"d", "ďđð"}, {"e", "èéêëēĕėęě"}, {"g", "ĝğġģ"}, {"h", "ĥħ"},
-		{"i", "ìíîïĩīĭįı"}, {"j", "ĵ"}, {"k", "ķ"}, {"l", "ĺļľł"}, {"n", "ñńņň"}, {"o", "òóôõöøōŏő"}, {"oe", "œ"}, {"r", "ŕŗř"}, {"s", "śŝşš"},
-		{"ss", "ß"}, {"t", "ţťŧ"}, {"th", "þ"}, {"u", "ùúûüũūŭůűų"}, {"w", "ŵ"}, {"y", "ýÿŷ"}, {"z", "źżž"},
-	}
-}
+// slugLength is the default for the longest slug.
+const slugLength = 50
 
 // errSlugify is returned for arguments of other types or in another order.
 var errSlugify = errors.New("slugify takes a text, and before it a length and whether words stay whole")
 
-// slugify is Normalize without dots and with a maximum length, 50 by default.
-// Words are not cut unless that is requested. Its last argument is the text.
+// slugify is a slug of the normalized text, which is the last argument. The length
+// and whether words stay whole come before it; others are ignored, as in Argo CD.
 func slugify(args ...any) (string, error) {
-	length, whole, text := 50, true, ""
+	length, whole, text := slugLength, true, ""
 	for i, arg := range args {
-		var ok bool
+		ok := true
 		switch {
 		case i == len(args)-1:
 			text, ok = arg.(string)
@@ -86,26 +61,34 @@ func slugify(args ...any) (string, error) {
 			return "", errSlugify
 		}
 	}
-	// Normalize leaves ASCII only, so that a cut cannot split a character. A cut
-	// within words is before hyphens are joined, as in Argo CD.
-	name := Normalize(text)
-	if !whole && len(name) >= max(length, 0) {
-		name = name[:max(length, 0)]
+	if !whole && length < 0 {
+		return "", fmt.Errorf("slugify cannot cut at %d: write a length from 0", length)
 	}
-	words := strings.FieldsFunc(name, func(char rune) bool { return char == '-' || char == '.' })
-	slug := strings.Join(words, "-")
-	if !whole || length <= 0 || len(slug) <= length {
-		return slug, nil
-	}
-	if len(words[0]) > length {
-		return slug[:length], nil
-	}
-	short := words[0]
-	for _, word := range words[1:] {
-		if len(short)+1+len(word) > length {
-			break
-		}
-		short += "-" + word
-	}
-	return short, nil
+	return slugOf(Normalize(text), length, whole), nil
 }
+
+// wordSigns are signs that are words of a slug, or nothing; other signs separate
+// words. The order of the steps is that of Argo CD's library, github.com/gosimple/slug,
+// whose settings are global variables.
+var wordSigns = strings.NewReplacer("&", "and", "@", "at", `"`, "", "'", "", "’", "", "‒", "-", "–", "-", "—", "-", "―", "-")
+
+// slugOf returns the words of a text with hyphens between them. A length of 0, or
+// less, is none if words stay whole; otherwise the cut comes before hyphens are joined.
+func slugOf(text string, length int, whole bool) string {
+	ascii := strings.ToLower(unidecode.Unidecode(wordSigns.Replace(strings.TrimSpace(text))))
+	if !whole && len(ascii) >= length {
+		ascii = ascii[:length]
+	}
+	slug := strings.Trim(otherSigns.ReplaceAllString(ascii, "-"), "-_")
+	if !whole || length <= 0 || len(slug) <= length {
+		return slug
+	}
+	// A hyphen directly behind the cut ends a whole word, too.
+	if end := strings.LastIndexByte(slug[:length+1], '-'); end >= 0 {
+		return slug[:end]
+	}
+	return slug[:length]
+}
+
+// otherSigns are what separates words.
+var otherSigns = regexp.MustCompile(`[^a-z0-9_]+`)
