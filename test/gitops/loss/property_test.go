@@ -1,7 +1,6 @@
 package loss
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -55,6 +54,22 @@ type model struct {
 	named []string
 }
 
+// newModel is a cluster with what an earlier revision left: objects of names that
+// may be there again, and one that has left Git.
+func newModel(t *testing.T) *model {
+	t.Helper()
+	m := &model{t: t, objects: map[tracking.Key]*unstructured.Unstructured{}}
+	var before []*unstructured.Unstructured
+	for _, name := range []string{"object-0", "object-1", "object-2", "object-3", "object-11", "twice", "left"} {
+		before = append(before, decode(t, "{apiVersion: v1, kind: ConfigMap, metadata: {name: "+name+"}}")...)
+	}
+	if state := m.sync(before); state != plan.Synced {
+		t.Fatalf("the start is %s", state)
+	}
+	m.named = nil
+	return m
+}
+
 // accepts reports whether an API server would accept an object.
 func (m *model) accepts(object *unstructured.Unstructured) bool {
 	_, wrong, _ := unstructured.NestedMap(object.Object, "data", "value")
@@ -74,6 +89,10 @@ func (m *model) sync(rendered []*unstructured.Unstructured) plan.SyncState {
 		if decision.Phase != plan.Running {
 			m.named = append(m.named, decision.Message)
 			break
+		}
+		for _, step := range decision.Clear {
+			delete(m.objects, step.Key)
+			state.Gone(step)
 		}
 		for _, step := range decision.Run {
 			m.do(state, step)
@@ -109,14 +128,37 @@ func (m *model) do(state *plan.State, step *plan.Step) {
 	}
 }
 
-// isLive reports whether an object of that name is in the cluster.
+// isLive reports whether an object of that name is in the cluster. A name that
+// ends with a dash is a generateName.
 func (m *model) isLive(name string) bool {
 	for key := range m.objects {
-		if key.Name == name {
+		if key.Name == name || strings.HasSuffix(name, "-") && strings.HasPrefix(key.Name, name) {
 			return true
 		}
 	}
 	return false
+}
+
+// check compares the state after a sync with what has to become of documents.
+func (m *model) check(documents []document, state plan.SyncState) {
+	m.t.Helper()
+	for _, one := range documents {
+		// What a sync does not begin with cannot be tried.
+		tried := worst(documents) < blocking || one.fate >= blocking
+		if tried && one.fate != applied && !isNamed(m.named, one) {
+			m.t.Errorf("no error names %q", one.text)
+		}
+		if one.fate == applied && worst(documents) < blocking && !m.isLive(one.name) {
+			m.t.Errorf("%q is not applied", one.text)
+		}
+	}
+	want := map[fate]plan.SyncState{applied: plan.Synced, refused: plan.UnknownSync, rejected: plan.OutOfSync, blocking: plan.OutOfSync}[worst(documents)]
+	if state != want {
+		m.t.Errorf("it is %s, want %s: %q", state, want, m.named)
+	}
+	if gone := len(m.pruned) > 0; gone != (want == plan.Synced) {
+		m.t.Errorf("it is %s, and pruned are %v", state, m.pruned)
+	}
 }
 
 // isNamed reports whether an error names a document.
@@ -132,40 +174,14 @@ func TestNothingIsLost(t *testing.T) {
 	fates := map[fate]int{}
 	for seed := range uint64(3000) {
 		documents := generate(seed)
-		m := &model{t: t, objects: map[tracking.Key]*unstructured.Unstructured{}}
-		// What an earlier revision left: each of the names, and one that left Git.
-		var before []*unstructured.Unstructured
-		for i := range 4 {
-			before = append(before, decode(t, fmt.Sprintf("{apiVersion: v1, kind: ConfigMap, metadata: {name: object-%d}}", i))...)
-		}
-		before = append(before, decode(t, "{apiVersion: v1, kind: ConfigMap, metadata: {name: left}}")...)
-		if state := m.sync(before); state != plan.Synced {
-			t.Fatalf("seed %d: the start is %s", seed, state)
-		}
-		m.named = nil
+		m := newModel(t)
 		var rendered []*unstructured.Unstructured
 		for _, one := range documents {
 			rendered = append(rendered, decode(t, one.text)...)
 		}
 		state := m.sync(rendered)
 		fates[worst(documents)]++
-		for _, one := range documents {
-			// What a sync does not begin with cannot be tried.
-			tried := worst(documents) < blocking || one.fate >= blocking
-			if tried && one.fate != applied && !isNamed(m.named, one) {
-				t.Errorf("no error names %q", one.text)
-			}
-			if one.fate == applied && worst(documents) < blocking && !m.isLive(one.name) {
-				t.Errorf("%q is not applied", one.text)
-			}
-		}
-		want := map[fate]plan.SyncState{applied: plan.Synced, refused: plan.UnknownSync, rejected: plan.OutOfSync, blocking: plan.OutOfSync}[worst(documents)]
-		if state != want {
-			t.Errorf("it is %s, want %s", state, want)
-		}
-		if gone := len(m.pruned) > 0; gone != (want == plan.Synced) {
-			t.Errorf("it is %s, and pruned are %v", state, m.pruned)
-		}
+		m.check(documents, state)
 		if t.Failed() {
 			t.Fatalf("seed %d:\n%s\nerrors %q", seed, manifests(documents), m.named)
 		}

@@ -175,7 +175,8 @@ func (w *walk) yaml(where string, text []byte) error {
 		return err
 	}
 	var twice *manifest.DuplicateKeyError
-	if added > 0 || manifest.LooksLikeManifest(text) || errors.As(err, &twice) {
+	var versionless *manifest.NoVersionError
+	if added > 0 || manifest.LooksLikeManifest(text) || errors.As(err, &twice) || errors.As(err, &versionless) {
 		return err
 	}
 	w.into.Warn("%s is not a manifest and is left out", where)

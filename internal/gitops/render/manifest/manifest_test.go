@@ -79,6 +79,27 @@ func TestAddYAMLErrors(t *testing.T) {
 	}
 }
 
+// A text that cannot be read was meant as a manifest if it has the keys of one,
+// in YAML or JSON, or an object with a kind and a name.
+func TestMeantAsManifest(t *testing.T) {
+	for text, want := range map[string]bool{
+		"apiVersion: v1\nkind: A\nmetadata: {": true, `{"apiVersion": "v1", "kind": "A", "metadata" : {`: true, `{'apiVersion':'v1','kind':'A','metadata':`: true,
+		"kind: A\nmetadata: {": false, "apiVersion: v1\nmetadata: {": false, "apiVersion: v1\nkind: A\n[": false, "apiVersions x kind: metadata:": false,
+	} {
+		if manifest.LooksLikeManifest([]byte(text)) != want {
+			t.Errorf("%q: %t", text, !want)
+		}
+	}
+	for text, want := range map[string]bool{
+		"kind: A\nmetadata: {name: a}": true, "kind: A\nmetadata: {labels: {}}": false, "kind: A\nreplicas: 1": false, "metadata: {name: a}": false,
+	} {
+		_, err := manifest.NewSet(limit).AddYAML("file.yaml", []byte(text))
+		if _, found := errors.AsType[*manifest.NoVersionError](err); found != want || err == nil {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
+
 // Only documents with something in them count for the number in an error.
 func TestDocumentNumbers(t *testing.T) {
 	for text, want := range map[string]string{

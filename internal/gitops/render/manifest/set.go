@@ -106,7 +106,7 @@ func (s *Set) add(name string, object map[string]any, depth int) error {
 	case kind == "":
 		return fmt.Errorf("%s has no kind", name)
 	case version == "":
-		return fmt.Errorf("%s, a %s, has no apiVersion", name, kind)
+		return noVersion(name, kind, object)
 	case !isList(kind, object):
 		return s.keep(name, object)
 	case depth >= maxNesting:

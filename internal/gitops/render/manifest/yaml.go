@@ -234,7 +234,17 @@ func isBlank(document []byte) bool {
 }
 
 // LooksLikeManifest reports whether a text that cannot be read is most likely
-// meant to be one. It is Argo CD's rule.
+// meant to be one. It is Argo CD's rule, with the keys of JSON too, which have
+// quotes.
 func LooksLikeManifest(text []byte) bool {
-	return bytes.Contains(text, []byte("apiVersion:")) && bytes.Contains(text, []byte("kind:")) && bytes.Contains(text, []byte("metadata:"))
+	for _, key := range manifestKeys {
+		if !key.Match(text) {
+			return false
+		}
+	}
+	return true
+}
+
+var manifestKeys = []*regexp.Regexp{
+	regexp.MustCompile(`apiVersion["']?\s*:`), regexp.MustCompile(`kind["']?\s*:`), regexp.MustCompile(`metadata["']?\s*:`),
 }
