@@ -7,6 +7,7 @@ package parity
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -25,12 +26,12 @@ import (
 	release "helm.sh/helm/v4/pkg/release/v1"
 	"helm.sh/helm/v4/pkg/repo/v1"
 	"k8s.io/apimachinery/pkg/types"
+	kubeyaml "k8s.io/apimachinery/pkg/util/yaml"
 
 	"slipway.dev/slipway/api/argo/v1alpha1"
 	"slipway.dev/slipway/internal/gitops/argotest"
 	"slipway.dev/slipway/internal/gitops/project"
 	"slipway.dev/slipway/internal/gitops/render"
-	"slipway.dev/slipway/internal/gitops/render/manifest"
 	"slipway.dev/slipway/internal/gitops/source"
 	"slipway.dev/slipway/internal/gitops/source/credential"
 	"slipway.dev/slipway/internal/gitops/tree"
@@ -208,18 +209,51 @@ func helmObjects(t *testing.T, s *servers, chart string) []string {
 	install.DryRunStrategy = action.DryRunClient
 	install.ReleaseName, install.Namespace, install.Replace, install.IncludeCRDs = "shop", "default", true, true
 	made := must.Get(install.Run(loaded, map[string]any{}))(t).(*release.Release)
-	set := manifest.NewSet(1 << 20)
-	text := made.Manifest
-	for _, hook := range made.Hooks {
-		text += "\n---\n" + hook.Manifest
-	}
-	must.Do(t, set.AddHelm("helm", text, func() int { return 1 }))
 	var objects []string
-	for _, object := range set.Objects() {
+	for _, object := range decodePrinted(t, printed(made)) {
 		objects = append(objects, canonical(t, object))
 	}
 	slices.Sort(objects)
 	return objects
+}
+
+// printed is what the command helm template prints of a release.
+func printed(of *release.Release) string {
+	var out strings.Builder
+	fmt.Fprintln(&out, strings.TrimSpace(of.Manifest))
+	for _, hook := range of.Hooks {
+		fmt.Fprintf(&out, "---\n# Source: %s\n%s\n", hook.Path, hook.Manifest)
+	}
+	return out.String()
+}
+
+// decodePrinted reads the objects of a text with the decoder of kubectl, which
+// Argo CD uses too: a defect of our own one would be in both sides of a comparison.
+func decodePrinted(t *testing.T, text string) []json.RawMessage {
+	t.Helper()
+	decoder := kubeyaml.NewYAMLOrJSONDecoder(strings.NewReader(text), 4096)
+	var objects []json.RawMessage
+	for {
+		var object json.RawMessage
+		err := decoder.Decode(&object)
+		if errors.Is(err, io.EOF) {
+			return objects
+		}
+		must.Do(t, err)
+		if len(object) == 0 || string(object) == "null" {
+			continue // only comments
+		}
+		var list struct {
+			Kind  string
+			Items []json.RawMessage
+		}
+		must.Do(t, json.Unmarshal(object, &list))
+		if list.Kind == "List" {
+			objects = append(objects, list.Items...)
+		} else {
+			objects = append(objects, object)
+		}
+	}
 }
 
 // canonical is an object with sorted keys.
