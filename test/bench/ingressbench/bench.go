@@ -27,13 +27,14 @@ const (
 	phaseLoad      = "load"
 	phaseEnd       = "end"
 	phaseShared    = "shared"
+	phaseBeside    = "beside"
 	phaseListeners = "listeners"
 )
 
 // optionalPhases returns the phases that -only can select. The others always
 // run; idle, for example, is the baseline of work.
 func optionalPhases() []string {
-	return []string{phaseCreate, phaseEndpoint, phaseWork, phaseLoad, phaseShared, phaseListeners}
+	return []string{phaseCreate, phaseEndpoint, phaseWork, phaseLoad, phaseShared, phaseBeside, phaseListeners}
 }
 
 // bench measures one edge at one size. All phases run in one goroutine, one
@@ -93,6 +94,7 @@ func (b *bench) runEdge(ctx context.Context) (err error) {
 		{phaseLoad, b.load},
 		{phaseEnd, b.end},
 		{phaseShared, b.loadShared},
+		{phaseBeside, b.loadBeside},
 		{phaseListeners, b.changeListeners},
 	} {
 		if !b.settings.measures(phase.name) {

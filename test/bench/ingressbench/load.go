@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -33,14 +34,27 @@ type query struct {
 	want netip.Addr
 }
 
-// turn is one kind of load with its accumulated cost. into receives the cost
+// turn is one kind of load with the cost of each of its rounds. into receives the cost
 // per request, and against the ratio to the cost of other loads.
 type turn struct {
 	name    string
+	at      string // the address that gets it; plainAddress if empty
 	choose  func() query
 	into    *float64
 	against map[*turn]*float64
-	cost    cost
+	rounds  []cost
+}
+
+// address returns the address that gets the load.
+func (t *turn) address() string { return cmp.Or(t.at, plainAddress) }
+
+// cost returns the cost of all rounds.
+func (t *turn) cost() cost {
+	var all cost
+	for _, round := range t.rounds {
+		all = all.plus(round)
+	}
+	return all
 }
 
 // cost is CPU time and the number of requests that it was spent on.
@@ -81,7 +95,7 @@ func (b *bench) load(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, b.world.deleteWide(ctx)) }()
-	if err := b.responses(ctx, wideHost); err != nil {
+	if err := b.responses(ctx, plainAddress, wideHost); err != nil {
 		return err
 	}
 	if err := b.warmUp(ctx, b.edge.PID(), wide); err != nil {
@@ -137,11 +151,11 @@ func (w *world) inTurn() func() query {
 	return func() query { return w.of(step * (int(next.Add(1)) % hosts)) }
 }
 
-// responses waits until a newly created host is served with status 200.
-func (b *bench) responses(ctx context.Context, host string) error {
-	c, request := b.edge.querier(false)
+// responses waits until a newly created host is served with status 200 at an address.
+func (b *bench) responses(ctx context.Context, address, host string) error {
+	c := newClient(address)
 	defer c.close()
-	_, err := b.until(ctx, host, request, func(got response) bool { return got.status == 200 })
+	_, err := b.until(ctx, host, c.do, func(got response) bool { return got.status == 200 })
 	return err
 }
 
@@ -150,7 +164,7 @@ func (b *bench) responses(ctx context.Context, host string) error {
 func (b *bench) warmUp(ctx context.Context, pid int, loads ...func() query) error {
 	length := max(b.settings.duration, time.Duration(b.world.loadHosts())*time.Millisecond)
 	for _, choose := range loads {
-		if _, err := drive(ctx, pid, choose, length); err != nil {
+		if _, err := drive(ctx, pid, plainAddress, choose, length); err != nil {
 			return err
 		}
 	}
@@ -169,17 +183,17 @@ func (b *bench) takeTurns(ctx context.Context, pid int, turns []*turn) error {
 		}
 		for _, turn := range order {
 			finish := b.profiles().CPU(ctx, turn.name, b.settings.duration)
-			spent, err := drive(ctx, pid, turn.choose, b.settings.duration)
+			spent, err := drive(ctx, pid, turn.address(), turn.choose, b.settings.duration)
 			if err := errors.Join(err, finish()); err != nil {
 				return err
 			}
-			turn.cost = turn.cost.plus(spent)
+			turn.rounds = append(turn.rounds, spent)
 		}
 	}
 	for _, turn := range turns {
-		*turn.into = turn.cost.micros()
+		*turn.into = turn.cost().micros()
 		for other, times := range turn.against {
-			*times = turn.cost.micros() / other.cost.micros()
+			*times = turn.cost().micros() / other.cost().micros()
 		}
 	}
 	return nil
@@ -195,16 +209,16 @@ func openFiles() int {
 	return int(min(limit.Max, 1<<20))
 }
 
-// drive sends requests on all connections for the given time and returns the
-// cost to the process.
-func drive(ctx context.Context, pid int, choose func() query, length time.Duration) (cost, error) {
+// drive sends requests to an address on all connections for the given time and returns
+// the cost to the process.
+func drive(ctx context.Context, pid int, address string, choose func() query, length time.Duration) (cost, error) {
 	var requests atomic.Int64
 	u, err := measure(pid, func() error {
 		until := time.Now().Add(length)
 		group, ctx := errgroup.WithContext(ctx)
 		for range loadConnections {
 			group.Go(func() error {
-				count, err := requestUntil(ctx, choose, until)
+				count, err := requestUntil(ctx, address, choose, until)
 				requests.Add(count)
 				return err
 			})
@@ -216,8 +230,8 @@ func drive(ctx context.Context, pid int, choose func() query, length time.Durati
 
 // requestUntil sends requests on one connection until the time is over. A wrong
 // status or endpoint is an error, which ends the whole load.
-func requestUntil(ctx context.Context, choose func() query, until time.Time) (count int64, err error) {
-	c := newClient(plainAddress)
+func requestUntil(ctx context.Context, address string, choose func() query, until time.Time) (count int64, err error) {
+	c := newClient(address)
 	defer c.close()
 	for ctx.Err() == nil && time.Now().Before(until) {
 		q := choose()

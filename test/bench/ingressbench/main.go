@@ -19,6 +19,8 @@
 //   - load: CPU time of a request, of all hosts at random beside one of them,
 //     and beside one host with as many endpoints;
 //   - shared: the same for as many hosts that all have one endpoint;
+//   - beside, with -gateway: CPU time of a request for HTTPRoutes, and for equal
+//     Ingresses on the same edge, in turns;
 //   - listeners, with -gateway: from the call that adds a listener to one of many
 //     Gateways, or removes it, until it is open or closed. All other Gateways get
 //     requests meanwhile, and none may fail.

@@ -49,6 +49,9 @@ type figures struct {
 
 	Request requestFigures `json:"request"`
 
+	// Beside compares Ingresses with HTTPRoutes; nil without -gateway.
+	Beside *besideFigures `json:"beside,omitempty"`
+
 	// Listeners has the results with many Gateways; nil without -gateway.
 	Listeners *listenerFigures `json:"listeners,omitempty"`
 
@@ -92,6 +95,9 @@ func (f *figures) above() float64 { return f.Settled - f.Empty }
 
 // listeners returns the figures of listeners, zero ones if there are none.
 func (f *figures) listeners() *listenerFigures { return cmp.Or(f.Listeners, &listenerFigures{}) }
+
+// beside returns the figures of Ingresses beside HTTPRoutes, zero ones if there are none.
+func (f *figures) beside() *besideFigures { return cmp.Or(f.Beside, &besideFigures{}) }
 
 // peerFigures are the results of another proxy.
 type peerFigures struct {
@@ -154,6 +160,7 @@ func gatewayGoals() []goal {
 		{phaseCreate, 5000, "new HTTPRoute live, p99", 10, "ms", func(f *figures) float64 { return f.Create.FromCall.P99 }},
 		{phaseEndpoint, 5000, "endpoint of an HTTPRoute live, p99", 10, "ms", func(f *figures) float64 { return f.Endpoint.FromCall.P99 }},
 		{phaseIdle, 5000, "memory above an empty edge", 60, "MB", (*figures).above},
+		{phaseBeside, 5000, "CPU per request, HTTPRoutes to Ingresses, median", requestRatio, "times", func(f *figures) float64 { return f.beside().Times }},
 		{phaseListeners, 5000, "listener open, p99", 50, "ms", func(f *figures) float64 { return f.listeners().Added.FromCall.P99 }},
 		{phaseListeners, 5000, "listener closed, p99", 50, "ms", func(f *figures) float64 { return f.listeners().Removed.FromCall.P99 }},
 	}...)
@@ -279,6 +286,10 @@ func (r *report) printLoads(row func(name, format string, values func(*figures) 
 				return []any{of(f).Shared, of(f).SharedTimes, of(f).SharedAloneTimes}
 			})
 		}
+	}
+	if r.ran(phaseBeside) {
+		row("CPU per request, Ingresses and HTTPRoutes, µs", "%.1f and %.1f", func(f *figures) []any { return []any{f.beside().Ingress, f.beside().Route} })
+		row("median times (half of the rounds)", "%.3f (%.3f to %.3f)", func(f *figures) []any { return []any{f.beside().Times, f.beside().Low, f.beside().High} })
 	}
 	loads("CPU per request, ", func(f *figures) *requestFigures { return &f.Request })
 	if peer := r.Sizes[0].Peer; peer != nil {

@@ -66,12 +66,14 @@ func TestGatewayGoals(t *testing.T) {
 		"new HTTPRoute live":         func(f *figures) { f.Create.FromCall.P99 = 10 },
 		"endpoint of an HTTPRoute":   func(f *figures) { f.Endpoint.FromCall.P99 = 10 },
 		"memory above an empty edge": func(f *figures) { f.Empty = 80 },
+		"HTTPRoutes to Ingresses":    func(f *figures) { f.Beside.Times = 1.1 },
 		"listener open":              func(f *figures) { f.Listeners.Added.FromCall.P99 = 50 },
 		"listener closed":            func(f *figures) { f.Listeners.Removed.FromCall.P99 = 50 },
 	} {
 		f := good()
 		f.Create.FromCall.P99, f.Endpoint.FromCall.P99, f.Empty = 9, 9, 90
 		f.Listeners = &listenerFigures{Gateways: 1000, Added: delayFigures{FromCall: ground.Spread{P99: 49}}, Removed: delayFigures{FromCall: ground.Spread{P99: 49}}, Requests: 7}
+		f.Beside = &besideFigures{Ingress: 20, Route: 20.4, Times: 1.02, Low: 0.99, High: 1.05}
 		r := &report{Sizes: []*figures{f}, Gateway: true}
 		if ground.Missed(r.decisions()) != 0 {
 			t.Fatalf("missed %d goals of %+v", ground.Missed(r.decisions()), f)
@@ -82,6 +84,25 @@ func TestGatewayGoals(t *testing.T) {
 		if ground.Missed(r.decisions()) != 1 || !lineHas(out.String(), "MISSED", name) || !lineHas(out.String(), "requests meanwhile", "1000 (7)") {
 			t.Errorf("%s: %d missed:\n%s", name, ground.Missed(r.decisions()), out.String())
 		}
+	}
+}
+
+// The ratio is the median of those of rounds, so that a disturbed round counts for no more
+// than another one.
+func TestRatios(t *testing.T) {
+	of := func(micros ...int) []cost {
+		var rounds []cost
+		for _, one := range micros {
+			rounds = append(rounds, cost{time.Duration(one) * time.Millisecond, 1000})
+		}
+		return rounds
+	}
+	low, median, high := quartiles(ratios(of(20, 22, 10, 90, 30), of(20, 20, 20, 10, 20)))
+	if low != 1 || median != 1.1 || high != 1.5 {
+		t.Errorf("the quartiles are %v, %v and %v", low, median, high)
+	}
+	if low, median, high = quartiles([]float64{2}); low != 2 || median != 2 || high != 2 {
+		t.Errorf("of one they are %v, %v and %v", low, median, high)
 	}
 }
 

@@ -98,9 +98,9 @@ func parsePhases(text string) ([]string, error) {
 }
 
 // measures reports whether a phase is selected. Phases that are not optional
-// always are; listeners are those of Gateways.
+// always are; beside and listeners need Gateways.
 func (s *settings) measures(phase string) bool {
-	if phase == phaseListeners && !s.gateway {
+	if (phase == phaseBeside || phase == phaseListeners) && !s.gateway {
 		return false
 	}
 	return len(s.only) == 0 || slices.Contains(s.only, phase) || !slices.Contains(optionalPhases(), phase)
@@ -154,7 +154,7 @@ func (s *settings) longest() time.Duration {
 	changes := time.Duration(4*s.samples) * s.pace()
 	// The factors approximate the number of loads per round and of warm-ups;
 	// the slack below covers the rest.
-	loads := time.Duration(11*s.rounds)*s.duration + 6*max(s.duration, loadHosts*time.Millisecond)
+	loads := time.Duration(13*s.rounds)*s.duration + 6*max(s.duration, loadHosts*time.Millisecond)
 	each := start + 2*s.settle + slack*(changes+loads)
 	if s.gateway {
 		each += slack * time.Duration(6*s.gateways) * object

@@ -44,15 +44,15 @@ func TestSettingsRefused(t *testing.T) {
 // Phases that cannot be left out are run in any case.
 func TestOnly(t *testing.T) {
 	s := must.Get(parseSettings([]string{"-only=load, shared"}, io.Discard))(t)
-	for phase, want := range map[string]bool{phaseCold: true, phaseIdle: true, phaseEnd: true, phaseCreate: false, phaseLoad: true, phaseShared: true, phaseListeners: false} {
+	for phase, want := range map[string]bool{phaseCold: true, phaseIdle: true, phaseEnd: true, phaseCreate: false, phaseLoad: true, phaseShared: true, phaseBeside: false, phaseListeners: false} {
 		if s.measures(phase) != want {
 			t.Errorf("%s: measured is %t", phase, !want)
 		}
 	}
-	// Without Gateways there are no listeners to change.
+	// Without Gateways there are no routes beside Ingresses, and no listeners to change.
 	for args, want := range map[string]bool{"-tls": false, "-gateway": true} {
-		if s := must.Get(parseSettings([]string{args}, io.Discard))(t); s.measures(phaseListeners) != want {
-			t.Errorf("%s: listeners are measured: %t", args, !want)
+		if s := must.Get(parseSettings([]string{args}, io.Discard))(t); s.measures(phaseListeners) != want || s.measures(phaseBeside) != want {
+			t.Errorf("%s: phases of Gateways are measured: %t", args, !want)
 		}
 	}
 }

@@ -35,11 +35,11 @@ func (b *bench) loadShared(ctx context.Context) (err error) {
 	}
 	defer func() { err = errors.Join(err, b.world.deleteShared(ctx)) }()
 	for i := range hosts {
-		if err := b.responses(ctx, sharedHost(i)); err != nil {
+		if err := b.responses(ctx, plainAddress, sharedHost(i)); err != nil {
 			return err
 		}
 	}
-	if err := b.responses(ctx, anyHost(0)); err != nil {
+	if err := b.responses(ctx, plainAddress, anyHost(0)); err != nil {
 		return err
 	}
 	f := &b.figures.Request

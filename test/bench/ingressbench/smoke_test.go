@@ -78,6 +78,9 @@ func TestGatewaySmoke(t *testing.T) {
 	if f := got.Sizes[0]; f.Ready <= 0 || f.Create.FromCall.P50 <= 0 || f.Create.Call.P50 <= 0 || f.Endpoint.FromCall.P50 <= 0 || f.Request.RoutesTimes <= 0 || f.Request.SharedTimes <= 0 || f.Empty <= 0 {
 		t.Errorf("a figure is missing: %+v", f)
 	}
+	if b := got.Sizes[0].Beside; b == nil || b.Ingress <= 0 || b.Route <= 0 || b.Times <= 0 || b.Low > b.Times || b.High < b.Times {
+		t.Errorf("a figure of HTTPRoutes beside Ingresses is missing: %+v", b)
+	}
 	if l := got.Sizes[0].Listeners; l == nil || l.Gateways != 10 || l.Added.FromCall.P50 <= 0 || l.Removed.FromCall.P50 <= 0 || l.Requests == 0 || l.Resident <= 0 {
 		t.Errorf("a figure of listeners is missing: %+v", l)
 	}
