@@ -168,7 +168,7 @@ whether it is a whole cluster. */}}
   verbs: [get, create, patch]
 - apiGroups: [discovery.k8s.io]
   resources: [endpointslices]
-  verbs: [get, create, patch]
+  verbs: [create, patch]
 {{- end }}
 {{- end }}
 # The status of Ingresses, and Events with the reasons of refusals.

@@ -39,6 +39,12 @@ func (r right) String() string {
 	return strings.TrimSuffix(r.verb+" "+r.resource+"."+r.group, ".")
 }
 
+// usedRight is a right that a request used in a namespace; empty is all of them.
+type usedRight struct {
+	right
+	namespace string
+}
+
 // gateway stands between an edge and the API server. It knows which rights were
 // used and which were denied, and can hold requests back.
 type gateway struct {
@@ -55,7 +61,7 @@ type gateway struct {
 	hold func(*http.Request, right)
 
 	mu     sync.Mutex
-	used   map[right]int
+	used   map[usedRight]int
 	denied map[right]int
 	other  map[string]int // requests that are about no resource
 }
@@ -71,7 +77,7 @@ func newGateway(t *testing.T, api *kube.Cluster, address netip.Addr) *gateway {
 	g := &gateway{
 		address: address, authority: pkitest.NewAuthority(t), target: target,
 		upstream: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: trusted}, ForceAttemptHTTP2: true},
-		used:     map[right]int{}, denied: map[right]int{}, other: map[string]int{},
+		used:     map[usedRight]int{}, denied: map[right]int{}, other: map[string]int{},
 	}
 	g.certain = g.authority.Issue(t, address.String()).TLS(t)
 	return g
@@ -148,7 +154,12 @@ func (g *gateway) note(r *http.Request, status int) {
 	case status == http.StatusForbidden || status == http.StatusUnauthorized:
 		g.denied[needed]++
 	default:
-		g.used[needed]++
+		_, rest, _ := strings.Cut(r.URL.Path, "/namespaces/")
+		namespace, _, _ := strings.Cut(rest, "/")
+		g.used[usedRight{needed, namespace}]++
+		if r.Method == http.MethodPatch && status == http.StatusCreated { // an apply, which the API server permits by both
+			g.used[usedRight{right{needed.group, needed.resource, "create"}, namespace}]++
+		}
 	}
 }
 
@@ -157,7 +168,17 @@ func (g *gateway) note(r *http.Request, status int) {
 func (g *gateway) rights() (used, denied []right, other []string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return slices.Collect(maps.Keys(g.used)), slices.Collect(maps.Keys(g.denied)), slices.Collect(maps.Keys(g.other))
+	for key := range g.used {
+		used = append(used, key.right)
+	}
+	return used, slices.Collect(maps.Keys(g.denied)), slices.Collect(maps.Keys(g.other))
+}
+
+// usedRights are those that were used, and where.
+func (g *gateway) usedRights() []usedRight {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return slices.Collect(maps.Keys(g.used))
 }
 
 // denies reports whether a right was denied.

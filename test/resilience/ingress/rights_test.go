@@ -71,8 +71,18 @@ func rightsIn(t *testing.T, path string) []right {
 	if err := documents.Decode(&role); err != nil && !errors.Is(err, io.EOF) {
 		t.Fatal(err)
 	}
+	rights := rightsOfRules(t, path, role.Rules)
+	if len(rights) == 0 {
+		t.Fatalf("%s has no rights", path)
+	}
+	return rights
+}
+
+// rightsOfRules are the rights of a role in a file, one by one.
+func rightsOfRules(t *testing.T, path string, rules []rbacv1.PolicyRule) []right {
+	t.Helper()
 	var rights []right
-	for _, rule := range role.Rules {
+	for _, rule := range rules {
 		if len(rule.ResourceNames) > 0 || len(rule.NonResourceURLs) > 0 {
 			t.Fatalf("%s: this test does not know such a rule: %v", path, rule)
 		}
@@ -83,9 +93,6 @@ func rightsIn(t *testing.T, path string) []right {
 				}
 			}
 		}
-	}
-	if len(rights) == 0 {
-		t.Fatalf("%s has no rights", path)
 	}
 	return rights
 }

@@ -14,7 +14,7 @@
 //   - readiness: an edge that does not know the whole cluster takes no traffic,
 //     and reports what it waits for.
 //   - hostile: objects that are too much or nonsense hurt only themselves.
-//   - rights: the roles in deploy/rbac are exactly what is used.
+//   - rights: the roles in deploy/rbac are exactly what is used, those for Gateways too.
 //
 // Without a setting it is short, for `make test`. RESILIENCE=long gives it the
 // time that `make resilience` has: three minutes of traffic, 200 edits, 100
@@ -59,6 +59,7 @@ func TestIngress(t *testing.T) {
 	t.Run("readiness", s.testReadiness)
 	t.Run("hostile", s.testHostile)
 	t.Run("rights", s.testRights)
+	t.Run("gateway rights", s.testGatewayRights)
 }
 
 // suite is what all tests share.
