@@ -50,6 +50,7 @@ func (e *Engine) PlainConflicts(at snapshot.Ref) map[snapshot.Ref]snapshot.Ref {
 			for host := range e.hostsAt(u, at) {
 				for other := range e.hostsAt(older, at) {
 					_, common := gateway.Intersect(host.host, other.host)
+					common = common && (host.namespace == other.namespace || host.host == other.host)
 					if common && host.listener == other.listener && (winner == nil || cmp.Or(host.listener.Compare(listener), compareRivals(older, winner)) < 0) {
 						winner, listener = older, host.listener
 					}

@@ -7,68 +7,88 @@ import (
 	"slipway.dev/slipway/internal/route"
 )
 
-// hostAt is a host name of a listener.
+// hostAt is a host name of a listener that a route of a namespace has; empty if namespaces
+// make no difference.
 type hostAt struct {
-	listener route.ListenerID
-	host     string
+	listener  route.ListenerID
+	host      string
+	namespace string
 }
 
 // hostKey is a key of indexes that find the host names which have a name in common with
 // another one, as gateway.Intersect decides it for two, without comparing it with each: a
-// tenant can have thousands.
+// tenant can have thousands. Those of different namespaces have none in common unless they
+// are the same: a wildcard does not serve the host of another namespace.
 type hostKey struct {
-	listener route.ListenerID
-	part     hostPart
-	text     string
+	listener  route.ListenerID
+	part      hostPart
+	text      string
+	namespace string
 }
 
 // hostPart is what the text of a hostKey is.
 type hostPart uint8
 
 const (
-	// wholeHost is a host name as it is, empty for all hosts.
-	wholeHost hostPart = iota
+	// noHost stands for all host names, and has no text.
+	noHost hostPart = iota
 	// wildcardSuffix is what follows the star of a wildcard.
 	wildcardSuffix
 	// parentDomain is a suffix that a host name ends with, from its dot.
 	parentDomain
 	// anyHost has all host names of the listener, and no text.
 	anyHost
+	// sameHost is a host name as it is, also a wildcard, of routes of any namespace.
+	sameHost
 )
 
 // keys yields the keys that a host name is stored with.
 func (h hostAt) keys() iter.Seq[hostKey] {
 	return func(yield func(hostKey) bool) {
-		own := hostKey{h.listener, wholeHost, h.host}
-		if _, wildcard := route.WildcardParent(h.host); wildcard {
-			own = hostKey{h.listener, wildcardSuffix, h.host[1:]}
+		if !yield(h.same()) || !yield(h.key(anyHost, "")) {
+			return
 		}
-		if !yield(own) || !yield(hostKey{listener: h.listener, part: anyHost}) {
+		if h.host == "" {
+			yield(h.key(noHost, ""))
+			return
+		}
+		if _, wildcard := route.WildcardParent(h.host); wildcard && !yield(h.key(wildcardSuffix, h.host[1:])) {
 			return
 		}
 		for suffix, more := parentSuffix(h.host); more; suffix, more = parentSuffix(suffix) {
-			if !yield(hostKey{h.listener, parentDomain, suffix}) {
+			if !yield(h.key(parentDomain, suffix)) {
 				return
 			}
 		}
 	}
 }
 
+// key returns a key for routes of the namespace.
+func (h hostAt) key(part hostPart, text string) hostKey {
+	return hostKey{h.listener, part, text, h.namespace}
+}
+
+// same returns the key for routes of any namespace with the same host name.
+func (h hostAt) same() hostKey { return hostKey{listener: h.listener, part: sameHost, text: h.host} }
+
 // matches yields the keys of which each host name with a name in common has at least one.
 func (h hostAt) matches() iter.Seq[hostKey] {
 	return func(yield func(hostKey) bool) {
+		if !yield(h.same()) {
+			return
+		}
 		if h.host == "" {
-			yield(hostKey{listener: h.listener, part: anyHost})
+			yield(h.key(anyHost, ""))
 			return
 		}
-		if !yield(hostKey{h.listener, wholeHost, ""}) || !yield(hostKey{h.listener, wholeHost, h.host}) {
+		if !yield(h.key(noHost, "")) {
 			return
 		}
-		if _, wildcard := route.WildcardParent(h.host); wildcard && !yield(hostKey{h.listener, parentDomain, h.host[1:]}) {
+		if _, wildcard := route.WildcardParent(h.host); wildcard && !yield(h.key(parentDomain, h.host[1:])) {
 			return
 		}
 		for suffix, more := parentSuffix(h.host); more; suffix, more = parentSuffix(suffix) {
-			if !yield(hostKey{h.listener, wildcardSuffix, suffix}) {
+			if !yield(h.key(wildcardSuffix, suffix)) {
 				return
 			}
 		}

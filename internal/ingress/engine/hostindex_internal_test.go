@@ -23,23 +23,29 @@ func TestHostIndex(t *testing.T) {
 		return "*." + strings.Join(labels, ".")
 	}
 	at := func() route.ListenerID { return route.ListenerID{Port: uint16(80 + random.IntN(2))} }
-	for range 2000 {
+	for round := range 2000 {
+		namespace := func() string {
+			if round%2 == 0 {
+				return ""
+			}
+			return []string{"bank", "evil"}[random.IntN(2)]
+		}
 		index, all := hostIndex{}, []hostAt(nil)
 		for place := range random.IntN(6) {
-			one := hostAt{at(), name()}
+			one := hostAt{at(), name(), namespace()}
 			all = append(all, one)
 			index.add(one, place)
 		}
-		listener, host := at(), name()
+		asked := hostAt{at(), name(), namespace()}
 		want, shared := 0, false
 		for place, one := range all {
-			if _, common := gateway.Intersect(one.host, host); common && one.listener == listener {
+			if _, common := gateway.Intersect(one.host, asked.host); common && one.listener == asked.listener && (one.namespace == asked.namespace || one.host == asked.host) {
 				want, shared = place, true
 				break
 			}
 		}
-		if got, found := index.first(hostAt{listener, host}); found != shared || got != want {
-			t.Fatalf("%q at %v among %v: got %d, %t, want %d, %t", host, listener, all, got, found, want, shared)
+		if got, found := index.first(asked); found != shared || got != want {
+			t.Fatalf("%v among %v: got %d, %t, want %d, %t", asked, all, got, found, want, shared)
 		}
 	}
 }

@@ -19,6 +19,10 @@ import (
 // their rules must not be merged, and the older route is accepted. This is decided for
 // all routes of a Gateway at once, because a route that is not accepted conflicts with
 // no younger one.
+//
+// A route without a host name, or with a wildcard, does not serve the host of another
+// namespace, and so has none in common with its routes. Otherwise a tenant could keep all
+// new routes of others out of a Gateway, by one route of the other kind.
 
 // reasonConflicted is the reason of a route that is not accepted beside an older one of
 // the other kind. Gateway API requires the condition and names no reason.
@@ -157,6 +161,10 @@ func (e *Engine) hostsAt(u *routeUnit, gateway snapshot.Ref) iter.Seq[hostAt] {
 		if snapshot.IsStreamRoute(u.ref.Kind) {
 			return
 		}
+		namespace := u.ref.Namespace
+		if e.sharesHosts() {
+			namespace = ""
+		}
 		var last *route.Rule
 		for _, rule := range u.outcome.Rules {
 			if last != nil && rule.Listener == last.Listener && rule.Host == last.Host {
@@ -165,7 +173,7 @@ func (e *Engine) hostsAt(u *routeUnit, gateway snapshot.Ref) iter.Seq[hostAt] {
 			if gatewayOfListener(rule.Listener) != gateway || !e.admitsRule(u, rule) {
 				continue
 			}
-			if last = rule; !yield(hostAt{rule.Listener, rule.Host}) {
+			if last = rule; !yield(hostAt{rule.Listener, rule.Host, namespace}) {
 				return
 			}
 		}
@@ -174,11 +182,13 @@ func (e *Engine) hostsAt(u *routeUnit, gateway snapshot.Ref) iter.Seq[hostAt] {
 
 // admitsRule reports whether a rule is served, as far as the owner of its host decides.
 func (e *Engine) admitsRule(u *routeUnit, rule *route.Rule) bool {
-	if e.options.HostSharing == resolve.HostSharingOpen || e.options.HostSharing == resolve.HostSharingBehind {
-		return true
-	}
 	claims := e.hosts[rule.Host]
-	return rule.Host == "" || claims == nil || claims.admits(u, rule)
+	return e.sharesHosts() || rule.Host == "" || claims == nil || claims.admits(u, rule)
+}
+
+// sharesHosts reports whether namespaces serve hosts of each other.
+func (e *Engine) sharesHosts() bool {
+	return e.options.HostSharing == resolve.HostSharingOpen || e.options.HostSharing == resolve.HostSharingBehind
 }
 
 // otherKind returns the kind of routes that those of a kind conflict with.

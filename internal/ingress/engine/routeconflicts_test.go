@@ -182,8 +182,8 @@ func TestRefusedRouteConflictsWithNone(t *testing.T) {
 		ref  snapshot.Ref
 		want gatewayv1.RouteConditionReason
 	}{
-		{put(snapshot.HTTPRoute, "bank", "owner", "two", 1, "*.x"), gatewayv1.RouteReasonAccepted},
-		{put(snapshot.HTTPRoute, "evil", "all", "one", 2, "*.x"), "HostNotGranted"},
+		{put(snapshot.HTTPRoute, "corp", "owner", "two", 1, "*.x"), gatewayv1.RouteReasonAccepted},
+		{put(snapshot.HTTPRoute, "bank", "all", "one", 2, "*.x"), "HostNotGranted"},
 		{put(snapshot.GRPCRoute, "bank", "calls", "one", 3, "a.x"), gatewayv1.RouteReasonAccepted},
 		{put(snapshot.HTTPRoute, "bank", "web", "one", 4, "a.x"), "Conflicted"},
 		{put(snapshot.GRPCRoute, "evil", "calls", "one", 5, "a.x"), "HostNotGranted"},
@@ -195,10 +195,55 @@ func TestRefusedRouteConflictsWithNone(t *testing.T) {
 			t.Errorf("%v: %s, want %s", one.ref, got, one.want)
 		}
 	}
-	// Without the owner the host is that of evil, and the route keeps the younger one out.
-	followed.Update(facts.Delete(snapshot.HTTPRoute, "bank", "owner"))
+	// Without the owner the host is that of bank, and the route keeps its younger one out.
+	followed.Update(facts.Delete(snapshot.HTTPRoute, "corp", "owner"))
 	if got := followed.GatewayStatus(all[2].ref).Parents[0].Conditions[0].Reason; got != "Conflicted" {
 		t.Errorf("beside the older route: %s", got)
+	}
+}
+
+// TestConflictsOfNamespaces: a route without a host name, or with a wildcard, keeps no route
+// for a host of another namespace out, and such a route does not keep it out. The same host
+// name of two namespaces conflicts, and with shared hosts so do all.
+func TestConflictsOfNamespaces(t *testing.T) {
+	facts := snapshot.New()
+	for _, object := range gatewaysOf("one") {
+		facts.Put(object)
+	}
+	age := int64(0)
+	put := func(kind snapshot.Kind, namespace, name string, hosts ...gatewayv1.Hostname) snapshot.Ref {
+		age++
+		meta := metav1.ObjectMeta{Namespace: namespace, Name: name, UID: types.UID(name), Generation: 1, CreationTimestamp: metav1.Unix(age, 0)}
+		facts.Put(routeOf(kind, meta, []gatewayv1.ParentReference{parentOf("one", "http")}, hosts...))
+		return snapshot.Ref{Kind: kind, Namespace: namespace, Name: name}
+	}
+	const accepted, conflicted = string(gatewayv1.RouteReasonAccepted), "Conflicted"
+	all := []struct {
+		ref          snapshot.Ref
+		want, shared string
+	}{
+		{put(snapshot.GRPCRoute, "evil", "all"), accepted, accepted},
+		{put(snapshot.GRPCRoute, "evil", "wide", "*.x"), accepted, accepted},
+		{put(snapshot.HTTPRoute, "bank", "narrow", "a.x"), accepted, conflicted},
+		{put(snapshot.HTTPRoute, "bank", "wildcard", "*.a.x"), accepted, conflicted},
+		{put(snapshot.HTTPRoute, "bank", "all"), conflicted, conflicted},
+		{put(snapshot.HTTPRoute, "evil", "own", "b.x"), conflicted, conflicted},
+		{put(snapshot.GRPCRoute, "evil", "below", "b.a.x"), accepted, accepted},
+	}
+	for _, sharing := range []resolve.HostSharing{resolve.HostSharingDeny, resolve.HostSharingBehind, resolve.HostSharingOpen} {
+		options := gatewayOptions()
+		options.HostSharing = sharing
+		followed := engine.New(facts, options)
+		followed.All()
+		for _, one := range all {
+			want := one.want
+			if sharing != resolve.HostSharingDeny {
+				want = one.shared
+			}
+			if got := followed.GatewayStatus(one.ref).Parents[0].Conditions[0].Reason; got != want {
+				t.Errorf("%s: %v is %s, want %s", sharing, one.ref, got, want)
+			}
+		}
 	}
 }
 
