@@ -241,7 +241,7 @@ func gitHubHooks() webhooks {
 // gitHubListHooks serves GET /repos/{owner}/{repo}/hooks, in pages.
 func gitHubListHooks(x *exchange) {
 	if repository := gitHubAllowed(x, "repository_hooks", "read"); repository != nil {
-		x.respond(http.StatusOK, gitHubHooks().list(x.pageOf(repository.Hooks, 30)))
+		x.respond(http.StatusOK, gitHubHooks().list(pageOf(x, repository.Hooks, 30)))
 	}
 }
 

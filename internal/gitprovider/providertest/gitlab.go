@@ -242,6 +242,6 @@ func gitLabHooks() webhooks {
 // gitLabListHooks serves GET /projects/{id}/hooks, in pages.
 func gitLabListHooks(x *exchange) {
 	if repository := gitLabMaintained(x, "read"); repository != nil {
-		x.respond(http.StatusOK, gitLabHooks().list(x.pageOf(repository.Hooks, 20)))
+		x.respond(http.StatusOK, gitLabHooks().list(pageOf(x, repository.Hooks, 20)))
 	}
 }

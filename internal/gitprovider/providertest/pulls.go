@@ -204,3 +204,8 @@ func anyOf(x *exchange, name, value string) bool {
 
 // plainList writes a list without an envelope.
 func plainList(x *exchange, elements []any) { x.respond(http.StatusOK, elements) }
+
+// pagedList writes a page of a list, of a default size.
+func pagedList(otherwise int) func(*exchange, []any) {
+	return func(x *exchange, elements []any) { x.respond(http.StatusOK, pageOf(x, elements, otherwise)) }
+}

@@ -58,7 +58,7 @@ func gitHubPullCalls(kind gitprovider.Kind) pullCalls {
 		read: func(x *exchange) Pull {
 			return Pull{Title: text(x.body["title"]), Body: text(x.body["body"]), Head: text(x.body["head"]), Base: text(x.body["base"])}
 		},
-		list: plainList, comments: plainList,
+		list: plainList, comments: pagedList(30),
 		showComment: func(comment PullComment) map[string]any {
 			return map[string]any{"id": comment.ID, "body": comment.Text}
 		},
@@ -66,7 +66,7 @@ func gitHubPullCalls(kind gitprovider.Kind) pullCalls {
 		problem: gitHubDenied, duplicate: http.StatusUnprocessableEntity,
 	}
 	if kind == gitprovider.Gitea {
-		calls.duplicate = http.StatusConflict
+		calls.duplicate, calls.comments = http.StatusConflict, plainList
 	}
 	return calls
 }
@@ -141,7 +141,7 @@ func gitLabPullEndpoints() []endpoint {
 		read: func(x *exchange) Pull {
 			return Pull{Title: text(x.body["title"]), Body: text(x.body["description"]), Head: text(x.body["source_branch"]), Base: text(x.body["target_branch"])}
 		},
-		list: plainList, comments: plainList,
+		list: plainList, comments: pagedList(20),
 		showComment: func(comment PullComment) map[string]any {
 			return map[string]any{"id": comment.ID, "body": comment.Text, "system": false}
 		},

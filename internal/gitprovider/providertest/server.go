@@ -56,6 +56,8 @@ type Repository struct {
 	DefaultBranch string
 	Hooks         []Hook
 	Pulls         []Pull
+	Statuses      []CommitStatus
+	Deployments   []Deployment
 }
 
 // Hook is a stored webhook, with everything that a test may verify.
@@ -130,9 +132,9 @@ func Start(t testing.TB, kind gitprovider.Kind, world World) *Server {
 	var endpoints []endpoint
 	switch kind {
 	case gitprovider.GitHub:
-		prefix, endpoints = "/api/v3", append(gitHubEndpoints(), gitHubPullEndpoints(kind)...)
+		prefix, endpoints = "/api/v3", slices.Concat(gitHubEndpoints(), gitHubPullEndpoints(kind), gitHubDeliveryEndpoints())
 	case gitprovider.GitLab:
-		prefix, endpoints = "/api/v4", append(gitLabEndpoints(), gitLabPullEndpoints()...)
+		prefix, endpoints = "/api/v4", slices.Concat(gitLabEndpoints(), gitLabPullEndpoints(), gitLabDeliveryEndpoints())
 	case gitprovider.Bitbucket:
 		prefix, endpoints = "/2.0", append(bitbucketEndpoints(), bitbucketPullEndpoints()...)
 	case gitprovider.BitbucketServer:

@@ -76,15 +76,15 @@ func (x *exchange) number(name string, otherwise int) int {
 	return n
 }
 
-// pageOf returns a page of at most 100 hooks and sets the Link header, as
+// pageOf returns a page of at most 100 elements and sets the Link header, as
 // GitHub and GitLab do.
-func (x *exchange) pageOf(hooks []Hook, otherwise int) []Hook {
+func pageOf[T any](x *exchange, all []T, otherwise int) []T {
 	// Both providers cap the page size at 100.
 	size := min(x.number("per_page", otherwise), 100)
 	page := max(x.number("page", 1), 1)
-	from := min((page-1)*size, len(hooks))
-	to := min(from+size, len(hooks))
-	if to < len(hooks) {
+	from := min((page-1)*size, len(all))
+	to := min(from+size, len(all))
+	if to < len(all) {
 		next := *x.r.URL
 		query := next.Query()
 		query.Set("page", strconv.Itoa(page+1))
@@ -94,7 +94,7 @@ func (x *exchange) pageOf(hooks []Hook, otherwise int) []Hook {
 		last := `<` + x.origin + next.RequestURI() + `>; rel="last"`
 		x.w.Header().Set("Link", `<`+x.origin+next.RequestURI()+`>; rel="next", `+last)
 	}
-	return hooks[from:to]
+	return all[from:to]
 }
 
 // texts, text and flag read values of a decoded body; other types become zero

@@ -2,6 +2,7 @@ package service
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -73,6 +74,8 @@ type exchange struct {
 	method, url string
 	header      http.Header
 	body        []byte
+	// limit bounds the response; maxResponse if it is 0.
+	limit int64
 
 	status   int
 	response []byte
@@ -101,7 +104,7 @@ func (e *exchange) do(ctx context.Context, client *http.Client) error {
 		return withoutAddress(err)
 	}
 	defer response.Body.Close()
-	e.response, err = io.ReadAll(io.LimitReader(response.Body, maxResponse))
+	e.response, err = io.ReadAll(io.LimitReader(response.Body, cmp.Or(e.limit, maxResponse)))
 	if err != nil {
 		return withoutAddress(err)
 	}

@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -53,9 +54,14 @@ type gitComment struct {
 const (
 	maxDescription = 140
 	maxComment     = 60_000
+	// pageSize is the largest page of a list, which has comments of 64 KiB at most.
+	pageSize = 100
+	maxPage  = pageSize * 64 << 10
+	// maxPages bounds how much of a list is read.
+	maxPages = 30
 )
 
-// marker is in a comment, invisible: by its tag, or by the key of the message.
+// marker is a line of a comment, invisible: by its tag, or by the key of the message.
 func (c *gitComment) marker(message *Message) string {
 	return "<!-- argocd-notifications " + cmp.Or(c.CommentTag, message.Key) + " -->"
 }
@@ -63,6 +69,33 @@ func (c *gitComment) marker(message *Message) string {
 // text is a comment with its marker.
 func (c *gitComment) text(message *Message) string {
 	return cut(c.Content, maxComment) + "\n" + c.marker(message)
+}
+
+// hostComment is a comment at the host.
+type hostComment struct {
+	ID   int64  `json:"id"`
+	Body string `json:"body"`
+}
+
+// write adds the comment to the list at a path, or changes the one that has its marker. A
+// process that was killed after it wrote the comment, and before it recorded that, has
+// left it there: the same text is not written again.
+func (c *gitComment) write(ctx context.Context, a *api, message *Message, path string, change func(id int64) (method, path string)) error {
+	method, at := http.MethodPost, path
+	same := false
+	err := eachOf(ctx, a, path, url.Values{}, func(one hostComment) bool {
+		// A reply that quotes a comment has its marker behind a sign.
+		found := slices.ContainsFunc(strings.Split(one.Body, "\n"), func(line string) bool { return strings.TrimSpace(line) == c.marker(message) })
+		if found {
+			method, at = change(one.ID)
+			same = strings.ReplaceAll(one.Body, "\r\n", "\n") == c.text(message)
+		}
+		return !found
+	})
+	if err != nil || same {
+		return err
+	}
+	return a.call(ctx, method, at, map[string]string{"body": c.text(message)}, nil)
 }
 
 // cut shortens a text to a number of characters.
@@ -121,7 +154,7 @@ type api struct {
 // call sends a request with a JSON body, or without one, and decodes the response into
 // something, or not.
 func (a *api) call(ctx context.Context, method, path string, body, into any) error {
-	request := &exchange{method: method, url: a.address + path, header: http.Header{}}
+	request := &exchange{method: method, url: a.address + path, header: http.Header{}, limit: maxPage}
 	if body != nil {
 		var err error
 		if request, err = postJSON(a.address+path, body); err != nil {
@@ -139,4 +172,25 @@ func (a *api) call(ctx context.Context, method, path string, body, into any) err
 		return nil
 	}
 	return request.decode(into)
+}
+
+// eachOf calls visit with the elements of a list, page by page, until it returns false.
+func eachOf[T any](ctx context.Context, a *api, path string, query url.Values, visit func(one T) (more bool)) error {
+	query.Set("per_page", strconv.Itoa(pageSize))
+	for page := range maxPages {
+		query.Set("page", strconv.Itoa(page+1))
+		var found []T
+		if err := a.call(ctx, http.MethodGet, path+"?"+query.Encode(), nil, &found); err != nil {
+			return err
+		}
+		for _, one := range found {
+			if !visit(one) {
+				return nil
+			}
+		}
+		if len(found) < pageSize {
+			return nil
+		}
+	}
+	return permanent("the list at %s has more than %d entries: it is not read to its end, and nothing is written", path, maxPages*pageSize)
 }

@@ -86,6 +86,7 @@ func (g *github) authorize(ctx context.Context, header http.Header) error {
 		}
 		asApp := &api{address: g.api.address, client: g.api.client, authorize: func(_ context.Context, header http.Header) error {
 			header.Set("Authorization", "Bearer "+signed)
+			setGitHubHeaders(header)
 			return nil
 		}}
 		var issued struct {
@@ -98,8 +99,14 @@ func (g *github) authorize(ctx context.Context, header http.Header) error {
 		g.token, g.expires = issued.Token, issued.Expires
 	}
 	header.Set("Authorization", "Bearer "+g.token)
-	header.Set("Accept", "application/vnd.github+json")
+	setGitHubHeaders(header)
 	return nil
+}
+
+// setGitHubHeaders names the version of the API that the requests are for.
+func setGitHubHeaders(header http.Header) {
+	header.Set("Accept", "application/vnd.github+json")
+	header.Set("X-GitHub-Api-Version", "2022-11-28")
 }
 
 // Send writes what the section has: a status, a deployment, comments.
@@ -115,8 +122,7 @@ func (g *github) Send(ctx context.Context, message Message) error {
 	}
 	at := "/repos/" + url.PathEscape(parts[0]) + "/" + url.PathEscape(parts[1])
 	if own.Status != nil {
-		body := map[string]string{"state": own.Status.State, "description": cut(message.Text, maxDescription), "context": own.Status.Label, "target_url": own.Status.TargetURL}
-		if err := g.api.call(ctx, http.MethodPost, at+"/statuses/"+own.Revision, body, nil); err != nil {
+		if err := g.status(ctx, at, &own, &message); err != nil {
 			return err
 		}
 	}
@@ -131,44 +137,79 @@ func (g *github) Send(ctx context.Context, message Message) error {
 	return nil
 }
 
+// status writes a status of the commit, unless it is the one that the commit shows: a
+// process that was killed has left it there.
+func (g *github) status(ctx context.Context, at string, own *gitSection, message *Message) error {
+	wanted := map[string]string{
+		"state": own.Status.State, "description": cut(message.Text, maxDescription), "context": own.Status.Label, "target_url": own.Status.TargetURL,
+	}
+	return g.append(ctx, at+"/commits/"+own.Revision+"/statuses", at+"/statuses/"+own.Revision, "context", wanted)
+}
+
+// append adds an entry to a list whose newest entry counts, unless that is the same
+// already. by is the field that separates lists in one; empty for none.
+func (g *github) append(ctx context.Context, list, path, by string, wanted map[string]string) error {
+	same := false
+	err := eachOf(ctx, g.api, list, url.Values{}, func(known map[string]any) bool {
+		if by != "" && known[by] != wanted[by] {
+			return true
+		}
+		same = true
+		for field, value := range wanted {
+			// An empty text is null in some responses.
+			text, _ := known[field].(string)
+			same = same && strings.TrimSpace(text) == strings.TrimSpace(value)
+		}
+		return false // the newest is the first one
+	})
+	if err != nil || same {
+		return err
+	}
+	return g.api.call(ctx, http.MethodPost, path, wanted, nil)
+}
+
 // deploy writes the status of a deployment, which is created if the commit has none for
 // the environment.
 func (g *github) deploy(ctx context.Context, at string, own *gitSection, message *Message) error {
 	wanted := own.Deployment
-	query := url.Values{"sha": {own.Revision}, "environment": {wanted.Environment}}
-	var known []struct {
+	var id int64
+	type deployment struct {
 		ID int64 `json:"id"`
 	}
-	if err := g.api.call(ctx, http.MethodGet, at+"/deployments?"+query.Encode(), nil, &known); err != nil {
+	err := eachOf(ctx, g.api, at+"/deployments", url.Values{"sha": {own.Revision}, "environment": {wanted.Environment}}, func(newest deployment) bool {
+		id = newest.ID
+		return false
+	})
+	if err != nil {
 		return err
 	}
-	var id int64
-	if len(known) > 0 {
-		id = known[0].ID
-	} else {
-		autoMerge, transient := wanted.AutoMerge == nil || *wanted.AutoMerge, wanted.TransientEnvironment != nil && *wanted.TransientEnvironment
-		body := map[string]any{
-			"ref": cmp.Or(wanted.Reference, own.Revision), "environment": wanted.Environment, "auto_merge": autoMerge, "transient_environment": transient,
-		}
-		if wanted.RequiredContexts != nil {
-			body["required_contexts"] = wanted.RequiredContexts
-		}
-		var created struct {
-			ID int64 `json:"id"`
-		}
-		if err := g.api.call(ctx, http.MethodPost, at+"/deployments", body, &created); err != nil {
+	if id == 0 {
+		var created deployment
+		if err := g.api.call(ctx, http.MethodPost, at+"/deployments", wanted.creation(own.Revision), &created); err != nil {
 			return err
 		}
 		id = created.ID
 	}
-	return g.api.call(ctx, http.MethodPost, fmt.Sprintf("%s/deployments/%d/statuses", at, id), map[string]string{
+	statuses := fmt.Sprintf("%s/deployments/%d/statuses", at, id)
+	return g.append(ctx, statuses, statuses, "", map[string]string{
 		"state": wanted.State, "log_url": wanted.LogURL, "description": cut(message.Text, maxDescription), "environment": wanted.Environment,
 		"environment_url": wanted.EnvironmentURL,
-	}, nil)
+	})
 }
 
-// comment comments on the pull requests of the commit. A comment that has the marker is
-// changed.
+// creation is the body of a request that creates the deployment of a commit.
+func (d *gitDeployment) creation(revision string) map[string]any {
+	body := map[string]any{
+		"ref": cmp.Or(d.Reference, revision), "environment": d.Environment, "auto_merge": d.AutoMerge == nil || *d.AutoMerge,
+		"transient_environment": d.TransientEnvironment != nil && *d.TransientEnvironment,
+	}
+	if d.RequiredContexts != nil {
+		body["required_contexts"] = d.RequiredContexts
+	}
+	return body
+}
+
+// comment comments on the pull requests of the commit.
 func (g *github) comment(ctx context.Context, at string, own *gitSection, message *Message) error {
 	var pulls []struct {
 		Number int64 `json:"number"`
@@ -176,22 +217,12 @@ func (g *github) comment(ctx context.Context, at string, own *gitSection, messag
 	if err := g.api.call(ctx, http.MethodGet, at+"/commits/"+own.Revision+"/pulls", nil, &pulls); err != nil {
 		return err
 	}
-	body := map[string]string{"body": own.PullRequestComment.text(message)}
 	for _, pull := range pulls {
-		var comments []struct {
-			ID   int64  `json:"id"`
-			Body string `json:"body"`
-		}
-		if err := g.api.call(ctx, http.MethodGet, fmt.Sprintf("%s/issues/%d/comments?per_page=100", at, pull.Number), nil, &comments); err != nil {
-			return err
-		}
-		method, path := http.MethodPost, fmt.Sprintf("%s/issues/%d/comments", at, pull.Number)
-		for _, one := range comments {
-			if strings.Contains(one.Body, own.PullRequestComment.marker(message)) {
-				method, path = http.MethodPatch, fmt.Sprintf("%s/issues/comments/%d", at, one.ID)
-			}
-		}
-		if err := g.api.call(ctx, method, path, body, nil); err != nil {
+		path := fmt.Sprintf("%s/issues/%d/comments", at, pull.Number)
+		err := own.PullRequestComment.write(ctx, g.api, message, path, func(id int64) (string, string) {
+			return http.MethodPatch, fmt.Sprintf("%s/issues/comments/%d", at, id)
+		})
+		if err != nil {
 			return err
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"time"
 )
 
 // gitlabOptions are those of GitLab. Argo CD has no such service: the fields are those of
@@ -43,7 +44,8 @@ func newGitLab(options decoder, clients *Clients) (Service, error) {
 	}
 	g.hosts = []string{parsed.Hostname()}
 	g.api = &api{address: base + "/api/v4", client: clients.of(g.options.httpOptions), authorize: func(_ context.Context, header http.Header) error {
-		header.Set("PRIVATE-TOKEN", g.options.Token)
+		header.Set("Authorization", "Bearer "+g.options.Token)
+		header.Set("Accept", "application/json")
 		return nil
 	}}
 	return g, nil
@@ -63,10 +65,7 @@ func (g *gitlab) Send(ctx context.Context, message Message) error {
 		}
 	}
 	if own.Deployment != nil {
-		body := map[string]any{
-			"environment": own.Deployment.Environment, "sha": own.Revision, "ref": cmp.Or(own.Deployment.Reference, own.Revision), "tag": false, "status": own.Deployment.State,
-		}
-		if err := g.api.call(ctx, http.MethodPost, at+"/deployments", body, nil); err != nil {
+		if err := g.deploy(ctx, at, &own, &message); err != nil {
 			return err
 		}
 	}
@@ -79,25 +78,50 @@ func (g *gitlab) Send(ctx context.Context, message Message) error {
 // status writes a status of the commit. GitLab refuses one that it has already, so that
 // the statuses are read first.
 func (g *gitlab) status(ctx context.Context, at string, own *gitSection, message *Message) error {
-	var known []struct {
+	exists := false
+	type status struct {
 		Name   string `json:"name"`
 		Status string `json:"status"`
 	}
-	if err := g.api.call(ctx, http.MethodGet, at+"/repository/commits/"+own.Revision+"/statuses?per_page=100", nil, &known); err != nil {
+	err := eachOf(ctx, g.api, at+"/repository/commits/"+own.Revision+"/statuses", url.Values{"name": {own.Status.Label}}, func(one status) bool {
+		exists = one.Name == own.Status.Label && one.Status == own.Status.State
+		return !exists
+	})
+	if err != nil || exists {
 		return err
-	}
-	for _, one := range known {
-		if one.Name == own.Status.Label && one.Status == own.Status.State {
-			return nil
-		}
 	}
 	return g.api.call(ctx, http.MethodPost, at+"/statuses/"+own.Revision, map[string]string{
 		"state": own.Status.State, "name": own.Status.Label, "target_url": own.Status.TargetURL, "description": cut(message.Text, maxDescription),
 	}, nil)
 }
 
-// comment comments on the merge requests of the commit. A comment that has the marker is
-// changed.
+// deploy writes a deployment, unless it is there: the newest one of the environment, or
+// one since the message was due. An older one of the same commit is another deployment:
+// that before a rollback.
+func (g *gitlab) deploy(ctx context.Context, at string, own *gitSection, message *Message) error {
+	wanted := own.Deployment
+	newest, exists := true, false
+	type deployment struct {
+		SHA     string    `json:"sha"`
+		Status  string    `json:"status"`
+		Created time.Time `json:"created_at"`
+	}
+	query := url.Values{"environment": {wanted.Environment}, "order_by": {"id"}, "sort": {"desc"}}
+	err := eachOf(ctx, g.api, at+"/deployments", query, func(one deployment) bool {
+		since := newest || !one.Created.Before(message.At)
+		exists = since && strings.HasPrefix(one.SHA, own.Revision) && one.Status == wanted.State
+		newest = false
+		return since && !exists
+	})
+	if err != nil || exists {
+		return err
+	}
+	return g.api.call(ctx, http.MethodPost, at+"/deployments", map[string]any{
+		"environment": wanted.Environment, "sha": own.Revision, "ref": cmp.Or(wanted.Reference, own.Revision), "tag": false, "status": wanted.State,
+	}, nil)
+}
+
+// comment comments on the merge requests of the commit.
 func (g *gitlab) comment(ctx context.Context, at string, own *gitSection, message *Message) error {
 	var requests []struct {
 		IID int64 `json:"iid"`
@@ -105,23 +129,12 @@ func (g *gitlab) comment(ctx context.Context, at string, own *gitSection, messag
 	if err := g.api.call(ctx, http.MethodGet, at+"/repository/commits/"+own.Revision+"/merge_requests", nil, &requests); err != nil {
 		return err
 	}
-	body := map[string]string{"body": own.PullRequestComment.text(message)}
 	for _, one := range requests {
 		notes := fmt.Sprintf("%s/merge_requests/%d/notes", at, one.IID)
-		var known []struct {
-			ID   int64  `json:"id"`
-			Body string `json:"body"`
-		}
-		if err := g.api.call(ctx, http.MethodGet, notes+"?per_page=100", nil, &known); err != nil {
-			return err
-		}
-		method, path := http.MethodPost, notes
-		for _, note := range known {
-			if strings.Contains(note.Body, own.PullRequestComment.marker(message)) {
-				method, path = http.MethodPut, fmt.Sprintf("%s/%d", notes, note.ID)
-			}
-		}
-		if err := g.api.call(ctx, method, path, body, nil); err != nil {
+		err := own.PullRequestComment.write(ctx, g.api, message, notes, func(id int64) (string, string) {
+			return http.MethodPut, fmt.Sprintf("%s/%d", notes, id)
+		})
+		if err != nil {
 			return err
 		}
 	}

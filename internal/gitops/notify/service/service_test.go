@@ -38,7 +38,7 @@ func newServer(t *testing.T) *server {
 	s := &server{responses: map[string]string{}}
 	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
-		credential := r.Header.Get("Authorization") + r.Header.Get("PRIVATE-TOKEN")
+		credential := r.Header.Get("Authorization")
 		if strings.HasPrefix(credential, "Bearer ey") {
 			credential = "signed"
 		}
@@ -76,12 +76,14 @@ func TestServices(t *testing.T) {
 	host := strings.TrimPrefix(s.URL, "http://")
 	s.responses = map[string]string{
 		"POST /chat.postMessage": `{"ok":true,"channel":"C1","ts":"1.1"}`, "POST /chat.update": `{"ok":true}`, "POST /connector": "1",
-		"POST /api/v3/app/installations/2/access_tokens": `{"token":"t1","expires_at":"2999-01-01T00:00:00Z"}`,
-		"GET /api/v3/repos/team/shop/deployments":        `[]`, "POST /api/v3/repos/team/shop/deployments": `{"id":7}`,
+		"POST /api/v3/app/installations/2/access_tokens":          `{"token":"t1","expires_at":"2999-01-01T00:00:00Z"}`,
+		"GET /api/v3/repos/team/shop/commits/abcdef0123/statuses": `[{"context":"ci","state":"success"},{"context":"cd","state":"pending"}]`,
+		"GET /api/v3/repos/team/shop/deployments/7/statuses":      `[]`,
+		"GET /api/v3/repos/team/shop/deployments":                 `[]`, "POST /api/v3/repos/team/shop/deployments": `{"id":7}`,
 		"GET /api/v3/repos/team/shop/commits/abcdef0123/pulls":                        `[{"number":3}]`,
-		"GET /api/v3/repos/team/shop/issues/3/comments":                               `[{"id":9,"body":"old <!-- argocd-notifications sync -->"}]`,
+		"GET /api/v3/repos/team/shop/issues/3/comments":                               `[{"id":9,"body":"old\n<!-- argocd-notifications sync -->"}]`,
 		"GET /api/v4/projects/group/team/shop/repository/commits/abcdef0123/statuses": `[]`, "GET /api/v4/projects/group/team/shop/repository/commits/abcdef0123/merge_requests": `[{"iid":4}]`,
-		"GET /api/v4/projects/group/team/shop/merge_requests/4/notes": `[]`,
+		"GET /api/v4/projects/group/team/shop/merge_requests/4/notes": `[]`, "GET /api/v4/projects/group/team/shop/deployments": `[]`,
 	}
 	commit := `"revisionPath":"abcdef0123"`
 	for _, one := range []struct {
@@ -113,23 +115,26 @@ func TestServices(t *testing.T) {
 			`{"repoURLPath":"git@127.0.0.1:team/shop.git",` + commit + `,"status":{"state":"success","label":"cd"},"deployment":{"state":"success","environment":"prod"},"pullRequestComment":{"content":"new","commentTag":"sync"}}`,
 			[]string{
 				"POST /api/v3/app/installations/2/access_tokens signed {}",
+				"GET /api/v3/repos/team/shop/commits/abcdef0123/statuses?page=1&per_page=100 Bearer t1 ",
 				`POST /api/v3/repos/team/shop/statuses/abcdef0123 Bearer t1 {"context":"cd","description":"shop runs","state":"success","target_url":""}`,
-				"GET /api/v3/repos/team/shop/deployments?environment=prod&sha=abcdef0123 Bearer t1 ",
+				"GET /api/v3/repos/team/shop/deployments?environment=prod&page=1&per_page=100&sha=abcdef0123 Bearer t1 ",
 				`POST /api/v3/repos/team/shop/deployments Bearer t1 {"auto_merge":true,"environment":"prod","ref":"abcdef0123","transient_environment":false}`,
+				"GET /api/v3/repos/team/shop/deployments/7/statuses?page=1&per_page=100 Bearer t1 ",
 				`POST /api/v3/repos/team/shop/deployments/7/statuses Bearer t1 {"description":"shop runs","environment":"prod","environment_url":"","log_url":"","state":"success"}`,
 				"GET /api/v3/repos/team/shop/commits/abcdef0123/pulls Bearer t1 ",
-				"GET /api/v3/repos/team/shop/issues/3/comments?per_page=100 Bearer t1 ",
+				"GET /api/v3/repos/team/shop/issues/3/comments?page=1&per_page=100 Bearer t1 ",
 				`PATCH /api/v3/repos/team/shop/issues/comments/9 Bearer t1 {"body":"new\n\u003c!-- argocd-notifications sync --\u003e"}`,
 			}},
 		{"gitlab", "token: t\nbaseURL: @URL", "",
 			`{"repoURLPath":"http://127.0.0.1/group/team/shop.git",` + commit + `,"status":{"state":"success","label":"cd"},"deployment":{"state":"success","environment":"prod"},"pullRequestComment":{"content":"new"}}`,
 			[]string{
-				"GET /api/v4/projects/group%2Fteam%2Fshop/repository/commits/abcdef0123/statuses?per_page=100 t ",
-				`POST /api/v4/projects/group%2Fteam%2Fshop/statuses/abcdef0123 t {"description":"shop runs","name":"cd","state":"success","target_url":""}`,
-				`POST /api/v4/projects/group%2Fteam%2Fshop/deployments t {"environment":"prod","ref":"abcdef0123","sha":"abcdef0123","status":"success","tag":false}`,
-				"GET /api/v4/projects/group%2Fteam%2Fshop/repository/commits/abcdef0123/merge_requests t ",
-				"GET /api/v4/projects/group%2Fteam%2Fshop/merge_requests/4/notes?per_page=100 t ",
-				`POST /api/v4/projects/group%2Fteam%2Fshop/merge_requests/4/notes t {"body":"new\n\u003c!-- argocd-notifications k1 --\u003e"}`,
+				"GET /api/v4/projects/group%2Fteam%2Fshop/repository/commits/abcdef0123/statuses?name=cd&page=1&per_page=100 Bearer t ",
+				`POST /api/v4/projects/group%2Fteam%2Fshop/statuses/abcdef0123 Bearer t {"description":"shop runs","name":"cd","state":"success","target_url":""}`,
+				"GET /api/v4/projects/group%2Fteam%2Fshop/deployments?environment=prod&order_by=id&page=1&per_page=100&sort=desc Bearer t ",
+				`POST /api/v4/projects/group%2Fteam%2Fshop/deployments Bearer t {"environment":"prod","ref":"abcdef0123","sha":"abcdef0123","status":"success","tag":false}`,
+				"GET /api/v4/projects/group%2Fteam%2Fshop/repository/commits/abcdef0123/merge_requests Bearer t ",
+				"GET /api/v4/projects/group%2Fteam%2Fshop/merge_requests/4/notes?page=1&per_page=100 Bearer t ",
+				`POST /api/v4/projects/group%2Fteam%2Fshop/merge_requests/4/notes Bearer t {"body":"new\n\u003c!-- argocd-notifications k1 --\u003e"}`,
 			}},
 	} {
 		options := strings.NewReplacer("@URL", s.URL, "@HOST", host, "@KEY", privateKey(t)).Replace(one.options)
