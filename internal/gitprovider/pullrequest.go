@@ -185,6 +185,16 @@ func commentMarker(key string) string { return "[//]: # (slipway:" + key + ")" }
 // Comment comments on a pull request. There is one comment for a key: it is
 // changed if its text is another one, and never repeated.
 func (p *PullRequests) Comment(ctx context.Context, number int64, key, text string) error {
+	return p.comment(ctx, number, key, text, true)
+}
+
+// ChangeComment changes the comment of a key, if the pull request has it.
+func (p *PullRequests) ChangeComment(ctx context.Context, number int64, key, text string) error {
+	return p.comment(ctx, number, key, text, false)
+}
+
+// comment changes the comment of a key, or adds it if that is wanted.
+func (p *PullRequests) comment(ctx context.Context, number int64, key, text string, add bool) error {
 	if !commentKey.MatchString(key) {
 		return invalid(p.kind, "%.50q is no key of a comment", key)
 	}
@@ -209,6 +219,9 @@ func (p *PullRequests) Comment(ctx context.Context, number int64, key, text stri
 			continue
 		}
 		return err
+	}
+	if !add {
+		return nil
 	}
 	return p.api.write(ctx, number, nil, body)
 }

@@ -24,4 +24,6 @@ type Facts interface {
 type PullRequestComment struct {
 	Number    int64
 	Key, Text string
+	// Known changes the comment of the key if there is one, and adds none.
+	Known bool
 }

@@ -122,7 +122,11 @@ func (f *ClusterFacts) CommentPullRequest(ctx context.Context, g *v1alpha1.PullR
 	if err != nil {
 		return err
 	}
-	err = pulls.Comment(ctx, comment.Number, comment.Key, comment.Text)
+	write := pulls.Comment
+	if comment.Known {
+		write = pulls.ChangeComment
+	}
+	err = write(ctx, comment.Number, comment.Key, comment.Text)
 	f.pause(listing, at, err)
 	return err
 }

@@ -31,6 +31,10 @@ const (
 	maxReports = 20
 	// reportRetry is when a comment is tried again.
 	reportRetry = time.Minute
+	// maxRemovalReports is how often the comment of a preview is tried before the
+	// preview is removed without it, and removalRetry when the next try is.
+	maxRemovalReports = 3
+	removalRetry      = 2 * time.Second
 	// maxURL bounds the address of a preview.
 	maxURL = 2048
 )
@@ -43,6 +47,8 @@ type reports struct {
 	written map[types.UID]map[string]string
 	// problems is the last one of each set, which is reported once.
 	problems map[types.UID]string
+	// removals count failures to report the removal of an Application, by its UID.
+	removals map[types.UID]int
 }
 
 // get returns what was written last.
@@ -78,6 +84,29 @@ func (r *reports) isNew(set types.UID, problem string) bool {
 	}
 	r.problems[set] = problem
 	return problem != "" && problem != before
+}
+
+// giveUp reports whether to remove an Application whose removal could not be
+// reported again and again.
+func (r *reports) giveUp(application types.UID) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.removals == nil {
+		r.removals = map[types.UID]int{}
+	}
+	r.removals[application]++
+	last := r.removals[application] >= maxRemovalReports
+	if last {
+		delete(r.removals, application)
+	}
+	return last
+}
+
+// reported forgets the failures of an Application.
+func (r *reports) reported(application types.UID) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.removals, application)
 }
 
 // drop forgets a set.
@@ -148,7 +177,7 @@ func (c *Controller) reportPreviews(ctx context.Context, set *v1alpha1.Applicati
 		if left--; left < 0 {
 			return time.Second
 		}
-		if err := c.comment(ctx, set, preview, text); err != nil {
+		if err := c.comment(ctx, set, preview, PullRequestComment{Text: text}); err != nil {
 			problem = errors.Join(problem, fmt.Errorf("application %s: comment on pull request %d: %w", name, preview.number, err))
 			continue
 		}
@@ -165,24 +194,31 @@ func (c *Controller) reportPreviews(ctx context.Context, set *v1alpha1.Applicati
 	return reportRetry
 }
 
-// reportRemoved changes the comment of a preview that is gone. One that this process
-// did not write stays as it is: it may not exist.
-func (c *Controller) reportRemoved(ctx context.Context, set *v1alpha1.ApplicationSet, name string, body []byte) {
-	if c.reports.get(set.UID, name) == "" {
-		return
-	}
+// reportRemoved changes the comment of a preview that is about to be deleted, if there
+// is one. The comment comes first: a process that is killed in between leaves the
+// Application, by which the next process finds both. It returns false if the Application
+// has to stay until the next try. A Git host that refuses comments does not keep it.
+func (c *Controller) reportRemoved(ctx context.Context, set *v1alpha1.ApplicationSet, name string, known record) bool {
 	c.reports.put(set.UID, name, "")
-	preview, found, err := previewOf(name, body)
+	preview, found, err := previewOf(name, known.body)
 	if err != nil || !found {
-		return
+		return true
 	}
-	if err := c.comment(ctx, set, preview, "The preview of this pull request was removed."); err != nil && ctx.Err() == nil {
-		c.options.Log.Info("cannot report that a preview is gone", "set", set.Namespace+"/"+set.Name, "application", name, "error", err)
+	err = c.comment(ctx, set, preview, PullRequestComment{Text: "The preview of this pull request was removed.", Known: true})
+	if err == nil {
+		c.reports.reported(known.uid)
+		return true
 	}
+	if ctx.Err() != nil || !c.reports.giveUp(known.uid) {
+		c.queue.AddAfter(types.NamespacedName{Namespace: set.Namespace, Name: set.Name}, removalRetry)
+		return false
+	}
+	c.options.Log.Warn("cannot report that a preview is gone", "set", set.Namespace+"/"+set.Name, "application", name, "error", err)
+	return true
 }
 
 // comment writes the comment of a preview with the credential of the generator.
-func (c *Controller) comment(ctx context.Context, set *v1alpha1.ApplicationSet, preview pullPreview, text string) error {
+func (c *Controller) comment(ctx context.Context, set *v1alpha1.ApplicationSet, preview pullPreview, comment PullRequestComment) error {
 	generators, _ := pullGenerators(set)
 	if len(generators) != 1 || hostOf(generators[0]).address() == "" {
 		return errors.New("the set needs one generator pullRequest, whose repository has no parameters")
@@ -193,7 +229,6 @@ func (c *Controller) comment(ctx context.Context, set *v1alpha1.ApplicationSet, 
 	}
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	return facts.CommentPullRequest(ctx, generators[0], PullRequestComment{
-		Number: preview.number, Key: "preview/" + set.Namespace + "/" + preview.name, Text: text,
-	})
+	comment.Number, comment.Key = preview.number, "preview/"+set.Namespace+"/"+preview.name
+	return facts.CommentPullRequest(ctx, generators[0], comment)
 }

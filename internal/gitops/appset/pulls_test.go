@@ -5,7 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -14,6 +17,7 @@ import (
 	"slipway.dev/slipway/internal/gitops/webhook"
 	"slipway.dev/slipway/internal/gitprovider"
 	"slipway.dev/slipway/internal/gitprovider/providertest"
+	"slipway.dev/slipway/internal/kube/kubetest"
 	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/programs"
 )
@@ -156,6 +160,82 @@ func TestPreviewLifeCycle(t *testing.T) {
 	p.event()
 	p.awaits(p.control, "")
 	p.awaitComment(3, "The preview of this pull request was removed.")
+}
+
+// closed closes merge requests.
+func (p *previews) closed(numbers ...int64) {
+	p.change(func(pulls []providertest.Pull) []providertest.Pull {
+		for i := range pulls {
+			if slices.Contains(numbers, pulls[i].Number) {
+				pulls[i].State = gitprovider.PullRequestClosed
+			}
+		}
+		return pulls
+	})
+}
+
+const removedText = "The preview of this pull request was removed."
+
+// TestPreviewRemovedWhileDown: merge requests that were closed while no controller ran
+// lose their Applications, and their comment changes. One that never had a comment gets
+// none.
+func TestPreviewRemovedWhileDown(t *testing.T) {
+	p := newPreviews(t, 1, 3)
+	p.awaits(p.control, "pr-1,pr-3")
+	p.ready("pr-1", strings.Repeat("a", 40), "Healthy")
+	p.awaitComment(1, "is at <https://pr-1.preview.example.com>")
+	p.stop()
+	p.closed(1, 3)
+	p.start()
+	p.awaits(p.control, "")
+	p.awaitComment(1, removedText)
+	if got := p.comments(3); len(got) > 0 {
+		t.Errorf("a preview that was never ready has %q", got)
+	}
+}
+
+// TestPreviewKilledWhileRemoved: a controller that is killed when it deletes the
+// Application, and does not get to anything after that, leaves no comment behind that
+// leads to a preview.
+func TestPreviewKilledWhileRemoved(t *testing.T) {
+	p := newPreviews(t, 1)
+	p.awaits(p.control, "pr-1")
+	p.ready("pr-1", strings.Repeat("a", 40), "Healthy")
+	p.awaitComment(1, "is at <https://pr-1.preview.example.com>")
+	deleted := make(chan struct{})
+	once := sync.OnceFunc(func() { close(deleted) })
+	p.gate.Handle(func(request *http.Request, send kubetest.Send) (*http.Response, error) {
+		if request.Method != http.MethodDelete {
+			return send(request)
+		}
+		if response, err := send(request); err == nil {
+			_ = response.Body.Close()
+		}
+		once()
+		<-request.Context().Done() // the process gets no response before its end
+		return nil, request.Context().Err()
+	})
+	p.closed(1)
+	p.event()
+	<-deleted
+	p.stop()
+	p.gate.Handle(nil)
+	p.start()
+	p.awaits(p.control, "")
+	p.awaitComment(1, removedText)
+}
+
+// TestPreviewCommentRefused: a Git host that does not let the token change the comment
+// does not keep the preview.
+func TestPreviewCommentRefused(t *testing.T) {
+	p := newPreviews(t, 1)
+	p.awaits(p.control, "pr-1")
+	p.ready("pr-1", strings.Repeat("a", 40), "Healthy")
+	p.awaitComment(1, "is at <https://pr-1.preview.example.com>")
+	p.host.SetToken(providertest.Token{Value: "canary-7f3a", Login: "robot", Scopes: []string{"read_api"}, Roles: map[string]string{"acme": "write"}})
+	p.closed(1)
+	p.event()
+	p.awaits(p.control, "")
 }
 
 // TestPreviewForks: merge requests of forks get nothing unless the set allows it, by a

@@ -80,13 +80,11 @@ func (c *Controller) synchronize(ctx context.Context, set *v1alpha1.ApplicationS
 		return reasonKept, err
 	}
 	for _, name := range slices.Sorted(maps.Keys(live)) {
-		if _, stays := wanted[name]; !stays && allowed.remove && !live[name].deleting && ctx.Err() == nil {
-			err := c.remove(ctx, set, name, live[name])
-			note(reasonDelete, err)
-			if err == nil {
-				c.reportRemoved(ctx, set, name, live[name].body)
-			}
+		_, stays := wanted[name]
+		if stays || !allowed.remove || live[name].deleting || ctx.Err() != nil || !c.reportRemoved(ctx, set, name, live[name]) {
+			continue
 		}
+		note(reasonDelete, c.remove(ctx, set, name, live[name]))
 	}
 	return reason, errors.Join(failures...)
 }
