@@ -225,14 +225,18 @@ func TestPreviewKilledWhileRemoved(t *testing.T) {
 	p.awaitComment(1, removedText)
 }
 
-// TestPreviewCommentRefused: a Git host that does not let the token change the comment
-// does not keep the preview.
+// TestPreviewCommentRefused: a Git host that does not have the pull request of the
+// annotation, and so refuses to list its comments, does not keep the preview.
 func TestPreviewCommentRefused(t *testing.T) {
 	p := newPreviews(t, 1)
 	p.awaits(p.control, "pr-1")
-	p.ready("pr-1", strings.Repeat("a", 40), "Healthy")
-	p.awaitComment(1, "is at <https://pr-1.preview.example.com>")
-	p.host.SetToken(providertest.Token{Value: "canary-7f3a", Login: "robot", Scopes: []string{"read_api"}, Roles: map[string]string{"acme": "write"}})
+	p.patch(p.sets(p.control), "set", `{"spec": {"template": {"metadata": {"annotations": {"slipway.dev/preview-pull-request": "99"}}}}}`)
+	p.until(p.control, "pr-1", func(app *unstructured.Unstructured) error {
+		if app.GetAnnotations()["slipway.dev/preview-pull-request"] != "99" {
+			return errors.New("the annotation is not there")
+		}
+		return nil
+	})
 	p.closed(1)
 	p.event()
 	p.awaits(p.control, "")
