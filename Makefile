@@ -299,6 +299,10 @@ resilience: deps ## Attack the edge and kill the agent for long: slow clients, a
 divide: deps build-devcluster ## Kill, pause or end one of three agents that divide Applications every 10 s for ten minutes: no two may write for one at a time (about 12 minutes)
 	RESILIENCE=long go test -count=1 -timeout 1h -v -run TestGitops/divide ./test/resilience/gitops
 
+.PHONY: failover
+failover: deps ## Kill the primary of the platform's database under load three times: reports are written again within 10 s, and none is lost (about 3 minutes)
+	FAILOVER=long $(GO_STATIC) go test -count=3 $(TEST_FLAGS) -v -run 'TestDatabaseFailover$$' ./test/platform
+
 .PHONY: limits
 limits: ## Measure one rate limit over three edges with h2load, and kill one of them every 10 s for ten minutes under 2,000 requests/s (about 15 minutes; LIMITS_SECONDS and LIMITS_RATE change the latter)
 	scripts/install-packages.sh limits

@@ -21,6 +21,8 @@ if ! diff "$work/one/SHA256SUMS" "$work/two/SHA256SUMS"; then
 fi
 cat "$work/one/SHA256SUMS"
 
+# What a newcomer waits for, at most.
+limit=60
 began=$SECONDS
 plain=(env -i PATH=/usr/bin:/bin:/usr/sbin:/sbin HOME="$work/home")
 mkdir "$work/home"
@@ -30,7 +32,17 @@ up=$!
 # slipway up ends with its addresses; curl finds the demo by the name in the request.
 until grep -q 'Ctrl-C stops everything' "$work/up.log"; do
 	kill -0 "$up" || { cat "$work/up.log" >&2; exit 1; }
+	if ((SECONDS - began > limit)); then
+		cat "$work/up.log" >&2
+		echo "slipway up is not ready after $((SECONDS - began)) s, and the limit is $limit s: see above what it waits for." >&2
+		exit 1
+	fi
 	sleep 0.2
 done
 curl --fail --silent --show-error --header 'Host: demo.localhost' http://127.0.0.1:8080/api
-echo "From the folder of the release to the response of the demo: $((SECONDS - began)) s."
+took=$((SECONDS - began))
+echo "From the folder of the release to the response of the demo: $took s."
+if ((took > limit)); then
+	echo "That is more than $limit s: a newcomer waits too long." >&2
+	exit 1
+fi
