@@ -303,6 +303,11 @@ divide: deps build-devcluster ## Kill, pause or end one of three agents that div
 failover: deps ## Kill the primary of the platform's database under load three times: reports are written again within 10 s, and none is lost (about 3 minutes)
 	FAILOVER=long $(GO_STATIC) go test -count=3 $(TEST_FLAGS) -v -run 'TestDatabaseFailover$$' ./test/platform
 
+.PHONY: promotions
+promotions: deps build-devcluster ## Kill promotions at each write, and the agent a hundred times while it sends notifications: nothing is lost or comes twice (about 20 minutes)
+	RESILIENCE=long $(GO_STATIC) go test -count=1 $(TEST_FLAGS) -v -run 'TestKill$$' ./internal/gitops/promotion
+	RESILIENCE=long $(GO_STATIC) go test -count=1 $(TEST_FLAGS) -v -run 'TestGitops/notifications' ./test/resilience/gitops
+
 .PHONY: limits
 limits: ## Measure one rate limit over three edges with h2load, and kill one of them every 10 s for ten minutes under 2,000 requests/s (about 15 minutes; LIMITS_SECONDS and LIMITS_RATE change the latter)
 	scripts/install-packages.sh limits

@@ -46,11 +46,13 @@ func TestKill(t *testing.T) {
 		stride = 1
 	}
 	kills := 0
+	var names []string
 	for write := 1 + int(programs.Setting(t, "RESILIENCE_SEED", time.Now().UnixNano())%int64(stride)); ; write += stride {
 		killed := 0
 		for _, after := range []bool{false, true} {
 			name := fmt.Sprintf("kill-%d-%t", write, after)
 			version := fmt.Sprintf("v%d-%t", write, after)
+			names = append(names, name)
 			w.setVersion(t, version)
 			reached := between.arm(write, after)
 			ended := make(chan struct{})
@@ -77,10 +79,25 @@ func TestKill(t *testing.T) {
 			break
 		}
 	}
-	t.Logf("%d kills", kills)
-	if kills == 0 {
-		t.Error("there was no kill")
+	lost, double := w.countCommits(t, names)
+	t.Logf("%d kills, %d promotions to %d environments each: %d commits lost, %d double", kills, len(names), len(environments)-1, lost, double)
+	if kills == 0 || lost+double > 0 {
+		t.Error("there was no kill, or a commit is lost or double")
 	}
+}
+
+// countCommits returns how many commits of promotions are missing, and how many there are
+// beside the first of each environment.
+func (w *world) countCommits(t *testing.T, names []string) (lost, double int) {
+	t.Helper()
+	for _, name := range names {
+		for _, environment := range environments[1:] {
+			found := len(w.commits(t, "Promotion: "+w.namespace+"/"+name+"/"+environment))
+			lost += max(0, 1-found)
+			double += max(0, found-1)
+		}
+	}
+	return lost, double
 }
 
 // killPoint is between the controller and both servers. It holds a write until the

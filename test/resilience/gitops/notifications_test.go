@@ -170,7 +170,7 @@ func (n *notified) killAtMessage(t *testing.T, responded bool) {
 // check compares what receivers have with the revisions.
 func (n *notified) check(t *testing.T, revisions []string, kills int) {
 	t.Helper()
-	again := 0
+	lost, double, again := 0, 0, 0
 	for _, receiver := range receivers {
 		for i, revision := range revisions {
 			if receiver == "catalog" {
@@ -180,14 +180,15 @@ func (n *notified) check(t *testing.T, revisions []string, kills int) {
 			if messages != 1 {
 				t.Errorf("%s has %d messages of revision %d", receiver, messages, i)
 			}
-			again += repeated
+			lost, double, again = lost+max(0, 1-messages), double+max(0, messages-1), again+repeated
 		}
 	}
 	messages, repeated := n.got.keys("catalog", "")
 	if messages != len(revisions) {
 		t.Errorf("the template of the catalog was sent %d times for %d revisions", messages, len(revisions))
 	}
-	t.Logf("%d kills, %d revisions, 4 receivers: each has one message of each revision; %d came in again with the same key", kills, len(revisions), again+repeated)
+	lost, double, again = lost+max(0, len(revisions)-messages), double+max(0, messages-len(revisions)), again+repeated
+	t.Logf("%d kills, %d revisions, 4 receivers: %d messages lost, %d double, %d came in again with the same key", kills, len(revisions), lost, double, again)
 }
 
 // awaitAll waits until every receiver has a message of a revision.
