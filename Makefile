@@ -280,7 +280,7 @@ bench-ingress: build ## Measure the edge with 1,000, 5,000 and 10,000 Ingresses 
 	go run ./test/bench/ingressbench $(BENCH_FLAGS)
 
 .PHONY: bench-gitops
-bench-gitops: build ## Measure the agent with 100, 500 and 1,000 Applications on a real API server (about 40 minutes; see BENCH_FLAGS)
+bench-gitops: build ## Measure the agent with 100, 500 and 1,000 Applications on a real API server (about 40 minutes; see BENCH_FLAGS: -sizes 10000 has goals of its own, -agents 1,2 compares two agents with one)
 	go run ./test/bench/gitopsbench $(BENCH_FLAGS)
 
 .PHONY: bench-tunnel

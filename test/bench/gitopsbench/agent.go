@@ -44,14 +44,16 @@ type agent struct {
 	resident int64 // the same without regard to what they share
 }
 
-// startAgent starts an agent for a cluster and returns before it is ready. Its
-// source cache is below dir, so every size starts with an empty one.
-func startAgent(s *settings, c *ground.Cluster, dir string) (*agent, error) {
-	process, err := startOne(s, c, dir, 0)
+// startAgent starts an agent for a cluster, or several that divide the Applications, and
+// returns before they are ready. Its source cache is below dir, so every run starts with
+// an empty one.
+func startAgent(s *settings, agents int, c *ground.Cluster, dir string) (*agent, error) {
+	start := func(i int) (*programs.Process, error) { return startOne(s, c, dir, i, agents > 1) }
+	process, err := start(0)
 	a := &agent{Process: process, client: &http.Client{Timeout: time.Minute}, cluster: c.PID()}
-	for i := 1; i < s.agents && err == nil; i++ {
+	for i := 1; i < agents && err == nil; i++ {
 		var other *programs.Process
-		if other, err = startOne(s, c, dir, i); err == nil {
+		if other, err = start(i); err == nil {
 			a.others = append(a.others, other)
 		}
 	}
@@ -62,12 +64,12 @@ func startAgent(s *settings, c *ground.Cluster, dir string) (*agent, error) {
 }
 
 // startOne starts one of several agents.
-func startOne(s *settings, c *ground.Cluster, dir string, i int) (*programs.Process, error) {
+func startOne(s *settings, c *ground.Cluster, dir string, i int, divide bool) (*programs.Process, error) {
 	options := []string{"agent", "--outbound.allow=127.0.0.1,::1",
 		"--log.format=json", "--admin.address=" + of(i, adminAddress), "--health.address=" + of(i, healthAddress),
 		"--webhooks.address=" + of(i, webhookAddress), "--applications.controlNamespace=" + controlNamespace,
 		"--sources.cacheDir=" + filepath.Join(dir, fmt.Sprint("cache-", i))}
-	if s.agents > 1 {
+	if divide {
 		options = append(options, "--applications.divide=true")
 	}
 	return c.StartSlipway(s.Slipway, filepath.Join(dir, fmt.Sprintf("agent-%d.log", i)), s.Environment, append(options, s.Options...))

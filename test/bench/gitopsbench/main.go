@@ -6,7 +6,7 @@
 // For each number of Applications it starts a real API server without a node,
 // in a private network, a Git server (git-http-backend) with one repository
 // that has a folder for each of them, and an agent, or with -agents several that divide the
-// Applications. An Application is a
+// Applications: -agents 1,2 measures both, and compares them. An Application is a
 // Deployment with no replicas, a ServiceAccount, a Service and an Ingress, with
 // automated sync and self-heal. With -form umbrella the folders are 50 charts that
 // depend on charts of a Helm repository, and each Application has a value file.
@@ -56,21 +56,39 @@ func measureAll(ctx context.Context, s *settings, out io.Writer) error {
 	result := newReport(s)
 	fmt.Fprintln(out, ground.Heading(result.Machine, result.Setting))
 	var err error
-	// The entry is added before the measurement, so that the report has the
-	// phases of a size that fails.
 	for _, size := range s.sizes {
-		f := &figures{Applications: size}
-		result.Sizes = append(result.Sizes, f)
-		if err = measure(ctx, s, f, out); err == nil && s.alone {
-			err = measureAlone(ctx, s, f, out)
-		}
-		if err != nil {
+		if err = measureSize(ctx, s, size, result, out); err != nil {
 			err = fmt.Errorf("%d Applications: %w", size, err)
 			break
 		}
 	}
 	result.print(out)
 	return ground.Finish(err, s.JSONFile, result, result.decisions())
+}
+
+// measureSize measures one size with each number of agents.
+func measureSize(ctx context.Context, s *settings, size int, into *report, out io.Writer) error {
+	var first *figures
+	for _, agents := range s.agents {
+		f := &figures{Applications: size, Agents: agents, first: first}
+		// The entry is added before the measurement, so that the report has the phases of a
+		// run that fails.
+		into.Sizes = append(into.Sizes, f)
+		if err := measure(ctx, s, f, out); err != nil {
+			return err
+		}
+		if first != nil {
+			f.Alone = first.Alone // the writes are the same
+			continue
+		}
+		first = f
+		if s.alone {
+			if err := measureAlone(ctx, s, f, out); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // measure sets up a new repository, cluster and agent for one size and runs the
@@ -96,7 +114,7 @@ func measure(ctx context.Context, s *settings, f *figures, out io.Writer) (err e
 	if err != nil {
 		return err
 	}
-	agent, err := startAgent(s, cluster, dir)
+	agent, err := startAgent(s, f.Agents, cluster, dir)
 	if err != nil {
 		return err
 	}

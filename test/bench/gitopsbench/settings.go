@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"slipway.dev/slipway/test/bench/ground"
@@ -21,12 +23,13 @@ const (
 
 // settings holds the parsed and validated flags.
 type settings struct {
-	sizes  []int
-	form   form
-	idle   time.Duration
-	drift  int
-	alone  bool
-	agents int
+	sizes []int
+	form  form
+	idle  time.Duration
+	drift int
+	alone bool
+	// agents are how many divide the Applications, one run of each size for each.
+	agents []int
 
 	ground.Settings
 }
@@ -40,7 +43,7 @@ func parseSettings(args []string, log io.Writer) (*settings, error) {
 	flags.DurationVar(&s.idle, "idle", 10*time.Minute, "how long nothing happens")
 	flags.IntVar(&s.drift, "drift", 100, "how many objects are changed in the cluster")
 	flags.BoolVar(&s.alone, "alone", true, "measure what the API server alone takes for the writes of install")
-	flags.IntVar(&s.agents, "agents", 1, "how many agents divide the Applications; one does not divide them")
+	agents := flags.String("agents", "1", "how many agents divide the Applications, with commas to compare; one does not divide them")
 	s.Register(flags, "agent")
 	err := ground.ParseFlags(flags, args, log)
 	if err != nil {
@@ -49,8 +52,24 @@ func parseSettings(args []string, log io.Writer) (*settings, error) {
 	if s.sizes, err = ground.ParseSizes(*sizes, maxSize); err != nil {
 		return nil, err
 	}
+	if s.agents, err = parseAgents(*agents); err != nil {
+		return nil, err
+	}
 	s.form = form(*chosen)
 	return s, s.check()
+}
+
+// parseAgents parses numbers with commas.
+func parseAgents(text string) ([]int, error) {
+	var all []int
+	for part := range strings.SplitSeq(text, ",") {
+		agents, err := strconv.Atoi(strings.TrimSpace(part))
+		if err != nil || agents < 1 || agents > maxAgents {
+			return nil, fmt.Errorf("-agents: %q is not a number from 1 to %d", part, maxAgents)
+		}
+		all = append(all, agents)
+	}
+	return all, nil
 }
 
 // check validates the values that the flag package cannot.
@@ -60,8 +79,6 @@ func (s *settings) check() error {
 		return fmt.Errorf("-form is %q; it is one of %v", s.form, forms())
 	case s.idle < 0 || s.idle > maxIdle:
 		return fmt.Errorf("-idle is %s; it must be at most %s", s.idle, maxIdle)
-	case s.agents < 1 || s.agents > maxAgents:
-		return fmt.Errorf("-agents is %d; it must be from 1 to %d", s.agents, maxAgents)
 	case s.drift < 1 || s.drift > maxDrift:
 		return fmt.Errorf("-drift is %d; it must be from 1 to %d", s.drift, maxDrift)
 	}
@@ -75,5 +92,5 @@ func (s *settings) longest() time.Duration {
 	for _, size := range s.sizes {
 		each += time.Duration(size) * time.Second
 	}
-	return time.Duration(len(s.sizes)) * each
+	return time.Duration(len(s.sizes)*len(s.agents)) * each
 }

@@ -38,7 +38,7 @@ func TestSmoke(t *testing.T) {
 	for _, chosen := range []form{chart, umbrella} {
 		t.Run(string(chosen), func(t *testing.T) { smoke(t, chosen) })
 	}
-	t.Run("two agents", func(t *testing.T) { smoke(t, chart, "-agents=2", "-alone=false") })
+	t.Run("two agents beside one", func(t *testing.T) { smoke(t, chart, "-agents=1,2", "-alone=false") })
 }
 
 // smoke is a run with one form.
@@ -54,13 +54,18 @@ func smoke(t *testing.T, chosen form, more ...string) {
 	text := must.Get(os.ReadFile(result))(t)
 	var got report
 	must.Do(t, json.Unmarshal(text, &got))
-	if len(got.Sizes) != 1 || got.Sizes[0].Applications != 4 {
-		t.Fatalf("the sizes are wrong: %s", text)
+	runs := 1
+	if len(more) > 0 {
+		runs = 2
 	}
-	f := got.Sizes[0]
-	if f.Install.Seconds <= 0 || f.Install.Renders != 4 || f.Install.Requests < 16 || f.Install.Peak <= 0 ||
-		f.Upgrade.Seconds <= 0 || f.Upgrade.Renders != 4 || f.One.Renders != 1 || f.One.Requests < 2 || f.Drift.P50 <= 0 || (f.Alone <= 0) != (len(more) > 0) {
-		t.Errorf("a figure is missing or wrong: %+v", f)
+	if len(got.Sizes) != runs {
+		t.Fatalf("the runs are wrong: %s", text)
+	}
+	for i, f := range got.Sizes {
+		if f.Applications != 4 || f.Agents != i+1 || f.Install.Seconds <= 0 || f.Install.Renders != 4 || f.Install.Requests < 16 || f.Install.Peak <= 0 ||
+			f.Upgrade.Seconds <= 0 || f.Upgrade.Renders != 4 || f.One.Renders != 1 || f.One.Requests < 2 || f.Drift.P50 <= 0 || (f.Alone <= 0) != (len(more) > 0) {
+			t.Errorf("a figure is missing or wrong: %+v", f)
+		}
 	}
 	if left, err := os.ReadDir(temporary); err != nil || len(left) > 0 {
 		t.Errorf("left behind: %v, %v", left, err)
@@ -86,7 +91,7 @@ func TestMissingDefinitions(t *testing.T) {
 }
 
 func TestUsage(t *testing.T) {
-	for _, flag := range []string{"-sizes=0", "-form=none", "-drift=0", "-idle=2h", "-agents=0"} {
+	for _, flag := range []string{"-sizes=0", "-form=none", "-drift=0", "-idle=2h", "-agents=1,0"} {
 		name, _, _ := strings.Cut(flag, "=")
 		if code, _, complaint := runProgram(t, flag); code != ground.ExitUsage || !strings.Contains(complaint, name) {
 			t.Errorf("%s: exit code %d: %s", flag, code, complaint)
