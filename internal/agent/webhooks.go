@@ -43,7 +43,8 @@ func hookKeys() map[webhook.Provider][]string {
 func registryKeys() map[webhook.Registry]string {
 	return map[webhook.Registry]string{
 		webhook.DockerHub: "webhook.docker-secret", webhook.GitHubPackage: "webhook.ghcr-secret",
-		webhook.Harbor: "webhook.harbor-secret", webhook.Quay: "webhook.quay-secret",
+		webhook.Harbor: "webhook.harbor-secret", webhook.Quay: "webhook.quay-secret", webhook.AliyunACR: "webhook.aliyun-acr-secret",
+		webhook.AzureACR: "webhook.acr-secret", webhook.GoogleArtifact: "webhook.artifact-registry-secret", webhook.CloudEvents: "webhook.cloudevents-secret",
 	}
 }
 

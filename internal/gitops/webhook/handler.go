@@ -132,7 +132,7 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request) (Provider, Outco
 // serveRegistry serves an event of a registry.
 func (h *Handler) serveRegistry(w http.ResponseWriter, r *http.Request, of Registry) Outcome {
 	if h.RegistrySecrets == nil || !slices.Contains(Registries(), of) {
-		respond(w, http.StatusBadRequest, "events of this kind of registry are not read")
+		respond(w, http.StatusBadRequest, fmt.Sprintf("events of this kind of registry are not read: write one of %q as the type in the address", Registries()))
 		return OutcomeMalformed
 	}
 	defer h.inFlight.Add(-1)
@@ -149,7 +149,7 @@ func (h *Handler) serveRegistry(w http.ResponseWriter, r *http.Request, of Regis
 	if err := AuthenticateRegistry(of, r, body, h.RegistrySecrets(of)); err != nil {
 		return refuse(w, Provider(of), "", err)
 	}
-	image, err := ParseRegistry(of, body)
+	image, err := ParseRegistry(of, body, r.URL.Query())
 	switch {
 	case err != nil:
 		respond(w, http.StatusBadRequest, err.Error())
