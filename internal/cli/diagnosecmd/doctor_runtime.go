@@ -30,13 +30,18 @@ const (
 )
 
 // runtimeParts checks what a runtime has beside routes and Applications: settings of
-// notifications, image updates, and limits over replicas of an edge. A part that
-// the cluster does not have, or that the user may not read, is skipped.
+// notifications, image updates, promotions, the division of Applications, previews, and
+// limits over replicas of an edge. A part that the cluster does not have, or that the
+// user may not read, is skipped.
 func (e *diagnosis) runtimeParts(ctx context.Context, cluster *kube.Cluster) {
 	bounded, cancel := context.WithTimeout(ctx, 3*apiclient.DialTimeout)
 	defer cancel()
 	e.notifications(bounded, cluster)
 	e.imageUpdates(bounded, cluster)
+	e.imageEvents(bounded, cluster)
+	e.promotions(bounded, cluster)
+	e.divisions(bounded, cluster)
+	e.previews(bounded, cluster)
 	e.edgeLimits(bounded, cluster)
 }
 

@@ -4,14 +4,21 @@ import (
 	"archive/tar"
 	"compress/gzip"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 
+	argo "slipway.dev/slipway/api/argo/v1alpha1"
+	slipway "slipway.dev/slipway/api/v1alpha1"
 	"slipway.dev/slipway/internal/cli/clitest"
 	"slipway.dev/slipway/internal/cli/diagnosecmd"
 	"slipway.dev/slipway/internal/kube/kubetest"
@@ -155,6 +162,131 @@ spec: {containers: [{name: edge, image: edge, ports: [` + ports + `]}]}
 	cluster.Apply(t, "default", edge("edge-0", "{name: limits, containerPort: 8094}")+"---"+edge("edge-1", ""))
 	expect(1, "notifications failed default/argocd-notifications-cm: servce.slack: there is no such setting",
 		"limits warning 1 of 2 edges in default count limits on their own")
+}
+
+// TestDoctorGitOps: promotions, the division of Applications, previews and updates of
+// images that do not go on are found, each with what to do.
+func TestDoctorGitOps(t *testing.T) {
+	cluster := kubetest.Start(t, kubetest.WithoutNode()) // before the environment is cleaned
+	clitest.Clean(t, "KUBECONFIG="+cluster.Kubeconfig)
+	cluster.Define(t, string(must.Get(argo.CRDs())(t)))
+	cluster.Define(t, string(must.Get(slipway.CRDs())(t)))
+	expect := func(code int, lines ...string) {
+		t.Helper()
+		got := clitest.Run(t, "doctor")
+		shown := clitest.TrimLines(got.Stdout)
+		for _, line := range lines {
+			if got.Code != code || !strings.Contains(shown, line) {
+				t.Errorf("%d: %q is missing in\n%s", got.Code, line, shown)
+			}
+		}
+	}
+	expect(0, "promotions skipped there are no promotions", "division skipped no agents divide", "previews skipped there are no applicationsets")
+	now := time.Now().UTC().Format("2006-01-02T15:04:05.000000Z")
+	agent := "apiVersion: v1\nkind: Pod\nmetadata: {name: agent-%d, labels: {app.kubernetes.io/part-of: slipway, app.kubernetes.io/component: agent}}\nspec: {containers: [{name: agent, image: agent}]}\n---\n"
+	cluster.Apply(t, "default", fmt.Sprintf(agent+agent, 0, 1)+`
+apiVersion: slipway.dev/v1alpha1
+kind: Promotion
+metadata: {name: web-1}
+spec: {product: web}
+---
+apiVersion: coordination.k8s.io/v1
+kind: Lease
+metadata: {name: slipway-agent-division, labels: {slipway.dev/division: slipway-agent}, annotations: {slipway.dev/division-generations: "[]"}}
+spec: {renewTime: "`+now+`", leaseDurationSeconds: 600}
+---
+apiVersion: coordination.k8s.io/v1
+kind: Lease
+metadata: {name: slipway-agent-member-a, labels: {slipway.dev/division: slipway-agent}}
+spec: {holderIdentity: a, renewTime: "`+now+`", leaseDurationSeconds: 600}
+---
+apiVersion: coordination.k8s.io/v1
+kind: Lease
+metadata: {name: slipway-agent-member-b, labels: {slipway.dev/division: slipway-agent}}
+spec: {holderIdentity: b, renewTime: "2026-01-01T00:00:00.000000Z", leaseDurationSeconds: 600}
+---
+apiVersion: argoproj.io/v1alpha1
+kind: ApplicationSet
+metadata: {name: previews}
+spec:
+  generators: [{matrix: {generators: [{list: {elements: [{a: b}]}}, {pullRequest: {gitlab: {project: acme/web, tokenRef: {secretName: a, key: b}}}}]}}]
+  template: {metadata: {name: 'pr'}, spec: {project: default, source: {repoURL: https://git/a, path: x}, destination: {namespace: x}}}
+---
+apiVersion: argoproj.io/v1alpha1
+kind: ApplicationSet
+metadata: {name: plain}
+spec:
+  generators: [{list: {elements: [{a: b}]}}]
+  template: {metadata: {name: 'pr'}, spec: {project: default, source: {repoURL: https://git/a, path: x}, destination: {namespace: x}}}
+---
+apiVersion: v1
+kind: Event
+metadata: {name: refused}
+type: Warning
+reason: ImageUpdateRefused
+message: the project does not allow it
+involvedObject: {apiVersion: argoproj.io/v1alpha1, kind: Application, namespace: default, name: web}
+---
+apiVersion: v1
+kind: Event
+metadata: {name: unreported}
+type: Warning
+reason: PreviewNotReported
+message: 403 Forbidden
+involvedObject: {apiVersion: argoproj.io/v1alpha1, kind: ApplicationSet, namespace: default, name: previews}
+`)
+	status := func(resource, name, text string) {
+		t.Helper()
+		at, _ := schema.ParseResourceArg(resource)
+		must.Get(cluster.Dynamic.Resource(*at).Namespace("default").Patch(t.Context(), name, types.MergePatchType, []byte(`{"status": `+text+`}`), metav1.PatchOptions{}, "status"))(t)
+	}
+	for i := range 2 {
+		must.Get(cluster.Client.CoreV1().Pods("default").Patch(t.Context(), fmt.Sprint("agent-", i), types.MergePatchType, []byte(`{"status": {"phase": "Running"}}`), metav1.PatchOptions{}, "status"))(t)
+	}
+	expect(0, "promotions warning Promotion default/web-1 of web: no agent has read it: check that the agent runs",
+		"division warning namespace default: 1 of 2 agents share the Applications: give all replicas the same applications.divide",
+		"previews warning ApplicationSet default/previews: no agent has read it", "previews warning ApplicationSet default/previews: 403 Forbidden: the token of the generator needs",
+		"image updates warning Application default/web: the project does not allow it: change what the message names")
+	status("promotions.v1alpha1.slipway.dev", "web-1", `{"phase": "Failed", "message": "staging: the gate saw 9 errors"}`)
+	status("applicationsets.v1alpha1.argoproj.io", "previews", `{"conditions": [{"type": "ErrorOccurred", "status": "True", "message": "401 Unauthorized", "reason": "x"}]}`)
+	expect(1, "promotions failed Promotion default/web-1 of web: staging: the gate saw 9 errors: repair that, and start another one: slipway promote start web -n default",
+		"previews failed ApplicationSet default/previews: 401 Unauthorized: change what the message names")
+	status("applicationsets.v1alpha1.argoproj.io", "previews", `{"conditions": [{"type": "ParametersGenerated", "status": "True", "message": "2 pull requests of forks are left out", "reason": "x"}]}`)
+	expect(1, "previews ok ApplicationSet default/previews: 2 pull requests of forks are left out")
+}
+
+func TestPromotionState(t *testing.T) {
+	now := time.Now()
+	refused := []metav1.Condition{{Type: "Succeeded", Status: metav1.ConditionFalse, Reason: "Refused", Message: "there is no Product web"}}
+	before, after := metav1.NewTime(now.Add(-time.Second)), metav1.NewTime(now.Add(time.Second))
+	for _, test := range []struct {
+		status       slipway.PromotionStatus
+		state, wants string
+	}{
+		{slipway.PromotionStatus{}, "warning", "no agent has read it"},
+		{slipway.PromotionStatus{Conditions: refused}, "failed", "there is no Product web: repair the object"},
+		{slipway.PromotionStatus{Phase: slipway.PromotionProgressing, Message: "prod: an approval is missing", DeadlineAt: &after}, "ok", "Progressing: prod: an approval is missing"},
+		{slipway.PromotionStatus{Phase: slipway.PromotionProgressing, DeadlineAt: &before}, "warning", "its deadline has passed"},
+		{slipway.PromotionStatus{Phase: slipway.PromotionSucceeded, DeadlineAt: &before}, "ok", "Succeeded"},
+	} {
+		if state, message := diagnosecmd.PromotionState(&slipway.Promotion{Status: test.status}, now); state != test.state || !strings.Contains(message, test.wants) {
+			t.Errorf("%+v: %s, %s", test.status, state, message)
+		}
+	}
+}
+
+func TestDivisionState(t *testing.T) {
+	for _, test := range []struct {
+		live, running int
+		state, wants  string
+	}{
+		{2, 2, "ok", "2 agents share the Applications"}, {1, 1, "ok", "1 agent shares"}, {2, 0, "ok", "2 agents"}, {1, 2, "warning", "1 of 2 agents"},
+		{0, 0, "failed", "check that the agents run"}, {0, 1, "warning", "none of 1 agent"},
+	} {
+		if state, message := diagnosecmd.DivisionState(test.live, test.running); state != test.state || !strings.Contains(message, test.wants) {
+			t.Errorf("%d of %d: %s, %s", test.live, test.running, state, message)
+		}
+	}
 }
 
 func TestReadyCondition(t *testing.T) {

@@ -1,10 +1,21 @@
 package diagnosecmd
 
 import (
+	"time"
+
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	slipway "slipway.dev/slipway/api/v1alpha1"
 	"slipway.dev/slipway/internal/wire/platformv1"
 )
+
+// PromotionState is the state of a Promotion at a time.
+func PromotionState(one *slipway.Promotion, now time.Time) (state, message string) {
+	return promotionState(one, now)
+}
+
+// DivisionState is the state of a division.
+func DivisionState(live, running int) (state, message string) { return divisionState(live, running) }
 
 // DatabaseState is the state of the platform's database.
 func DatabaseState(found *platformv1.PlatformDatabase) (state, message string) {
