@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -11,6 +12,7 @@ import (
 
 	"slipway.dev/slipway/internal/agent/clusters"
 	"slipway.dev/slipway/internal/gitops/source/credential"
+	"slipway.dev/slipway/internal/gitops/source/signature"
 	"slipway.dev/slipway/internal/observe"
 )
 
@@ -76,4 +78,18 @@ func (a *agent) updateConfigMap(name string, found []*corev1.ConfigMap) {
 	if a.runtime != nil {
 		a.runtime.integrations.Wake() // a token may be checked with it now
 	}
+}
+
+// updateSignatureKeys takes the keys that sign commits. One that cannot be read signs
+// nothing.
+func (a *agent) updateSignatureKeys(found []*corev1.ConfigMap) {
+	content := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: signature.ConfigMap}}
+	if len(found) > 0 {
+		content = found[0]
+	}
+	if _, problems := signature.Read(content.Data); len(problems) > 0 {
+		a.log.Warn("keys of signatures cannot be read", "configmap", content.Namespace+"/"+content.Name, "detail", strings.Join(problems, "; "))
+	}
+	a.credentials.SetConfigMap(content)
+	a.leading.signatureKeysChanged()
 }

@@ -58,6 +58,13 @@ func (l *leadership) fleet() *clusters.Fleet {
 	return nil
 }
 
+// signatureKeysChanged polls the repositories with the new keys.
+func (l *leadership) signatureKeysChanged() {
+	if current := l.applications.Load(); current != nil {
+		current.apps.SignatureKeysChanged()
+	}
+}
+
 // credentialsChanged retries the repositories that failed.
 func (l *leadership) credentialsChanged() {
 	if current := l.applications.Load(); current != nil {

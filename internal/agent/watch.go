@@ -9,6 +9,7 @@ import (
 	"slipway.dev/slipway/internal/gitops/argosetting"
 	"slipway.dev/slipway/internal/gitops/customization"
 	"slipway.dev/slipway/internal/gitops/source/credential"
+	"slipway.dev/slipway/internal/gitops/source/signature"
 	"slipway.dev/slipway/internal/kube"
 	"slipway.dev/slipway/internal/observe"
 )
@@ -85,11 +86,18 @@ func (a *agent) watchCluster(ctx context.Context, beside *sync.WaitGroup) <-chan
 			settings()
 		})
 	})
-	// It reports only, so that nothing waits for it.
+	// Nothing waits for the next two: the first reports only, and without the keys
+	// commits that have to be signed are refused.
 	beside.Go(func() {
 		failed := a.logOnce("the ConfigMap "+home+"/"+argosetting.ParametersConfigMap, nil)
 		_ = kube.Follow(ctx, core.ConfigMaps(home), kube.Named(argosetting.ParametersConfigMap), failed, func(found []*corev1.ConfigMap) {
 			a.updateParameters(ctx, found)
+		})
+	})
+	beside.Go(func() {
+		failed := a.logOnce("the ConfigMap "+home+"/"+signature.ConfigMap, nil)
+		_ = kube.Follow(ctx, core.ConfigMaps(home), kube.Named(signature.ConfigMap), failed, func(found []*corev1.ConfigMap) {
+			a.updateSignatureKeys(found)
 		})
 	})
 	if a.options.Credential != nil {

@@ -197,7 +197,7 @@ stringData: {server: "https://proxied.example.com", config: '{"bearerToken": "` 
 apiVersion: argoproj.io/v1alpha1
 kind: AppProject
 metadata: {name: team}
-spec: {sourceRepos: ["*"], orphanedResources: {warn: true}, signatureKeys: [{keyID: ABCDEF0123456789}], roles: [{name: dev, policies: ["p, proj:other:dev, applications, get, other/*, allow"]}]}
+spec: {sourceRepos: ["*"], orphanedResources: {warn: true}, sourceIntegrity: {git: {policies: []}}, roles: [{name: dev, policies: ["p, proj:other:dev, applications, get, other/*, allow"]}]}
 ---
 apiVersion: argoproj.io/v1alpha1
 kind: AppProject
@@ -241,7 +241,7 @@ func TestSettings(t *testing.T) {
 		{"Secret", "proxied", "config.proxyUrl", argosetting.Refused},
 		{"AppProject", "team", "spec.sourceRepos", argosetting.Same},
 		{"AppProject", "team", "spec.orphanedResources", argosetting.NoEffect},
-		{"AppProject", "team", "spec.signatureKeys", argosetting.Refused},
+		{"AppProject", "team", "spec.sourceIntegrity", argosetting.Refused},
 		{"AppProject", "team", "spec.roles[dev].policies[0]", argosetting.Refused},
 		{"AppProject", "both", "", argosetting.Differs},
 		{"ApplicationSet", "all", "spec.generators[0].list.elements", argosetting.Same},

@@ -16,6 +16,7 @@ import (
 	"slipway.dev/slipway/internal/gitops/jq"
 	"slipway.dev/slipway/internal/gitops/notify"
 	"slipway.dev/slipway/internal/gitops/source/credential"
+	"slipway.dev/slipway/internal/gitops/source/signature"
 	"slipway.dev/slipway/internal/rights"
 )
 
@@ -27,6 +28,7 @@ func (a *assessment) configMaps(ctx context.Context) error {
 		rights.ConfigMap:                readPolicy,
 		// These are read as they are.
 		credential.KnownHostsConfigMap:  readHosts,
+		signature.ConfigMap:             readHosts,
 		credential.AuthoritiesConfigMap: readHosts,
 		notify.ConfigMap:                fromTable(argosetting.Notifications()),
 	} {
@@ -133,7 +135,7 @@ func readPolicy(object *Object, data map[string]string) {
 	}
 }
 
-// readHosts reads known hosts or certificate authorities.
+// readHosts reads known hosts, certificate authorities or keys of signatures.
 func readHosts(object *Object, data map[string]string) {
 	for _, key := range slices.Sorted(maps.Keys(data)) {
 		object.add(key, argosetting.Same, "")

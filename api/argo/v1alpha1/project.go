@@ -36,9 +36,14 @@ type AppProjectSpec struct {
 	Description                     string                                 `json:"description,omitzero" description:"Description of the project."`
 	Roles                           []ProjectRole                          `json:"roles,omitzero" description:"Rights in the project for groups of the identity provider, through the platform."`
 	OrphanedResources               *OrphanedResourcesMonitorSettings      `json:"orphanedResources,omitzero" ignored:"objects that no Application owns are not watched, so none is reported: remove it, or list such objects with kubectl" description:"Has no effect: objects that no Application owns are not reported."`
-	SignatureKeys                   Unsupported                            `json:"signatureKeys,omitzero" refused:"signatures of commits are not checked: protect the branch where it is hosted, and remove it" description:"Not supported."`
-	SourceIntegrity                 Unsupported                            `json:"sourceIntegrity,omitzero" refused:"signatures of commits are not checked: protect the branch where it is hosted, and remove it" description:"Not supported."`
+	SignatureKeys                   []SignatureKey                         `json:"signatureKeys,omitzero" description:"Keys of OpenPGP; every commit of Git that is deployed has to be signed by one of them. Defaults to none, which checks no signatures."`
+	SourceIntegrity                 Unsupported                            `json:"sourceIntegrity,omitzero" refused:"signatures are checked by signatureKeys, for all repositories of the project: list the keys there, and remove it" description:"Not supported."`
 	PermitOnlyProjectScopedClusters bool                                   `json:"permitOnlyProjectScopedClusters,omitzero" description:"Permits only clusters whose Secret names the project in its field project."`
+}
+
+// SignatureKey is a key whose signature a commit may have.
+type SignatureKey struct {
+	KeyID string `json:"keyID" required:"true" description:"Long id of the key, with 16 digits, or its fingerprint."`
 }
 
 // ResourceRule is a pattern of kinds.

@@ -169,6 +169,18 @@ func (r *Repository) Reset(t testing.TB, commit string) {
 	r.Git(t, "update-ref", "refs/heads/"+Main, commit)
 }
 
+// Sign replaces main's commit by one with the signature that sign makes of it, and
+// returns its id.
+func (r *Repository) Sign(t testing.TB, sign func(commit string) (signature string)) string {
+	t.Helper()
+	commit := r.Git(t, "cat-file", "commit", Main) + "\n"
+	head, message, _ := strings.Cut(commit, "\n\n")
+	signed := head + "\ngpgsig " + strings.ReplaceAll(strings.TrimSpace(sign(commit)), "\n", "\n ") + "\n\n" + message
+	id := r.run(t, strings.NewReader(signed), "--git-dir", r.dir, "hash-object", "-t", "commit", "-w", "--stdin")
+	r.Reset(t, id)
+	return id
+}
+
 // Head is the id of main's commit.
 func (r *Repository) Head(t testing.TB) string {
 	t.Helper()

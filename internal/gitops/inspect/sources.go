@@ -16,6 +16,7 @@ import (
 	"slipway.dev/slipway/internal/gitops/render"
 	"slipway.dev/slipway/internal/gitops/source"
 	"slipway.dev/slipway/internal/gitops/source/credential"
+	"slipway.dev/slipway/internal/gitops/source/signature"
 	"slipway.dev/slipway/internal/kube"
 )
 
@@ -42,7 +43,7 @@ func (i *Inspector) Credentials(ctx context.Context, namespace string, warn func
 			book.Set(types.NamespacedName{Namespace: namespace, Name: secrets.Items[n].Name}, given)
 		}
 	}
-	for _, name := range []string{credential.KnownHostsConfigMap, credential.AuthoritiesConfigMap} {
+	for _, name := range []string{credential.KnownHostsConfigMap, credential.AuthoritiesConfigMap, signature.ConfigMap} {
 		content, err := i.Client.CoreV1().ConfigMaps(namespace).Get(ctx, name, metav1.GetOptions{})
 		switch {
 		case err == nil:

@@ -10,6 +10,7 @@ import (
 
 	"slipway.dev/slipway/api/argo/v1alpha1"
 	"slipway.dev/slipway/api/refusal"
+	"slipway.dev/slipway/internal/gitops/source/signature"
 	"slipway.dev/slipway/internal/gitops/window"
 )
 
@@ -38,6 +39,9 @@ type Project struct {
 	disk int64
 	// lookup: charts may read objects of the cluster.
 	lookup bool
+	// keys are the ids of the keys that commits are signed with; without any,
+	// signatures are not checked.
+	keys []string
 	// plugins are the config management plugins that it may use.
 	plugins []rule
 }
@@ -112,6 +116,9 @@ func Compile(project *v1alpha1.AppProject) (*Project, []refusal.Refusal) {
 	for i, given := range spec.DestinationServiceAccounts {
 		compiled.accounts = append(compiled.accounts, c.account(given, fmt.Sprintf("spec.destinationServiceAccounts[%d]", i)))
 	}
+	for i, given := range spec.SignatureKeys {
+		compiled.keys = append(compiled.keys, c.key(given.KeyID, fmt.Sprintf("spec.signatureKeys[%d].keyID", i)))
+	}
 	compiled.windows = c.windows(spec.SyncWindows)
 	compiled.unlimited = len(c.refused) == 0 && isUnlimited(spec)
 	compiled.disk = c.disk(project.Annotations)
@@ -154,6 +161,16 @@ func (c *compiler) lookup(annotations map[string]string) bool {
 		c.invalid("metadata.annotations["+LookupAnnotation+"]", errors.New("it is neither true nor false: write one of them"))
 	}
 	return allowed
+}
+
+// key reads the id of a key. One that cannot be read stays in the list, where it
+// fits no key, so that signatures are needed all the same.
+func (c *compiler) key(text, place string) string {
+	id := signature.KeyID(text)
+	if id == "" {
+		c.invalid(place, errors.New("it is no id of a key: write its 16 digits, or its fingerprint"))
+	}
+	return id
 }
 
 func (c *compiler) rule(parse func(string) (rule, error), text, place string) rule {
@@ -227,5 +244,5 @@ func isUnlimited(spec *v1alpha1.AppProjectSpec) bool {
 		anyNamespaced = anyNamespaced || kind.Group == "*" && kind.Kind == "*"
 	}
 	return anySource && anyTarget && anyKind && anyNamespaced && len(spec.ClusterResourceBlacklist) == 0 &&
-		len(spec.NamespaceResourceBlacklist) == 0 && len(spec.DestinationServiceAccounts) == 0 && !spec.PermitOnlyProjectScopedClusters
+		len(spec.NamespaceResourceBlacklist) == 0 && len(spec.DestinationServiceAccounts) == 0 && len(spec.SignatureKeys) == 0 && !spec.PermitOnlyProjectScopedClusters
 }

@@ -307,3 +307,24 @@ func TestAllowsLookup(t *testing.T) {
 		}
 	}
 }
+
+// TestSignatureKeys: sources of a project with keys carry the ids of these, and a key that
+// cannot be read refuses the project and fits no signature.
+func TestSignatureKeys(t *testing.T) {
+	const everything = "sourceRepos: ['*']\ndestinations: [{server: '*', namespace: '*'}]\nclusterResourceWhitelist: [{group: '*', kind: '*'}]\n"
+	compiled := compile(t, everything+"signatureKeys: [{keyID: 4aee18f83afdeb23}, {keyID: 5DE3E0509C47EA3CF04A42D34AEE18F83AFDEB24}]\n")
+	admitted := must.Get(compiled.Admit(v1alpha1.ApplicationSource{RepoURL: "https://a/b"}))(t)
+	if got := strings.Join(admitted.SignatureKeys(), " "); got != "4AEE18F83AFDEB23 4AEE18F83AFDEB24" {
+		t.Errorf("the keys are %s", got)
+	}
+	if !compile(t, everything).IsUnlimited() || compiled.IsUnlimited() {
+		t.Error("keys are no limit")
+	}
+	broken, refused := compileAny(t, everything+"signatureKeys: [{keyID: 3AFDEB23}]\n")
+	if len(refused) != 1 || refused[0].Field != "spec.signatureKeys[0].keyID" {
+		t.Errorf("refused: %v", refused)
+	}
+	if admitted := must.Get(broken.Admit(v1alpha1.ApplicationSource{RepoURL: "https://a/b"}))(t); len(admitted.SignatureKeys()) != 1 {
+		t.Error("with a broken key signatures are not checked")
+	}
+}

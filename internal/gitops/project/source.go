@@ -22,6 +22,7 @@ type Admitted struct {
 	disk    int64
 	file    bool
 	object  Object
+	keys    []string
 }
 
 // Object is a file of a repository that Git LFS keeps on a server.
@@ -49,6 +50,10 @@ func (a Admitted) Project() string { return a.project }
 // DiskBytes is the disk space of all sources of the project; 0 for that of most
 // projects.
 func (a Admitted) DiskBytes() int64 { return a.disk }
+
+// SignatureKeys are the keys of which one has to have signed the commit; without any,
+// signatures are not checked.
+func (a Admitted) SignatureKeys() []string { return a.keys }
 
 // IsFile reports whether it is one file at its address, and no repository.
 func (a Admitted) IsFile() bool { return a.file }
@@ -108,7 +113,7 @@ func (p *Project) Admit(source v1alpha1.ApplicationSource) (Admitted, error) {
 	if err := p.sources.check(parsed, source.Chart); err != nil {
 		return Admitted{}, refusal.New("repoURL", refusal.NotAllowed, "project %s does not allow the repository %s: %v", p.name, parsed, err)
 	}
-	return Admitted{source: source, address: parsed, project: p.name, rules: p.sources, disk: p.disk}, nil
+	return Admitted{source: source, address: parsed, project: p.name, rules: p.sources, disk: p.disk, keys: p.keys}, nil
 }
 
 // AdmitFile is Admit for one file at an address. Rules are for repositories, so

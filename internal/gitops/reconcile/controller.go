@@ -277,6 +277,14 @@ func (c *Controller) CredentialsChanged() {
 	}
 }
 
+// SignatureKeysChanged polls all repositories: a commit that was
+// refused may be signed by a key that is known now, and the other way round.
+func (c *Controller) SignatureKeysChanged() {
+	for _, at := range c.repositories.addresses(false) {
+		c.requestPoll(at)
+	}
+}
+
 // work processes the items of a queue until it is shut down.
 func (c *Controller) work(ctx context.Context, from *queue) {
 	for {

@@ -18,6 +18,7 @@ import (
 	"slipway.dev/slipway/internal/gitops/project"
 	"slipway.dev/slipway/internal/gitops/source/address"
 	"slipway.dev/slipway/internal/gitops/source/credential"
+	"slipway.dev/slipway/internal/gitops/source/signature"
 	"slipway.dev/slipway/internal/gitops/tree"
 	"slipway.dev/slipway/internal/outbound"
 )
@@ -28,6 +29,8 @@ type Credentials interface {
 	For(at address.Address, project string) (credential.Credential, bool)
 	KnownHosts() []byte
 	CertificateAuthorities(host string) []byte
+	// Keyring has the keys that sign commits; nil has none.
+	Keyring() *signature.Keyring
 	// Named is the address of a Helm repository by its name; empty if none has it.
 	Named(name, project string) string
 	// Refusal is why a Secret for an address is not used; empty if none is refused.
@@ -44,6 +47,9 @@ func (noCredentials) For(address.Address, string) (credential.Credential, bool) 
 
 // Named finds nothing.
 func (noCredentials) Named(string, string) string { return "" }
+
+// Keyring is none.
+func (noCredentials) Keyring() *signature.Keyring { return nil }
 
 // KnownHosts is none.
 func (noCredentials) KnownHosts() []byte { return nil }
@@ -279,6 +285,9 @@ func (s *Sources) resolve(ctx context.Context, of project.Admitted, maxAge time.
 	}
 	commit, store, err := r.resolve(ctx, source.TargetRevision, source.TagPrefix, maxAge)
 	if err != nil {
+		return nil, err
+	}
+	if err := s.checkSignature(commit, store, of); err != nil {
 		return nil, err
 	}
 	return &Resolved{Revision: commit.ID, Store: store, Path: path, Commit: commit}, nil

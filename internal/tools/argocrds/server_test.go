@@ -130,7 +130,7 @@ func TestServerKeepsUnknownFields(t *testing.T) {
 	namespace := cluster.Namespace(t)
 	for _, test := range []struct{ text, want string }{
 		{`{apiVersion: argoproj.io/v1alpha1, kind: AppProject, metadata: {name: a}, spec: {limitOfTomorrow: {x: 1}}}`, "spec.limitOfTomorrow"},
-		{`{apiVersion: argoproj.io/v1alpha1, kind: AppProject, metadata: {name: b}, spec: {signatureKeys: [{keyID: x}]}}`, "spec.signatureKeys"},
+		{`{apiVersion: argoproj.io/v1alpha1, kind: AppProject, metadata: {name: b}, spec: {sourceIntegrity: {git: {policies: []}}}}`, "spec.sourceIntegrity"},
 		{`{apiVersion: argoproj.io/v1alpha1, kind: Application, metadata: {name: a}, spec: {project: a, destination: {}, source: {repoURL: a, path: b, plugin: {nam: c}}}}`, "spec.source.plugin.nam"},
 		{`{apiVersion: argoproj.io/v1alpha1, kind: Application, metadata: {name: b}, spec: {project: a, destination: {}, source: {repoURL: a, path: b, helm: {valuFiles: [a]}}}}`, "spec.source.helm.valuFiles"},
 		{`{apiVersion: argoproj.io/v1alpha1, kind: Application, metadata: {name: c}, spec: {project: a, destination: {}, source: {repoURL: a, path: b}}, operation: {sync: {prun: true}}}`, "operation.sync.prun"},

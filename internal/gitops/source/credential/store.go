@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"slipway.dev/slipway/internal/gitops/source/address"
+	"slipway.dev/slipway/internal/gitops/source/signature"
 )
 
 // The names of the ConfigMaps of known hosts and certificate authorities, and
@@ -30,6 +31,7 @@ type Store struct {
 	order       []types.NamespacedName
 	knownHosts  []byte
 	authorities map[string][]byte
+	keyring     *signature.Keyring
 	// refused are the Secrets that cannot be used, sorted by name.
 	refused []RefusedSecret
 }
@@ -228,12 +230,25 @@ func (b *Store) CertificateAuthorities(host string) []byte {
 	return bytes.Clone(b.authorities[strings.Trim(host, "[]")])
 }
 
-// SetConfigMap takes one of the two ConfigMaps, and nothing from others.
+// Keyring has the keys that sign commits; nil before any were read.
+func (b *Store) Keyring() *signature.Keyring {
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	return b.keyring
+}
+
+// SetConfigMap takes one of the three ConfigMaps, and nothing from others. A key that
+// cannot be read signs nothing.
 func (b *Store) SetConfigMap(m *corev1.ConfigMap) {
 	switch m.Name {
 	case KnownHostsConfigMap:
 		b.SetKnownHosts([]byte(m.Data[KnownHostsKey]))
 	case AuthoritiesConfigMap:
 		b.SetCertificateAuthorities(m.Data)
+	case signature.ConfigMap:
+		keyring, _ := signature.Read(m.Data)
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.keyring = keyring
 	}
 }
