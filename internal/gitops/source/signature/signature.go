@@ -8,7 +8,7 @@
 // It refuses signatures of other kinds, such as those of SSH keys, and commits with
 // several signatures.
 //
-// See decision 0091 in docs/decisions: revisions of Git are verified by their commit.
+// See decision 0092 in docs/decisions: revisions of Git are verified by their commit.
 package signature
 
 import (
