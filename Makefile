@@ -304,7 +304,7 @@ failover: deps ## Kill the primary of the platform's database under load three t
 	FAILOVER=long $(GO_STATIC) go test -count=3 $(TEST_FLAGS) -v -run 'TestDatabaseFailover$$' ./test/platform
 
 .PHONY: promotions
-promotions: deps build-devcluster ## Kill promotions at each write, and the agent a hundred times while it sends notifications: nothing is lost or comes twice (about 20 minutes)
+promotions: deps build-devcluster ## Kill promotions at each write, and the agent a hundred times while it sends notifications: nothing is lost or comes twice (about 5 minutes)
 	RESILIENCE=long $(GO_STATIC) go test -count=1 $(TEST_FLAGS) -v -run 'TestKill$$' ./internal/gitops/promotion
 	RESILIENCE=long $(GO_STATIC) go test -count=1 $(TEST_FLAGS) -v -run 'TestGitops/notifications' ./test/resilience/gitops
 

@@ -71,7 +71,8 @@ func events(ctx context.Context, cluster *kube.Cluster, reason string) []corev1.
 	return all
 }
 
-// promotions checks the newest Promotion of each product: older ones are history.
+// promotions checks the newest Promotion of each product: older ones are history, and
+// one that failed long ago would fail every diagnosis.
 func (e *diagnosis) promotions(ctx context.Context, cluster *kube.Cluster) {
 	const check = "promotions"
 	kind := schema.GroupVersionResource{Group: slipway.Group, Version: slipway.Version, Resource: slipway.ResourcePromotion}
@@ -117,7 +118,8 @@ func promotionState(one *slipway.Promotion, now time.Time) (state, message strin
 	return checkOK, status.Phase + ": " + status.Message
 }
 
-// divisions compares the replicas that divide Applications with the agents that run.
+// divisions compares the replicas that divide Applications with the agents that run. A
+// replica with other settings reconciles nothing, which no other check shows.
 func (e *diagnosis) divisions(ctx context.Context, cluster *kube.Cluster) {
 	const check = "division"
 	leases, err := cluster.Client.CoordinationV1().Leases("").List(ctx, metav1.ListOptions{LabelSelector: division.Label, Limit: mostObjects})
@@ -162,7 +164,8 @@ func divisionState(live, running int) (state, message string) {
 	return checkOK, finding.Count(live, "agent shares", "agents share") + " the Applications"
 }
 
-// previews checks the ApplicationSets that list pull requests.
+// previews checks the ApplicationSets that list pull requests. Their Applications are
+// like all others and are not checked here.
 func (e *diagnosis) previews(ctx context.Context, cluster *kube.Cluster) {
 	const check = "previews"
 	sets := 0

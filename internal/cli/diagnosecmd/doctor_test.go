@@ -164,27 +164,12 @@ spec: {containers: [{name: edge, image: edge, ports: [` + ports + `]}]}
 		"limits warning 1 of 2 edges in default count limits on their own")
 }
 
-// TestDoctorGitOps: promotions, the division of Applications, previews and updates of
-// images that do not go on are found, each with what to do.
-func TestDoctorGitOps(t *testing.T) {
-	cluster := kubetest.Start(t, kubetest.WithoutNode()) // before the environment is cleaned
-	clitest.Clean(t, "KUBECONFIG="+cluster.Kubeconfig)
-	cluster.Define(t, string(must.Get(argo.CRDs())(t)))
-	cluster.Define(t, string(must.Get(slipway.CRDs())(t)))
-	expect := func(code int, lines ...string) {
-		t.Helper()
-		got := clitest.Run(t, "doctor")
-		shown := clitest.TrimLines(got.Stdout)
-		for _, line := range lines {
-			if got.Code != code || !strings.Contains(shown, line) {
-				t.Errorf("%d: %q is missing in\n%s", got.Code, line, shown)
-			}
-		}
-	}
-	expect(0, "promotions skipped there are no promotions", "division skipped no agents divide", "previews skipped there are no applicationsets")
-	now := time.Now().UTC().Format("2006-01-02T15:04:05.000000Z")
+// gitOpsObjects are objects of two agents, one of which takes part in a division, of a
+// Promotion and an ApplicationSet that no agent has read, and Events of agents.
+func gitOpsObjects(at time.Time) string {
+	now := at.UTC().Format("2006-01-02T15:04:05.000000Z")
 	agent := "apiVersion: v1\nkind: Pod\nmetadata: {name: agent-%d, labels: {app.kubernetes.io/part-of: slipway, app.kubernetes.io/component: agent}}\nspec: {containers: [{name: agent, image: agent}]}\n---\n"
-	cluster.Apply(t, "default", fmt.Sprintf(agent+agent, 0, 1)+`
+	return fmt.Sprintf(agent+agent, 0, 1) + `
 apiVersion: slipway.dev/v1alpha1
 kind: Promotion
 metadata: {name: web-1}
@@ -193,12 +178,12 @@ spec: {product: web}
 apiVersion: coordination.k8s.io/v1
 kind: Lease
 metadata: {name: slipway-agent-division, labels: {slipway.dev/division: slipway-agent}, annotations: {slipway.dev/division-generations: "[]"}}
-spec: {renewTime: "`+now+`", leaseDurationSeconds: 600}
+spec: {renewTime: "` + now + `", leaseDurationSeconds: 600}
 ---
 apiVersion: coordination.k8s.io/v1
 kind: Lease
 metadata: {name: slipway-agent-member-a, labels: {slipway.dev/division: slipway-agent}}
-spec: {holderIdentity: a, renewTime: "`+now+`", leaseDurationSeconds: 600}
+spec: {holderIdentity: a, renewTime: "` + now + `", leaseDurationSeconds: 600}
 ---
 apiVersion: coordination.k8s.io/v1
 kind: Lease
@@ -234,7 +219,28 @@ type: Warning
 reason: PreviewNotReported
 message: 403 Forbidden
 involvedObject: {apiVersion: argoproj.io/v1alpha1, kind: ApplicationSet, namespace: default, name: previews}
-`)
+`
+}
+
+// TestDoctorGitOps: promotions, the division of Applications, previews and updates of
+// images that do not go on are found, each with what to do.
+func TestDoctorGitOps(t *testing.T) {
+	cluster := kubetest.Start(t, kubetest.WithoutNode()) // before the environment is cleaned
+	clitest.Clean(t, "KUBECONFIG="+cluster.Kubeconfig)
+	cluster.Define(t, string(must.Get(argo.CRDs())(t)))
+	cluster.Define(t, string(must.Get(slipway.CRDs())(t)))
+	expect := func(code int, lines ...string) {
+		t.Helper()
+		got := clitest.Run(t, "doctor")
+		shown := clitest.TrimLines(got.Stdout)
+		for _, line := range lines {
+			if got.Code != code || !strings.Contains(shown, line) {
+				t.Errorf("%d: %q is missing in\n%s", got.Code, line, shown)
+			}
+		}
+	}
+	expect(0, "promotions skipped there are no promotions", "division skipped no agents divide", "previews skipped there are no applicationsets")
+	cluster.Apply(t, "default", gitOpsObjects(time.Now()))
 	status := func(resource, name, text string) {
 		t.Helper()
 		at, _ := schema.ParseResourceArg(resource)

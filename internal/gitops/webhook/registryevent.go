@@ -61,6 +61,7 @@ func named(image string) (string, error) {
 	return image, nil
 }
 
+// parseDockerHub reads an event of Docker Hub, which is the one registry that it is about.
 func parseDockerHub(body []byte, _ url.Values) (string, error) {
 	var event struct {
 		Repository struct {
@@ -73,6 +74,8 @@ func parseDockerHub(body []byte, _ url.Values) (string, error) {
 	return imageAt(string(DockerHub), event.Repository.Name)
 }
 
+// parseGitHubPackage reads an event of GitHub's packages. Those of other types, such as
+// npm, have the same form.
 func parseGitHubPackage(body []byte, _ url.Values) (string, error) {
 	var event struct {
 		Action  string `json:"action"`
@@ -91,6 +94,8 @@ func parseGitHubPackage(body []byte, _ url.Values) (string, error) {
 	return imageAt(string(GitHubPackage), event.Package.Namespace+"/"+event.Package.Name)
 }
 
+// parseHarbor reads an event of Harbor. All resources of a push are tags of one
+// repository, so that the first is enough.
 func parseHarbor(body []byte, _ url.Values) (string, error) {
 	var event struct {
 		Type string `json:"type"`
@@ -109,6 +114,8 @@ func parseHarbor(body []byte, _ url.Values) (string, error) {
 	return named(withoutTag(event.Data.Resources[0].URL))
 }
 
+// parseQuay reads an event of Quay, whose address of the image has the registry: Quay can
+// be self-hosted.
 func parseQuay(body []byte, _ url.Values) (string, error) {
 	var event struct {
 		DockerURL string `json:"docker_url"`
@@ -143,6 +150,7 @@ func parseAliyun(body []byte, query url.Values) (string, error) {
 	return imageAt(registry, of.FullName)
 }
 
+// parseAzure reads an event of Azure. Each registry has a host of its own.
 func parseAzure(body []byte, _ url.Values) (string, error) {
 	var event struct {
 		Action string `json:"action"`

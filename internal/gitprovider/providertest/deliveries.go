@@ -73,12 +73,14 @@ func gitHubDeliveryEndpoints() []endpoint {
 	}
 }
 
-// gitHubAppToken gives an App the first token.
+// gitHubAppToken gives an App the first token. The signature of the request is not
+// checked: the tests of package githubapp do that.
 func gitHubAppToken(x *exchange) {
 	x.respond(http.StatusCreated, map[string]any{"token": x.world.Tokens[0].Value, "expires_at": "2999-01-01T00:00:00Z"})
 }
 
-// gitHubStatuses serves the statuses of a commit.
+// gitHubStatuses serves the statuses of a commit, the newest first. The list keeps the
+// older ones of a context, so that a client has to stop at the first one.
 func gitHubStatuses(x *exchange) {
 	of := gitHubAllowed(x, "statuses", "read")
 	if of == nil {
@@ -162,7 +164,7 @@ func gitHubDeployment(x *exchange, level string) *Deployment {
 	return nil
 }
 
-// gitHubStates serves the statuses of a deployment.
+// gitHubStates serves the statuses of a deployment, the newest first.
 func gitHubStates(x *exchange) {
 	if of := gitHubDeployment(x, "read"); of != nil {
 		pagedList(30)(x, newestFirst(of.Statuses, func(one DeploymentStatus) map[string]any {
@@ -173,7 +175,8 @@ func gitHubStates(x *exchange) {
 	}
 }
 
-// gitHubAddState serves POST .../deployments/{deployment}/statuses.
+// gitHubAddState serves POST .../deployments/{deployment}/statuses. It accepts the same
+// status again, as GitHub does: a client that does not look first writes it twice.
 func gitHubAddState(x *exchange) {
 	if of := gitHubDeployment(x, "write"); of != nil {
 		of.Statuses = append(of.Statuses, DeploymentStatus{
@@ -258,7 +261,8 @@ func gitLabCommitRequests(x *exchange) {
 	}))
 }
 
-// gitLabDeployments serves the deployments to an environment, the newest first.
+// gitLabDeployments serves the deployments to an environment, the newest first. GitLab has
+// no filter by commit, so that clients compare it themselves.
 func gitLabDeployments(x *exchange) {
 	of := gitLabProject(x, "read_api", "api")
 	if of == nil {

@@ -66,7 +66,8 @@ func measureAll(ctx context.Context, s *settings, out io.Writer) error {
 	return ground.Finish(err, s.JSONFile, result, result.decisions())
 }
 
-// measureSize measures one size with each number of agents.
+// measureSize measures one size with each number of agents, each in a cluster of its own,
+// so that no run finds what another has installed.
 func measureSize(ctx context.Context, s *settings, size int, into *report, out io.Writer) error {
 	var first *figures
 	for _, agents := range s.agents {

@@ -59,7 +59,8 @@ func parseSettings(args []string, log io.Writer) (*settings, error) {
 	return s, s.check()
 }
 
-// parseAgents parses numbers with commas.
+// parseAgents parses numbers with commas. The first is the one that the others are
+// compared with.
 func parseAgents(text string) ([]int, error) {
 	var all []int
 	for part := range strings.SplitSeq(text, ",") {

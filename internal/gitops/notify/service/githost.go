@@ -175,6 +175,9 @@ func (a *api) call(ctx context.Context, method, path string, body, into any) err
 }
 
 // eachOf calls visit with the elements of a list, page by page, until it returns false.
+// A page that is not full is the last one: the headers with the next page differ between
+// hosts and versions. A list that is too long is an error, because to write without
+// having read its end could write the same twice.
 func eachOf[T any](ctx context.Context, a *api, path string, query url.Values, visit func(one T) (more bool)) error {
 	query.Set("per_page", strconv.Itoa(pageSize))
 	for page := range maxPages {

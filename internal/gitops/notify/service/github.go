@@ -147,7 +147,8 @@ func (g *github) status(ctx context.Context, at string, own *gitSection, message
 }
 
 // append adds an entry to a list whose newest entry counts, unless that is the same
-// already. by is the field that separates lists in one; empty for none.
+// already. by is the field that separates lists in one; empty for none. Only the newest is
+// compared: a state that comes back after another one is news.
 func (g *github) append(ctx context.Context, list, path, by string, wanted map[string]string) error {
 	same := false
 	err := eachOf(ctx, g.api, list, url.Values{}, func(known map[string]any) bool {

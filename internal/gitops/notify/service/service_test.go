@@ -70,11 +70,10 @@ func privateKey(t *testing.T) string {
 	return string(must.Get(json.Marshal(string(pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)}))))(t))
 }
 
-// TestServices: each service sends the requests that its API documents.
-func TestServices(t *testing.T) {
-	s := newServer(t)
-	host := strings.TrimPrefix(s.URL, "http://")
-	s.responses = map[string]string{
+// apiResponses are those of the services to the requests of TestServices, by method and
+// path. The lists of a Git host have what belongs to others.
+func apiResponses() map[string]string {
+	return map[string]string{
 		"POST /chat.postMessage": `{"ok":true,"channel":"C1","ts":"1.1"}`, "POST /chat.update": `{"ok":true}`, "POST /connector": "1",
 		"POST /api/v3/app/installations/2/access_tokens":          `{"token":"t1","expires_at":"2999-01-01T00:00:00Z"}`,
 		"GET /api/v3/repos/team/shop/commits/abcdef0123/statuses": `[{"context":"ci","state":"success"},{"context":"cd","state":"pending"}]`,
@@ -85,6 +84,13 @@ func TestServices(t *testing.T) {
 		"GET /api/v4/projects/group/team/shop/repository/commits/abcdef0123/statuses": `[]`, "GET /api/v4/projects/group/team/shop/repository/commits/abcdef0123/merge_requests": `[{"iid":4}]`,
 		"GET /api/v4/projects/group/team/shop/merge_requests/4/notes": `[]`, "GET /api/v4/projects/group/team/shop/deployments": `[]`,
 	}
+}
+
+// TestServices: each service sends the requests that its API documents.
+func TestServices(t *testing.T) {
+	s := newServer(t)
+	host := strings.TrimPrefix(s.URL, "http://")
+	s.responses = apiResponses()
 	commit := `"revisionPath":"abcdef0123"`
 	for _, one := range []struct {
 		kind, options, recipient, section string
