@@ -51,6 +51,10 @@ func TestRegistries(t *testing.T) {
 		{name: "Aliyun", query: "type=aliyun-acr&secret=s3cret", body: aliyun, code: 200, want: "registry.cn-shanghai.aliyuncs.com/team/web"},
 		{name: "Aliyun, of an enterprise", query: "type=aliyun-acr&secret=s3cret&registry_url=acme-registry.cn-shanghai.cr.aliyuncs.com", body: aliyun, code: 200,
 			want: "acme-registry.cn-shanghai.cr.aliyuncs.com/team/web"},
+		{name: "Aliyun, by its parts", query: "type=aliyun-acr&secret=s3cret", body: strings.Replace(aliyun, `"repo_full_name": "team/web"`, `"repo_full_name": ""`, 1), code: 200,
+			want: "registry.cn-shanghai.aliyuncs.com/team/web"},
+		{name: "Aliyun, without a namespace", query: "type=aliyun-acr&secret=s3cret", body: `{"repository": {"name": "web", "region": "cn-shanghai"}}`, code: 400},
+		{name: "Docker Hub, without a name", query: "type=docker.io&secret=s3cret", body: `{}`, code: 400},
 		{name: "Aliyun, without a region", query: "type=aliyun-acr&secret=s3cret", body: `{"repository": {"repo_full_name": "team/web"}}`, code: 400},
 		{name: "Azure", query: "type=acr&secret=s3cret", body: azure, code: 200, want: "acme.azurecr.io/team/web"},
 		{name: "Azure, a ping", query: "type=acr&secret=s3cret", body: `{"action": "ping"}`, code: 202},
@@ -93,7 +97,7 @@ func TestRegistries(t *testing.T) {
 
 // FuzzParseRegistry: no event of any registry gives a name with signs that no image has.
 func FuzzParseRegistry(f *testing.F) {
-	for _, of := range webhook.Registries() {
+	for _, of := range append(webhook.Registries(), "nexus") {
 		f.Add(string(of), "", []byte(`{"type": "PUSH_ARTIFACT", "event_data": {"resources": [{"resource_url": "a/b:1"}]}}`))
 		f.Add(string(of), "", []byte(`{"repository": {"repo_name": "a/b", "repo_full_name": "a/b", "region": "r"}, "docker_url": "q/a"}`))
 		f.Add(string(of), "r.example.com", []byte(`{"action": "push", "target": {"repository": "a"}, "request": {"host": "h"}, "repository": {"repo_full_name": "a/b"}}`))

@@ -3,7 +3,6 @@ package webhook
 import (
 	"cmp"
 	"encoding/json"
-	"errors"
 	"net/url"
 	"strings"
 )
@@ -21,11 +20,12 @@ func registryParsers() map[Registry]registryParser {
 }
 
 // ParseRegistry returns the image that was pushed, as registry/repository. An event of
-// another kind is an empty name.
+// another kind is an empty name. One without a registry or a repository is an error, by
+// the pattern of names.
 func ParseRegistry(of Registry, body []byte, query url.Values) (string, error) {
 	parse := registryParsers()[of]
-	if parse == nil || !json.Valid(body) {
-		return "", errors.New("the body is no event of a registry")
+	if parse == nil {
+		return "", errRegistry
 	}
 	name, err := parse(body, query)
 	if name == "" || err != nil {
@@ -43,14 +43,6 @@ func decodeEvent(body []byte, into any) error {
 		return errRegistry
 	}
 	return nil
-}
-
-// imageAt joins a registry and a repository. One without the other names no image.
-func imageAt(registry, repository string) (string, error) {
-	if registry == "" || repository == "" {
-		return "", errRegistry
-	}
-	return registry + "/" + repository, nil
 }
 
 // named returns the name of an image. One that is missing is an error.
@@ -71,7 +63,7 @@ func parseDockerHub(body []byte, _ url.Values) (string, error) {
 	if err := decodeEvent(body, &event); err != nil {
 		return "", err
 	}
-	return imageAt(string(DockerHub), event.Repository.Name)
+	return string(DockerHub) + "/" + event.Repository.Name, nil
 }
 
 // parseGitHubPackage reads an event of GitHub's packages. Those of other types, such as
@@ -91,7 +83,7 @@ func parseGitHubPackage(body []byte, _ url.Values) (string, error) {
 	if event.Package == nil || !strings.EqualFold(event.Package.PackageType, "container") || event.Action != "published" && event.Action != "updated" {
 		return "", nil
 	}
-	return imageAt(string(GitHubPackage), event.Package.Namespace+"/"+event.Package.Name)
+	return string(GitHubPackage) + "/" + event.Package.Namespace + "/" + event.Package.Name, nil
 }
 
 // parseHarbor reads an event of Harbor. All resources of a push are tags of one
@@ -147,7 +139,7 @@ func parseAliyun(body []byte, query url.Values) (string, error) {
 	if of.FullName == "" && of.Namespace != "" && of.Name != "" {
 		of.FullName = of.Namespace + "/" + of.Name
 	}
-	return imageAt(registry, of.FullName)
+	return registry + "/" + of.FullName, nil
 }
 
 // parseAzure reads an event of Azure. Each registry has a host of its own.
@@ -167,7 +159,7 @@ func parseAzure(body []byte, _ url.Values) (string, error) {
 	if event.Action != "push" {
 		return "", nil // also the ping of a new webhook
 	}
-	return imageAt(event.Request.Host, event.Target.Repository)
+	return event.Request.Host + "/" + event.Target.Repository, nil
 }
 
 // parseGoogle reads an event of Artifact Registry. Pub/Sub sends it as it is, or as the
@@ -224,8 +216,8 @@ func parseCloudEvent(body []byte, _ url.Values) (string, error) {
 	if len(source) < 6 || source[2] != "ecr" || source[3] == "" {
 		return "", errRegistry
 	}
-	return imageAt(cmp.Or(event.Data.Registry, source[4])+".dkr.ecr."+source[3]+".amazonaws.com",
-		cmp.Or(event.Data.Repository, strings.TrimPrefix(source[5], "repository/")))
+	registry := cmp.Or(event.Data.Registry, source[4]) + ".dkr.ecr." + source[3] + ".amazonaws.com"
+	return registry + "/" + cmp.Or(event.Data.Repository, strings.TrimPrefix(source[5], "repository/")), nil
 }
 
 // withoutTag removes the tag or digest of a reference.
