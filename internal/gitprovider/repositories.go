@@ -206,6 +206,7 @@ func (l *Listing) bitbucketServerRepositories(ctx context.Context, query Reposit
 	type repository struct {
 		ID    int64  `json:"id"`
 		Slug  string `json:"slug"`
+		Name  string `json:"name"`
 		Links struct {
 			Clone []cloneLink `json:"clone"`
 		} `json:"links"`
@@ -216,7 +217,8 @@ func (l *Listing) bitbucketServerRepositories(ctx context.Context, query Reposit
 	return converted(found, err, func(r repository) ListedRepository {
 		https, ssh := cloneAddresses(r.Links.Clone)
 		return ListedRepository{
-			Organization: query.Owner, Name: r.Slug, ID: strconv.FormatInt(r.ID, 10), HTTPS: https, SSH: ssh,
+			// The slug is the name in paths. Argo CD gives the other one.
+			Organization: query.Owner, Name: cmp.Or(r.Name, r.Slug), ID: strconv.FormatInt(r.ID, 10), HTTPS: https, SSH: ssh,
 			key: []string{"projects", query.Owner, "repos", r.Slug},
 		}
 	})

@@ -237,7 +237,8 @@ func (f *ClusterFacts) Repositories(ctx context.Context, g *v1alpha1.SCMProvider
 		return nil, err
 	}
 	address := func(one gitprovider.ListedRepository) string {
-		if g.CloneProtocol == "https" {
+		// As in Argo CD, the protocol makes no difference at Azure DevOps.
+		if g.CloneProtocol == "https" || g.AzureDevOps != nil {
 			return one.HTTPS
 		}
 		return one.SSH
