@@ -13,5 +13,6 @@
 //
 // The functions are those of Argo CD: sprig without env, expandenv and
 // getHostByName. Random ones give another value in each generation, as there.
-// A text can define templates with define and block, for itself only.
+// A text can define templates with define and block, for itself only. Slugs are
+// those of Argo CD in all scripts (decision 0091).
 package expand
