@@ -75,7 +75,7 @@ var wordSigns = strings.NewReplacer("&", "and", "@", "at", `"`, "", "'", "", "â€
 // slugOf returns the words of a text with hyphens between them. A length of 0, or
 // less, is none if words stay whole; otherwise the cut comes before hyphens are joined.
 func slugOf(text string, length int, whole bool) string {
-	ascii := strings.ToLower(unidecode.Unidecode(wordSigns.Replace(strings.TrimSpace(text))))
+	ascii := strings.ToLower(unidecode.Unidecode(wordSigns.Replace(text)))
 	if !whole && len(ascii) >= length {
 		ascii = ascii[:length]
 	}
