@@ -10,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	"slipway.dev/slipway/internal/gitops/gittest"
@@ -142,4 +143,38 @@ func (w *world) refresh(t *testing.T, name string) {
 		}
 		return nil
 	})
+}
+
+// TestKnownFieldsOfSettings: a field whose type argocd-cm names is the same in
+// another notation, so that selfHeal leaves what a controller wrote. Without the
+// setting it is a difference.
+func TestKnownFieldsOfSettings(t *testing.T) {
+	w := newWorld(t)
+	w.Define(t, kubetest.Definition("example.com", "v1", "Machine"))
+	repository := gittest.Serve(t).Repository(t, "app", map[string]string{
+		"a.yaml": "apiVersion: example.com/v1\nkind: Machine\nmetadata: {name: a}\nspec: {size: 1000m}\n",
+	})
+	w.settings(t, "  resource.customizations.knownTypeFields.example.com_Machine: |\n    - {field: spec.size, type: core/Quantity}\n")
+	w.application(t, "app", repository.URL())
+	w.start(t, "one").readyWhen(t, "")
+	w.syncedTo(t, "app", repository.Head(t))
+	machines := w.Dynamic.Resource(schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "machines"}).Namespace(w.control)
+	must.Get(machines.Patch(t.Context(), "a", types.MergePatchType, []byte(`{"spec": {"size": "1"}}`), metav1.PatchOptions{}))(t)
+	w.refresh(t, "app")
+	w.syncedTo(t, "app", repository.Head(t))
+	if size := sizeOf(must.Get(machines.Get(t.Context(), "a", metav1.GetOptions{}))(t)); size != "1" {
+		t.Errorf("the size is %s", size)
+	}
+	w.settings(t, "  url: https://argocd.example.com\n")
+	kubetest.WaitFor(t, machines, kube.Named("a"), patience, func(found []*unstructured.Unstructured) error {
+		if len(found) == 0 || sizeOf(found[0]) != "1000m" {
+			return fmt.Errorf("the difference still does not count: %v", found)
+		}
+		return nil
+	})
+}
+
+func sizeOf(machine *unstructured.Unstructured) string {
+	size, _, _ := unstructured.NestedString(machine.Object, "spec", "size")
+	return size
 }

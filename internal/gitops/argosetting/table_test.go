@@ -57,7 +57,7 @@ func TestOf(t *testing.T) {
 		known      bool
 	}{
 		{argosetting.Config(), "resource.customizations.health.batch_Job", "x", argosetting.Same, true},
-		{argosetting.Config(), "resource.customizations.knownTypeFields.batch_Job", "x", argosetting.Differs, true},
+		{argosetting.Config(), "resource.customizations.knownTypeFields.batch_Job", "x", argosetting.Same, true},
 		{argosetting.Config(), "resource.customizations.wealth.batch_Job", "x", argosetting.NoEffect, false},
 		{argosetting.Config(), "kustomize.enable", "true", argosetting.Same, true},
 		{argosetting.Config(), "kustomize.enable", "false", argosetting.Differs, true},

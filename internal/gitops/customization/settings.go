@@ -31,6 +31,8 @@ type Settings struct {
 	Actions map[string]Actions
 	// IgnoreDifferences are the rules for all Applications.
 	IgnoreDifferences []v1alpha1.ResourceIgnoreDifferences
+	// KnownFields are fields of which another spelling is no difference.
+	KnownFields []plan.KnownField
 	// Problems are settings that have no effect, and why.
 	Problems []string
 
@@ -62,12 +64,12 @@ func (a *Actions) Script(name string) string {
 // override is what is set about one kind, as in the spelling with one key for
 // all.
 type override struct {
-	Health      string `json:"health.lua"`
-	Differences string `json:"ignoreDifferences"`
-	Actions     string `json:"actions"`
-	// The others have no effect here.
-	Updates     string `json:"ignoreResourceUpdates"`
-	KnownFields []any  `json:"knownTypeFields"`
+	Health      string       `json:"health.lua"`
+	Differences string       `json:"ignoreDifferences"`
+	Actions     string       `json:"actions"`
+	KnownFields []knownField `json:"knownTypeFields"`
+	// This one has no effect here.
+	Updates string `json:"ignoreResourceUpdates"`
 }
 
 // Read reads the data of the ConfigMap. The evaluator checks expressions of jq.
@@ -94,8 +96,12 @@ func Read(data map[string]string, paths plan.PathEvaluator) *Settings {
 			one.Differences = data[key]
 		case "actions":
 			one.Actions = data[key]
+		case "knownTypeFields":
+			if err := yaml.Unmarshal([]byte(data[key]), &one.KnownFields); err != nil {
+				s.problem(key, err)
+			}
 		case "useOpenLibs": // all scripts have the same libraries
-		case "ignoreResourceUpdates", "knownTypeFields": // the agent reports these keys
+		case "ignoreResourceUpdates": // the agent reports these keys
 		default:
 			s.problem(key, fmt.Errorf("there is no customization %s", what))
 		}
@@ -142,7 +148,7 @@ func (s *Settings) add(name, kind string, one override, paths plan.PathEvaluator
 		s.problem(name, fmt.Errorf("ignoreResourceUpdates of %s has no effect", kind))
 	}
 	if len(one.KnownFields) > 0 {
-		s.problem(name, fmt.Errorf("knownTypeFields of %s have no effect", kind))
+		s.addKnown(name, kind, one.KnownFields)
 	}
 }
 

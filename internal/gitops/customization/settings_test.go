@@ -110,7 +110,7 @@ func TestProblems(t *testing.T) {
 		}
 	}
 	unused := customization.Read(map[string]string{
-		"resource.customizations": "batch/Job: {actions: '[', ignoreResourceUpdates: x, knownTypeFields: [{field: a}]}",
+		"resource.customizations": "batch/Job: {actions: '[', ignoreResourceUpdates: x, knownTypeFields: [{field: a, type: core/v1/Nothing}]}",
 	}, jq.New())
 	if len(unused.Problems) != 3 {
 		t.Errorf("without an effect are %q", unused.Problems)

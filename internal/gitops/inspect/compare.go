@@ -176,6 +176,9 @@ func (c *Comparison) Run(ctx context.Context, rendered []*unstructured.Unstructu
 	if c.ignore, err = plan.NewIgnore(rules, jq.New()); err != nil {
 		return nil, fmt.Errorf("ignoreDifferences of %s: %w", c.App.ID(), err)
 	}
+	if c.Settings != nil {
+		c.ignore = c.ignore.WithKnownFields(c.Settings.KnownFields)
+	}
 	if err := c.fetch(ctx); err != nil {
 		return nil, err
 	}
@@ -307,7 +310,7 @@ func (c *Comparison) differences(statuses []plan.Status) ([]ObjectDiff, error) {
 			after = desired[status.Key]
 		case plan.OutOfSync:
 			before = before.DeepCopy()
-			c.ignore.Strip(before, after)
+			c.ignore.Equalize(before, after)
 		// It would be pruned.
 		case plan.Extra:
 			after = nil

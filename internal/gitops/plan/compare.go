@@ -49,7 +49,7 @@ func Compare(desired, live *unstructured.Unstructured, ignore *Ignore, predict P
 		return Synced, nil
 	}
 	before := live.DeepCopy()
-	ignore.Strip(before, after)
+	ignore.Equalize(before, after)
 	for _, object := range []*unstructured.Unstructured{before, after} {
 		// Every write changes these.
 		for _, field := range []string{"managedFields", "resourceVersion", "generation"} {

@@ -24,6 +24,7 @@ type PathEvaluator interface {
 type Ignore struct {
 	rules []ignoreRule
 	paths PathEvaluator
+	known []KnownField
 }
 
 // ignoreRule is a compiled rule. Group and kind are patterns; an empty name or

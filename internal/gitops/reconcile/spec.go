@@ -43,7 +43,7 @@ func (p *reconcileRun) compile() error {
 	if err != nil {
 		refused = append(refused, refusal.Refusal{Field: "spec.ignoreDifferences", Reason: refusal.Invalid, Message: err.Error()})
 	}
-	p.ignore = ignore
+	p.ignore = ignore.WithKnownFields(p.Settings().KnownFields)
 	if len(refused) > 0 {
 		return &invalidSpec{refused}
 	}
