@@ -80,6 +80,7 @@ func TestMalformedKnownFields(t *testing.T) {
 		"resource.customizations.knownTypeFields.Secret":      "[{field: a, type: core/v1/Nothing}, {type: core/Quantity}]",
 		"resource.customizations.knownTypeFields.ConfigMap":   "x",
 		"resource.customizations.knownTypeFields.batch_Job":   "[]",
+		"resource.customizations.useOpenLibs.apps_Widget":     "true",
 		"resource.customizations.knownTypeFields.apps_Widget": "[{field: a, type: core/v1/PodSpec}, {field: b, type: core/v1/PodTemplateSpec}]",
 	}, jq.New())
 	if len(got.KnownFields) != 3 || len(got.Problems) != 3 {

@@ -50,6 +50,24 @@ func TestParseID(t *testing.T) {
 	}
 }
 
+// Names of Applications as people write them.
+func TestParseApp(t *testing.T) {
+	for _, test := range []struct {
+		home, text string
+		want       tracking.App
+	}{
+		{"argocd", "shop", tracking.App{Namespace: "argocd", Name: "shop"}},
+		{"", "shop", tracking.App{Name: "shop"}},
+		{"argocd", "team/shop", tracking.App{Namespace: "team", Name: "shop"}},
+		{home: "argocd", text: ""}, {home: "argocd", text: "/shop"}, {home: "argocd", text: "team/"}, {home: "argocd", text: "team/shop/web"}, {home: "", text: "/"},
+	} {
+		got, err := tracking.ParseApp(test.home, test.text)
+		if refused := test.want == (tracking.App{}); refused != (err != nil) || !refused && got != test.want {
+			t.Errorf("%q in %q is %v, %v, want %v", test.text, test.home, got, err, test.want)
+		}
+	}
+}
+
 // Argo CD: "Non self-referencing annotations" are shown, not compared, not pruned.
 func TestOwnerOf(t *testing.T) {
 	tracker := tracking.Tracker{ControlNamespace: "argocd"}
@@ -105,6 +123,13 @@ func TestStamp(t *testing.T) {
 				t.Errorf("what is stamped for %v is stamped for %v: %v", app, other, i != j)
 			}
 		}
+	}
+	// The label alone is no mark.
+	copied := object("v1", "Service", "shop", "web")
+	tracker.Stamp(copied, apps[0])
+	copied.SetLabels(map[string]string{tracking.Label: apps[1].Label()})
+	if tracker.Stamped(copied, apps[0]) || tracker.Stamped(copied, apps[1]) {
+		t.Error("an object with the annotation of one and the label of another is stamped")
 	}
 	of := object("v1", "Service", "shop", "web")
 	tracker.Stamp(of, apps[0])

@@ -63,6 +63,7 @@ func TestDecide(t *testing.T) {
 		{"by hand, all allow windows must let", "allow 9+8h manual; allow 20+1h", at(18, 0), "none", at(20, 0), "0 20"},
 		{"the first change that changes anything", "deny 8+8h; allow 9+2h; allow 20+1h", at(8, 30), "none", at(20, 0), ""},
 		{"the open allow window is named", "allow 20+1h; allow 9+8h", at(10, 0), "sync", at(17, 0), "allow 0 9 * * * for 8h is open"},
+		{"openings that overlap", "deny 11,12+2h", at(12, 30), "none", at(14, 0), "is open until 2026-11-15T14:00:00Z"},
 		{"windows that touch are one", "allow */2+2h", at(12, 30), "sync", at(12+2*8, 0), ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
