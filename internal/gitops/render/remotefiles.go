@@ -28,6 +28,8 @@ type remoteFiles struct {
 	address      string
 	// repository: it is one of Git, which may have files of Git LFS.
 	repository bool
+	// nested is how many submodules lead to the repository.
+	nested int
 }
 
 // fileResponse is the cached response for one path. Errors are cached too.

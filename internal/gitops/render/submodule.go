@@ -16,12 +16,19 @@ import (
 // modulesFile has the addresses of submodules.
 const modulesFile = ".gitmodules"
 
+// maxNestedSubmodules bounds how deep submodules may be in submodules. Each level
+// takes a fetch, and a render that reads all levels before it.
+const maxNestedSubmodules = 16
+
 // submodule reads a path in a submodule. Its repository is a dependency of the
 // job, at the commit that the repository has for it. One that the job does not
 // have is noted with the call.
 func (f *remoteFiles) submodule(kind frame.Type, at *tree.InSubmodule) fileResponse {
 	if f.dependencies == nil {
 		return fileResponse{err: at.Unwrap()}
+	}
+	if f.nested >= maxNestedSubmodules {
+		return fileResponse{err: refusal.New(at.Path, refusal.TooMany, "submodules are in submodules, more than %d deep: take them out of the repository, or name another folder", maxNestedSubmodules)}
 	}
 	address, err := f.moduleAddress(at.Path)
 	if err != nil {
@@ -33,6 +40,9 @@ func (f *remoteFiles) submodule(kind frame.Type, at *tree.InSubmodule) fileRespo
 		missing := job.MissingDependency{Dependency: wanted, By: fmt.Sprintf("%s is a submodule", at.Path)}
 		f.call.lacks(missing) // engines may make text of the error
 		return fileResponse{err: &job.Incomplete{Missing: []job.MissingDependency{missing}}}
+	}
+	if below, ok := files.(*remoteFiles); ok {
+		below.nested = max(below.nested, f.nested+1)
 	}
 	var response fileResponse
 	switch kind {

@@ -86,3 +86,34 @@ func TestForbiddenSubmodule(t *testing.T) {
 		t.Errorf("the server was asked %q", requests)
 	}
 }
+
+// A chain of submodules ends, with a reason, and each of its commits is fetched
+// once: here each commit of a repository has the one before as its submodule.
+func TestSubmoduleChain(t *testing.T) {
+	server := gittest.Serve(t)
+	chain := server.Repository(t, "chain", map[string]string{"a.yaml": configMap("end"), "chart/.argocd-source.yaml": "directory: {recurse: true}\n"})
+	chain.Commit(t, map[string]string{".gitmodules": "[submodule \"next\"]\n\tpath = chart/next\n\turl = " + chain.URL() + "\n"}, "address")
+	for range 20 {
+		chain.SubmoduleAt(t, "chart/next", chain.Head(t))
+	}
+	renderer := must.Get(render.New(render.Options{}))(t)
+	t.Cleanup(func() { _ = renderer.Close() })
+	sources := must.Get(source.New(source.Options{Folder: t.TempDir()}))(t)
+	t.Cleanup(func() { _ = sources.Close() })
+	admitted := must.Get(project.Unlimited("").Admit(v1alpha1.ApplicationSource{RepoURL: chain.URL(), TargetRevision: "main"}))(t)
+	found := must.Get(sources.Resolve(t.Context(), admitted, 0))(t)
+	before := len(server.Requests())
+	_, err := renderedObjects(t, renderer, sources, found.Store, chain.URL())
+	if err == nil || !strings.Contains(err.Error(), "more than 16 deep") {
+		t.Errorf("%v", err)
+	}
+	fetches := 0
+	for _, request := range server.Requests()[before:] {
+		if strings.HasPrefix(request, "POST ") {
+			fetches++
+		}
+	}
+	if fetches != 16 {
+		t.Errorf("%d fetches for 16 commits", fetches)
+	}
+}
