@@ -3,6 +3,7 @@ package gitops
 import (
 	"archive/tar"
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"crypto/sha256"
 	"fmt"
@@ -22,11 +23,16 @@ const chartVersion = "1.2.3"
 // packChart is the chart as helm package writes it.
 func packChart(t *testing.T) []byte {
 	t.Helper()
-	content := map[string]string{
+	return pack(t, map[string]string{
 		"settings/Chart.yaml":              "apiVersion: v2\nname: settings\nversion: " + chartVersion + "\n",
 		"settings/values.yaml":             "colour: grey\n",
 		"settings/templates/settings.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: \"{{ .Release.Name }}-{{ .Values.colour }}\"}\n",
-	}
+	})
+}
+
+// pack is an archive of files.
+func pack(t *testing.T, content map[string]string) []byte {
+	t.Helper()
 	var chart bytes.Buffer
 	compressed := gzip.NewWriter(&chart)
 	packed := tar.NewWriter(compressed)
@@ -48,24 +54,31 @@ func serveCharts(t *testing.T, chart []byte) string {
 	return server.URL
 }
 
-// serveRegistry is what is read of a registry, as the distribution specification
-// has it: tags, a manifest and a blob. It returns its host.
+// serveRegistry is a registry with one chart. It returns its host.
 func serveRegistry(t *testing.T, chart []byte) string {
 	t.Helper()
+	content := pages{}
+	content.addChart("settings", chart)
+	server := httptest.NewTLSServer(content)
+	t.Cleanup(server.Close)
+	return strings.TrimPrefix(server.URL, "https://")
+}
+
+// addChart adds what is read of a chart in a registry, as the distribution
+// specification has it: tags, a manifest and a blob. It returns the digest of the
+// manifest.
+func (p pages) addChart(name string, chart []byte) string {
 	const kind = "application/vnd.oci.image.manifest.v1+json"
 	manifest := fmt.Appendf(nil, `{"schemaVersion":2,"mediaType":%q,
 "config":{"mediaType":"application/vnd.cncf.helm.config.v1+json","digest":%q,"size":2},
 "layers":[{"mediaType":"application/vnd.cncf.helm.chart.content.v1.tar+gzip","digest":%q,"size":%d}]}`,
 		kind, digestOf([]byte("{}")), digestOf(chart), len(chart))
-	const base = "/v2/charts/settings/"
-	server := httptest.NewTLSServer(pages{
-		base + "tags/list":                       {content: fmt.Appendf(nil, `{"name":"charts/settings","tags":[%q]}`, chartVersion)},
-		base + "manifests/" + chartVersion:       {content: manifest, kind: kind},
-		base + "manifests/" + digestOf(manifest): {content: manifest, kind: kind},
-		base + "blobs/" + digestOf(chart):        {content: chart},
-	})
-	t.Cleanup(server.Close)
-	return strings.TrimPrefix(server.URL, "https://")
+	base := "/v2/charts/" + name + "/"
+	p[base+"tags/list"] = page{content: fmt.Appendf(nil, `{"name":"charts/%s","tags":[%q]}`, name, chartVersion)}
+	p[base+"manifests/"+chartVersion] = page{content: manifest, kind: kind}
+	p[base+"manifests/"+digestOf(manifest)] = page{content: manifest, kind: kind}
+	p[base+"blobs/"+digestOf(chart)] = page{content: chart}
+	return digestOf(manifest)
 }
 
 func digestOf(content []byte) string { return fmt.Sprintf("sha256:%x", sha256.Sum256(content)) }
@@ -74,6 +87,11 @@ func digestOf(content []byte) string { return fmt.Sprintf("sha256:%x", sha256.Su
 type page struct {
 	content []byte
 	kind    string
+	// location, if it is set, is where the page redirects to.
+	location string
+	// declared is the digest that the server declares; without it the one of the
+	// content.
+	declared string
 }
 
 // pages are the files of a server by their paths.
@@ -86,9 +104,13 @@ func (p pages) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.NotFound(w, r)
 		return
 	}
+	if found.location != "" {
+		http.Redirect(w, r, found.location, http.StatusTemporaryRedirect)
+		return
+	}
 	if found.kind != "" {
 		w.Header().Set("Content-Type", found.kind)
-		w.Header().Set("Docker-Content-Digest", digestOf(found.content))
+		w.Header().Set("Docker-Content-Digest", cmp.Or(found.declared, digestOf(found.content)))
 	}
 	w.Header().Set("Content-Length", fmt.Sprint(len(found.content)))
 	if r.Method != http.MethodHead {

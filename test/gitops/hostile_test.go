@@ -83,7 +83,14 @@ func (h *hostility) meet(t *testing.T, name string, archive *txtar.Archive) {
 	}
 	source = cmp.Or(source, "path: app")
 	repository := h.repository(t, name, archive)
-	h.application(t, h.control, h.target, name, fmt.Sprintf("{repoURL: %q, targetRevision: main, %s}", repository.URL(), source))
+	h.refused(t, name, fmt.Sprintf("{repoURL: %q, targetRevision: main, %s}", repository.URL(), source), want)
+}
+
+// refused makes an Application of a source, pushes to the good repository, and
+// waits until that is live and a condition of the Application has the wanted text.
+func (h *hostility) refused(t *testing.T, name, source, want string) {
+	t.Helper()
+	h.application(t, h.control, h.target, name, source)
 	h.push(t)
 	app := agentprocess.Await(t, h.applications(h.control), name, func(app *v1alpha1.Application) error {
 		for _, condition := range app.Status.Conditions {

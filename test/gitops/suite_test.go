@@ -6,6 +6,8 @@
 //   - hostile: repositories from archives in hostile/ that try to get out, to
 //     use all memory or to have a program run. Each is refused with a reason,
 //     while another Application goes on being synced.
+//   - elsewhere: charts, bases and submodules of other servers that loop, are huge,
+//     lead inside, redirect or are not what is pinned, refused likewise.
 //   - lfs: a file that Git LFS keeps is fetched if its repository's Secret allows
 //     it.
 //   - memory: large indexes of Helm repositories and files of ApplicationSets.
@@ -42,6 +44,7 @@ func TestGitops(t *testing.T) {
 	s.cluster.Define(t, string(text))
 	t.Run("examples", s.testExamples)
 	t.Run("hostile", s.testHostile)
+	t.Run("elsewhere", s.testElsewhere)
 	t.Run("lfs", s.testLFS)
 	t.Run("memory", s.testMemory)
 	t.Run("plugins", s.testPlugins)
