@@ -10,7 +10,7 @@ import (
 )
 
 // KnownField is a field of a kind that has a type of Kubernetes, which the schema
-// of the kind does not say: a quantity in it may be written in several ways.
+// of the kind does not have: a quantity in it may be written in several ways.
 type KnownField struct {
 	Kind schema.GroupKind
 	// Path is the names that lead to the field. A list on the way stands for each

@@ -263,6 +263,23 @@ func TestAllowsCluster(t *testing.T) {
 			t.Errorf("%s: %t", cluster, !want)
 		}
 	}
+	// A rule with ! for names does not let a cluster through whose name is not known.
+	p = compile(t, "destinations: [{server: '*', namespace: '*'}, {name: '!prod', namespace: '*'}]")
+	for name, want := range map[string]bool{"": false, "prod": false, "test": true} {
+		if p.AllowsCluster("https://a", name) != want {
+			t.Errorf("the name %q: %t", name, !want)
+		}
+	}
+}
+
+// The room of a project on the disk is a size above 0.
+func TestDiskAnnotation(t *testing.T) {
+	for text, refused := range map[string]bool{"8Gi": false, "1": false, "0": true, "-1Gi": true, "much": true, "": true} {
+		given := &v1alpha1.AppProject{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{project.DiskAnnotation: text}}}
+		if _, faults := project.Compile(given); len(faults) > 0 != refused {
+			t.Errorf("%q: %v", text, faults)
+		}
+	}
 }
 
 // ask reads apiVersion kind namespace/name. The name of a label may have dots.
