@@ -38,6 +38,7 @@ func (s *suite) testElsewhere(t *testing.T) {
 		fmt.Sprint("--sources.diskPerProject=", diskPerProject))
 	stop := agent.FollowMemory()
 	e.serveInside(t)
+	e.huge = e.git.Repository(t, "huge", map[string]string{"base/kustomization.yaml": "resources: [a.yaml]\n", "base/a.yaml": config("huge"), "data": noise(7, 70<<20)})
 	e.good = e.git.Repository(t, "good", settings("0"))
 	s.application(t, e.control, e.target, "good", mainOf(e.good))
 	agentprocess.Await(t, s.applications(e.control), "good", agentprocess.InOrder(e.good.Head(t)))
@@ -59,6 +60,8 @@ type elsewhere struct {
 	// reached counts the connections that arrive there.
 	inside  string
 	reached atomic.Int32
+	// huge is a repository with more than a project may have on the disk.
+	huge *gittest.Repository
 }
 
 // serveInside starts the server that is not to be reached.
@@ -137,7 +140,7 @@ func (e *elsewhere) chart(t *testing.T, name, dependencies, want string) {
 // testBases: kustomizations with a base in another repository.
 func (e *elsewhere) testBases(t *testing.T) {
 	for name, one := range map[string]struct{ base, want string }{
-		"huge":    {e.hugeRepository(t, "huge-base").URL() + "//base?ref=main", "sources.diskPerProject"},
+		"huge":    {e.huge.URL() + "//base?ref=main", "sources.diskPerProject"},
 		"changes": {e.pinned(t, "base"), notSent},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -147,12 +150,6 @@ func (e *elsewhere) testBases(t *testing.T) {
 			e.refused(t, "base-"+name, mainOf(repository), one.want)
 		})
 	}
-}
-
-// hugeRepository has more than a project may have on the disk.
-func (e *elsewhere) hugeRepository(t *testing.T, name string) *gittest.Repository {
-	t.Helper()
-	return e.git.Repository(t, name, map[string]string{"base/kustomization.yaml": "resources: [a.yaml]\n", "base/a.yaml": config(name), "data": noise(7, 70<<20)})
 }
 
 // pinned is a base at the id of a commit, on a server that sends another commit.
@@ -182,12 +179,11 @@ func (e *elsewhere) swapping(t *testing.T, name string) (address, wanted string)
 // testSubmodules: folders of which a part is in another repository.
 func (e *elsewhere) testSubmodules(t *testing.T) {
 	t.Run("huge", func(t *testing.T) {
-		huge := e.hugeRepository(t, "huge-module")
-		e.submodule(t, "module-huge", huge.URL(), huge.Head(t), "sources.diskPerProject")
+		e.submodule(t, "module-huge", e.huge.URL(), e.huge.Head(t), "sources.diskPerProject")
 	})
 	t.Run("large file", func(t *testing.T) {
 		large := e.git.Repository(t, "large-module", nil)
-		e.submodule(t, "module-large", large.URL(), large.Large(t, "large.yaml", 384<<20), "large.yaml")
+		e.submodule(t, "module-large", large.URL(), large.Large(t, "large.yaml", 64<<20), "large.yaml")
 	})
 	t.Run("changes", func(t *testing.T) {
 		address, wanted := e.swapping(t, "module")
