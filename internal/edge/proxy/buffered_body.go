@@ -123,11 +123,23 @@ func (h *bufferedBody) release() {
 	if h == nil || h.owners.Add(-1) > 0 {
 		return
 	}
+	h.free()
+}
+
+// invalidate marks a body of which a part is missing, and gives its pieces back. Only the
+// first owner calls it, before it shares.
+func (h *bufferedBody) invalidate() {
+	h.invalid = true
+	h.free()
+}
+
+// free gives the pieces back.
+func (h *bufferedBody) free() {
 	for _, piece := range h.pieces {
 		h.memory.pool.Put(piece)
 	}
 	h.memory.give(h.taken)
-	h.pieces = nil
+	h.pieces, h.taken = nil, 0
 }
 
 // sink is a net.Conn over an io.Writer. It lets a Transfer end in memory, in an

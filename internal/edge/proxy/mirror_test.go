@@ -169,3 +169,42 @@ func TestMirrorOfCutUpload(t *testing.T) {
 		t.Errorf("copied %d, %d bytes held", len(got), e.Stats().BufferedBytes)
 	}
 }
+
+// A stream that is too long to be copied holds no memory while it goes on.
+func TestMirrorOfLongStream(t *testing.T) {
+	copied, got := copies(t)
+	arrived := make(chan error)
+	e := start(t, edgetest.AddBackend(edgetest.Table([]netip.AddrPort{raw(t, func(conn net.Conn, read *bufio.Reader) {
+		request, err := http.ReadRequest(read)
+		if err != nil {
+			arrived <- err
+			return
+		}
+		for _, size := range []int64{5, 20, 1 << 20} {
+			_, err := io.CopyN(io.Discard, request.Body, size)
+			arrived <- err
+		}
+		_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+	})}, mirroring(100, 10)), "copy", copied))
+	w := edgetest.Dial(t, e.Address)
+	w.Send("POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n")
+	if err := <-arrived; err != nil || e.Stats().BufferedBytes == 0 {
+		t.Errorf("the first piece: %v, %d bytes held", err, e.Stats().BufferedBytes)
+	}
+	w.Send("14\r\n" + strings.Repeat("x", 20) + "\r\n")
+	if err := <-arrived; err != nil || e.Stats().BufferedBytes != 0 {
+		t.Errorf("the second piece: %v, %d bytes held", err, e.Stats().BufferedBytes)
+	}
+	w.Send("0\r\n\r\n")
+	if err := <-arrived; err != io.EOF {
+		t.Errorf("the end is %v", err)
+	}
+	if response, _ := w.Response("POST"); response.StatusCode != 200 {
+		t.Errorf("got %d", response.StatusCode)
+	}
+	e.rest()
+	e.Close()
+	if len(got) != 0 || e.Stats().BufferedBytes != 0 || e.Stats().MirrorsDropped != 1 {
+		t.Errorf("copied %d, got %+v", len(got), e.Stats())
+	}
+}

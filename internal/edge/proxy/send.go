@@ -227,8 +227,9 @@ type relay struct {
 func (r *relay) Write(piece []byte) (int, error) {
 	if r.copy != nil {
 		if _, err := r.copy.Write(piece); err != nil {
-			// Too large for a copy, or out of memory: the request itself goes on.
-			r.copy.invalid = true
+			// Too large for a copy, or out of memory: the request itself goes on, and a
+			// stream can go on for hours.
+			r.copy.invalidate()
 			r.copy = nil
 		}
 	}
