@@ -242,7 +242,8 @@ func resolveOptions(options *config.Edge, home string) resolve.Options {
 
 // gatewayOptions returns those of Gateway API. They were validated with the options.
 func gatewayOptions(g *config.KubernetesGateway, published string) resolve.GatewayOptions {
-	made := resolve.GatewayOptions{AddressesPerNamespace: g.AddressesPerNamespace, TargetsPerNamespace: g.TargetPortsPerNamespace, ServiceType: g.ServiceType, EdgeService: cmp.Or(g.EdgeService, published)}
+	made := resolve.GatewayOptions{AddressesPerNamespace: g.AddressesPerNamespace, TargetsPerNamespace: g.TargetPortsPerNamespace,
+		ServiceType: g.ServiceType, EdgeService: cmp.Or(g.EdgeService, published), Services: g.Services || g.ServiceType != ""}
 	made.Addresses, _ = config.ParseNetworks(g.Addresses)
 	made.FirstTarget, made.LastTarget = g.TargetRange()
 	return made

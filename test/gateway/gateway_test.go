@@ -16,6 +16,7 @@ import (
 	"net/http/httptrace"
 	"net/netip"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -45,6 +46,7 @@ const (
 	backendA    = "10.244.120.2"
 	backendB    = "10.244.120.3"
 	backendC    = "10.244.120.4"
+	backendD    = "10.244.120.5"
 )
 
 // scene is a cluster with an edge that serves Gateways.
@@ -288,7 +290,7 @@ func TestTwoGateways(t *testing.T) {
 	}
 	var class gatewayv1.GatewayClass
 	must.Do(t, s.read(t.Context(), "gatewayclasses", "slipway", &class))
-	if len(class.Status.SupportedFeatures) == 0 || len(class.Status.Conditions) != 1 || class.Status.Conditions[0].Status != metav1.ConditionTrue {
+	if !slices.Contains(class.Status.SupportedFeatures, gatewayv1.SupportedFeature{Name: "GatewayInfrastructure"}) || len(class.Status.Conditions) != 1 || class.Status.Conditions[0].Status != metav1.ConditionTrue {
 		t.Errorf("the class has the status %+v", class.Status)
 	}
 }

@@ -361,7 +361,7 @@ func (e *Engine) setStatus(ref snapshot.Ref) *gatewayv1.ListenerSetStatus {
 func (e *Engine) gatewayStatus(ref snapshot.Ref) GatewayStatus {
 	switch u := e.gateways.units[ref]; {
 	case ref.Kind == snapshot.GatewayClass:
-		if status, ours := gateway.Class(e.snapshot.View(), ref.Name); ours {
+		if status, ours := gateway.Class(e.snapshot.View(), ref.Name, e.options.Gateways.Services); ours {
 			return GatewayStatus{Class: &status}
 		}
 	case ref.Kind == snapshot.BackendTLSPolicy:

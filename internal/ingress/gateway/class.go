@@ -9,6 +9,9 @@ import (
 // ControllerName is the controller in the GatewayClasses that the edge serves.
 const ControllerName gatewayv1.GatewayController = "slipway.dev/gateway-controller"
 
+// infrastructure is the feature of labels and annotations of spec.infrastructure.
+const infrastructure gatewayv1.FeatureName = "GatewayInfrastructure"
+
 // supportedFeatures are the features of Gateway API that are served, sorted. Only
 // what is complete is listed: the conformance suite runs the tests of each.
 var supportedFeatures = []gatewayv1.FeatureName{
@@ -23,6 +26,7 @@ var supportedFeatures = []gatewayv1.FeatureName{
 	"GatewayFrontendClientCertificateValidationInsecureFallback",
 	"GatewayHTTPListenerIsolation",
 	"GatewayHTTPSListenerDetectMisdirectedRequests",
+	infrastructure,
 	"GatewayPort8080",
 	"GatewayStaticAddresses",
 	"HTTPRoute",
@@ -67,8 +71,9 @@ func oursByClass(view *snapshot.View, name gatewayv1.ObjectName) bool {
 	return class != nil && class.Spec.ControllerName == ControllerName
 }
 
-// Class returns the status of a GatewayClass, and whether it is ours.
-func Class(view *snapshot.View, name string) (gatewayv1.GatewayClassStatus, bool) {
+// Class returns the status of a GatewayClass, and whether it is ours. With Services each
+// Gateway has one with the labels and annotations of its infrastructure.
+func Class(view *snapshot.View, name string, services bool) (gatewayv1.GatewayClassStatus, bool) {
 	if !oursByClass(view, gatewayv1.ObjectName(name)) {
 		return gatewayv1.GatewayClassStatus{}, false
 	}
@@ -80,6 +85,9 @@ func Class(view *snapshot.View, name string) (gatewayv1.GatewayClassStatus, bool
 	}
 	status := gatewayv1.GatewayClassStatus{Conditions: observed(class.Generation, accepted)}
 	for _, feature := range supportedFeatures {
+		if feature == infrastructure && !services {
+			continue
+		}
 		status.SupportedFeatures = append(status.SupportedFeatures, gatewayv1.SupportedFeature{Name: feature})
 	}
 	return status, true

@@ -82,14 +82,14 @@ func methodPath(written *gatewayv1.GRPCMethodMatch) *gatewayv1.HTTPPathMatch {
 	}
 }
 
-// httpFilters returns the filters as an HTTPRoute has them. A mirror is none of them: it
-// waits for the end of a request, and a call can be a stream without one.
+// httpFilters returns the filters as an HTTPRoute has them. A mirror gets a call once that
+// has ended, so that it never delays one, and a stream without an end has no copy.
 func httpFilters(written []gatewayv1.GRPCRouteFilter) []gatewayv1.HTTPRouteFilter {
 	var filters []gatewayv1.HTTPRouteFilter
 	for _, filter := range written {
 		filters = append(filters, gatewayv1.HTTPRouteFilter{
 			Type: gatewayv1.HTTPRouteFilterType(filter.Type), RequestHeaderModifier: filter.RequestHeaderModifier,
-			ResponseHeaderModifier: filter.ResponseHeaderModifier, ExtensionRef: filter.ExtensionRef,
+			ResponseHeaderModifier: filter.ResponseHeaderModifier, RequestMirror: filter.RequestMirror, ExtensionRef: filter.ExtensionRef,
 		})
 	}
 	return filters

@@ -25,6 +25,8 @@ type GatewayOptions struct {
 	// no bound.
 	TargetsPerNamespace int
 	EdgeService         string
+	// Services is set if each Gateway has a Service, with its infrastructure.
+	Services bool
 	// DeploymentNamespace has the Deployments of Gateways, and the Services with their
 	// Pods, which replace EdgeService; empty if Gateways share the edge.
 	DeploymentNamespace string
