@@ -7,7 +7,6 @@ import (
 	"net"
 	"net/http"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -26,14 +25,15 @@ const (
 	evilGateway           = "10.244.120.22"
 	tlsGateway            = "10.244.120.23"
 	openGateway           = "10.244.120.24"
+	crowdedGateway        = "10.244.120.25"
 )
 
 // gatewayKinds are the kinds of Gateway API with conditions that tenants make.
 var gatewayKinds = []string{"Gateway", "ListenerSet", "HTTPRoute", "GRPCRoute", "TLSRoute", "TCPRoute", "UDPRoute", "BackendTLSPolicy"}
 
 // gateways are what the administrator and bank have made: a Gateway for all namespaces,
-// one for bank alone, one that takes listeners of all namespaces, and routes of bank at
-// each.
+// one for bank alone, two that take listeners of all namespaces, and routes of bank at
+// all but the last.
 const gateways = `apiVersion: gateway.networking.k8s.io/v1
 kind: GatewayClass
 metadata: {name: slipway}
@@ -71,7 +71,7 @@ metadata: {name: tls, namespace: bank}
 spec:
   parentRefs: [{name: shared, namespace: slipway}]
   hostnames: [tls.bank.example]
-  rules: [{backendRefs: [{name: bank, port: 80}]}]
+  rules: [{backendRefs: [{name: bank, port: 443}]}]
 ---
 apiVersion: gateway.networking.k8s.io/v1
 kind: Gateway
@@ -80,7 +80,19 @@ spec:
   gatewayClassName: slipway
   addresses: [{value: ` + openGateway + `}]
   allowedListeners: {namespaces: {from: All}}
-  listeners: [{name: http, port: 80, protocol: HTTP, allowedRoutes: {namespaces: {from: All}}}]
+  listeners:
+  - {name: http, port: 80, protocol: HTTP, allowedRoutes: {namespaces: {from: All}}}
+  - {name: named, hostname: named.bank.example, port: 80, protocol: HTTP, allowedRoutes: {namespaces: {from: All}}}
+  - {name: tls, port: 443, protocol: TLS, tls: {mode: Passthrough}, allowedRoutes: {namespaces: {from: All}}}
+---
+apiVersion: gateway.networking.k8s.io/v1
+kind: Gateway
+metadata: {name: crowded, namespace: slipway}
+spec:
+  gatewayClassName: slipway
+  addresses: [{value: ` + crowdedGateway + `}]
+  allowedListeners: {namespaces: {from: All}}
+  listeners: [{name: http, port: 80, protocol: HTTP}]
 ---
 apiVersion: gateway.networking.k8s.io/v1
 kind: ListenerSet
@@ -90,13 +102,14 @@ spec:
   listeners:
   - {name: own, hostname: set.bank.example, port: 80, protocol: HTTP}
   - {name: stream, port: 9000, protocol: TCP}
+  - {name: datagrams, port: 9001, protocol: UDP}
 ---
 apiVersion: gateway.networking.k8s.io/v1
 kind: HTTPRoute
 metadata: {name: open, namespace: bank}
 spec:
   parentRefs: [{name: open, namespace: slipway}, {kind: ListenerSet, name: bank}]
-  hostnames: [open.bank.example, set.bank.example]
+  hostnames: [open.bank.example, set.bank.example, named.bank.example]
   rules: [{backendRefs: [{name: bank, port: 80}]}]
 ---
 apiVersion: gateway.networking.k8s.io/v1
@@ -105,6 +118,21 @@ metadata: {name: open, namespace: bank}
 spec:
   parentRefs: [{kind: ListenerSet, name: bank, sectionName: stream}]
   rules: [{backendRefs: [{name: bank, port: 80}]}]
+---
+apiVersion: gateway.networking.k8s.io/v1
+kind: UDPRoute
+metadata: {name: open, namespace: bank}
+spec:
+  parentRefs: [{kind: ListenerSet, name: bank, sectionName: datagrams}]
+  rules: [{backendRefs: [{name: bank, port: 81}]}]
+---
+apiVersion: gateway.networking.k8s.io/v1
+kind: TLSRoute
+metadata: {name: open, namespace: bank}
+spec:
+  parentRefs: [{name: open, namespace: slipway, sectionName: tls}]
+  hostnames: [open-tls.bank.example]
+  rules: [{backendRefs: [{name: bank, port: 443}]}]
 `
 
 // defineGateways applies the definitions of Gateway API, of the module that the edge is
@@ -145,10 +173,13 @@ func gatewayAttempts() []attempt {
 		shared   = "{name: shared, namespace: slipway}"
 		own      = "backendRefs: [{name: evil, port: 80}]"
 		ofBank   = "{name: bank, namespace: bank, port: 80}"
+		tlsPort  = sharedGateway + ":443"
+		tlsOwn   = "backendRefs: [{name: evil, port: 443}]"
 		refused  = "HostNotGranted: "
 		noGrant  = "RefNotPermitted: "
 		isLonger = "matches: [{path: {type: Exact, value: /pay}}], "
 	)
+	onTLS := encrypted(tlsPort, "tls.bank.example", bank)
 	onRoute := servedAt(sharedGateway+" route.bank.example/pay", bankGateway+" route.bank.example/pay")
 	return []attempt{
 		{name: "route-same-host", applies: httpRoute(shared, "route.bank.example", isLonger+own), reason: refused, proof: onRoute},
@@ -166,15 +197,17 @@ func gatewayAttempts() []attempt {
 		{name: "route-service-of-bank", applies: httpRoute(shared, "service.evil.example", "backendRefs: ["+ofBank+"]"), reason: noGrant,
 			proof: respondsAt(sharedGateway+" service.evil.example/", "500")},
 		{name: "route-mirror-to-bank", applies: httpRoute(shared, "mirror-route.evil.example", "filters: [{type: RequestMirror, requestMirror: {backendRef: "+ofBank+"}}], "+own),
-			reason: noGrant, proof: respondsAt(sharedGateway+" mirror-route.evil.example/", evil)},
+			reason: noGrant, proof: all(respondsAt(sharedGateway+" mirror-route.evil.example/mirrored", evil), unheard("/mirrored"))},
 		{name: "gateway-secret-of-bank", reason: noGrant, proof: closed(net.JoinHostPort(tlsGateway, "443")),
 			applies: gatewayOf("  addresses: [{value: "+tlsGateway+"}]\n", "port: 443, protocol: HTTPS, tls: {certificateRefs: [{name: bank-cert, namespace: bank}]}")},
 		{name: "gateway-address-of-bank", applies: gatewayOf("  addresses: [{value: "+bankGateway+"}]\n", "port: 80, protocol: HTTP"),
 			reason: "AddressNotUsable: ", proof: onRoute},
-		{name: "tlsroute-same-host", applies: streamRoute("TLSRoute", shared, "hostnames: [tls.bank.example]", own), reason: refused, proof: none},
-		{name: "tlsroute-host-of-ingress", applies: streamRoute("TLSRoute", shared, "hostnames: [bank.example]", own), reason: refused, proof: none},
+		{name: "tlsroute-same-host", applies: streamRoute("TLSRoute", shared, "hostnames: [tls.bank.example]", tlsOwn), reason: refused, proof: onTLS},
+		{name: "tlsroute-wildcard", applies: streamRoute("TLSRoute", shared, `hostnames: ["*.bank.example"]`, tlsOwn), reason: refused, proof: onTLS},
+		{name: "tlsroute-host-of-ingress", applies: streamRoute("TLSRoute", shared, "hostnames: [bank.example]", tlsOwn), reason: refused, proof: encrypted(tlsPort, "bank.example", "")},
 		{name: "route-host-of-tlsroute", applies: httpRoute(shared, "tls.bank.example", own), reason: refused, proof: servedAt(sharedGateway + " tls.bank.example/")},
-		{name: "tlsroute-service-of-bank", applies: streamRoute("TLSRoute", shared, "hostnames: [tls.evil.example]", "backendRefs: ["+ofBank+"]"), reason: noGrant, proof: none},
+		{name: "tlsroute-service-of-bank", applies: streamRoute("TLSRoute", shared, "hostnames: [tls.evil.example]", "backendRefs: [{name: bank, namespace: bank, port: 443}]"), reason: noGrant,
+			proof: encrypted(tlsPort, "tls.evil.example", "")},
 		{name: "tcproute-gateway-of-bank", applies: streamRoute("TCPRoute", "{name: bank, namespace: bank}", "", own), reason: "NotAllowedByListeners: ", proof: onRoute},
 		{name: "listenerset-gateway-of-bank", reason: "NotAllowed: ", proof: closed(net.JoinHostPort(bankGateway, "8080")),
 			applies: "apiVersion: gateway.networking.k8s.io/v1\nkind: ListenerSet\nmetadata: {name: NAME}\nspec:\n" +
@@ -183,19 +216,10 @@ func gatewayAttempts() []attempt {
 	}
 }
 
-// addGatewayConditions adds the conditions of a route at its parents, those of a Gateway
-// with its listeners, and those of a policy at its Gateways.
+// addGatewayConditions adds the conditions of an object of Gateway API.
 func (v *view) addGatewayConditions(object *unstructured.Unstructured) {
-	parents, _, _ := unstructured.NestedSlice(object.Object, "status", "parents")
-	ancestors, _, _ := unstructured.NestedSlice(object.Object, "status", "ancestors")
-	listeners, _, _ := unstructured.NestedSlice(object.Object, "status", "listeners")
-	for _, of := range slices.Concat(parents, ancestors, listeners, []any{object.Object["status"]}) {
-		part, _ := of.(map[string]any)
-		conditions, _, _ := unstructured.NestedSlice(part, "conditions")
-		for _, one := range conditions {
-			condition, _ := one.(map[string]any)
-			v.texts[keyOf(object)] = append(v.texts[keyOf(object)], fmt.Sprint(condition["reason"], ": ", condition["message"]))
-		}
+	for _, condition := range gatewayConditions(object) {
+		v.texts[keyOf(object)] = append(v.texts[keyOf(object)], fmt.Sprint(condition["reason"], ": ", condition["message"]))
 	}
 }
 
@@ -245,7 +269,15 @@ func closed(address string) proof {
 // gatewaysServe: bank's routes are served at all Gateways.
 func gatewaysServe(w *world) error {
 	return errors.Join(respondsAt(sharedGateway+" route.bank.example/", bank)(w), respondsAt(bankGateway+" route.bank.example/", bank)(w),
-		respondsAt(openGateway+" open.bank.example/", bank)(w), respondsAt(openGateway+" set.bank.example/", bank)(w), respondsAt(openGateway+":9000 any.example/", bank)(w))
+		encrypted(sharedGateway+":443", "tls.bank.example", bank)(w), openServes()(w))
+}
+
+// openServes: bank's routes are served at all listeners of the Gateway that takes those of
+// all namespaces.
+func openServes() proof {
+	return all(respondsAt(openGateway+" open.bank.example/", bank), respondsAt(openGateway+" set.bank.example/", bank),
+		respondsAt(openGateway+" named.bank.example/", bank), respondsAt(openGateway+":9000 any.example/", bank),
+		encrypted(openGateway+":443", "open-tls.bank.example", bank), datagramServedBy(openGateway+":9001", bank))
 }
 
 // ownRoutes: evil has its own hosts at the shared Gateway, and its own Gateway. A route

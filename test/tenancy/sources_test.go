@@ -61,7 +61,7 @@ func serveSources(t *testing.T) *sources {
 		r.SetURL(target)
 		r.Out.URL.Path, r.Out.URL.RawPath = repositoryPath(r.In.URL.Path), ""
 	}}
-	serve(t, "127.0.0.1:80", s)
+	serve(t, must.Get(net.Listen("tcp", "127.0.0.1:80"))(t), s)
 	for _, address := range []string{"127.0.0.1:22", "127.0.0.1:443", "127.0.0.1:7777", "127.0.0.2:7778"} {
 		s.trap(t, address)
 	}

@@ -22,7 +22,7 @@ var labelOfBank = tracking.App{Namespace: bank, Name: "site"}.Label()
 // attempts are all that evil tries.
 func attempts() []attempt {
 	var filled []attempt
-	for _, one := range slices.Concat(hostAttempts(), authAttempts(), gatewayAttempts(), listenerAttempts(), sourceAttempts(), dependencyAttempts(), operationAttempts(), objectAttempts(), controlAttempts(), setAttempts()) {
+	for _, one := range slices.Concat(hostAttempts(), authAttempts(), gatewayAttempts(), listenerAttempts(), routeAttempts(), sourceAttempts(), dependencyAttempts(), operationAttempts(), objectAttempts(), controlAttempts(), setAttempts()) {
 		filled = append(filled, one.fill())
 	}
 	return filled
@@ -53,6 +53,8 @@ func TestTenants(t *testing.T) {
 			}
 		})
 	}
+	t.Run("statuses of others", w.unharmed)
+	t.Run("late routes", w.lateRoutes)
 	t.Run("again and younger", w.recreated)
 	t.Run("forged", w.forged)
 	t.Run("addresses become free", w.freesAddresses)

@@ -45,6 +45,8 @@ type world struct {
 	agent         *agentprocess.Agent
 	// plugin is a config management plugin with the secrets of bank.
 	plugin *plugintest.Server
+	// bank is the server of bank.
+	bank *backend
 	// edge has the addresses of the edge by their names.
 	edge   map[string]string
 	client *http.Client
@@ -105,38 +107,25 @@ func (w *world) serveTenants(t *testing.T) {
 	for range 10 { // the first addresses may be taken
 		address = address.Next()
 	}
+	authority := pkitest.NewAuthority(t)
 	for _, name := range []string{bank, evil} {
 		address = address.Next()
-		serve(t, net.JoinHostPort(address.String(), "8080"), http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			_, _ = io.WriteString(w, name) // the client may be gone
-		}))
+		served := serveBackend(t, name, address.String(), authority)
+		if name == bank {
+			w.bank = served
+		}
 		w.cluster.Apply(t, name, fmt.Sprintf(serviceManifest, name, address))
 	}
-	pair := pkitest.NewAuthority(t).Issue(t, "bank.example")
+	pair := authority.Issue(t, "bank.example")
 	for _, name := range []string{bank, evil} {
 		w.admin.must(t, fmt.Sprintf("apiVersion: v1\nkind: Secret\nmetadata: {name: %[1]s-cert, namespace: %[1]s}\ntype: kubernetes.io/tls\ndata: {tls.crt: %[2]s, tls.key: %[3]s}\n",
 			name, base64.StdEncoding.EncodeToString([]byte(pair.Chain)), base64.StdEncoding.EncodeToString([]byte(pair.Key))))
 	}
 }
 
-// serviceManifest is the Service of a tenant with its one endpoint.
-const serviceManifest = `apiVersion: v1
-kind: Service
-metadata: {name: %[1]s}
-spec: {ports: [{port: 80, targetPort: 8080}]}
----
-apiVersion: discovery.k8s.io/v1
-kind: EndpointSlice
-metadata: {name: %[1]s, labels: {kubernetes.io/service-name: %[1]s}}
-addressType: IPv4
-ports: [{name: "", port: 8080}]
-endpoints: [{addresses: [%[2]s]}]
-`
-
 // serve runs a server until the end of the test.
-func serve(t *testing.T, address string, handler http.Handler) {
+func serve(t *testing.T, listener net.Listener, handler http.Handler) {
 	t.Helper()
-	listener := must.Get(net.Listen("tcp", address))(t)
 	server := &http.Server{ReadHeaderTimeout: programs.Timeout, Handler: handler}
 	programs.Background(t, func() { _ = server.Serve(listener) }, func() { _ = server.Close() })
 }
