@@ -100,16 +100,16 @@ func TestAddressFreed(t *testing.T) {
 }
 
 // TestAddressChanged: a Gateway that asks for another address gets it, and one that asks
-// for the address that it has keeps it.
+// for the address that it has keeps it, also where the namespace has no more than these.
 func TestAddressChanged(t *testing.T) {
-	p := newPooled(t, gatewaysWith("shop", "192.0.2.16"))
+	p := newPooled(t, gatewaysWith("shop", "192.0.2.16", "192.0.2.17"))
 	for generation, address := range []string{"192.0.2.16", "192.0.2.18"} {
 		kind := gatewayv1.IPAddressType
 		next := p.snapshot.GatewayObject(snapshot.Ref{Kind: snapshot.Gateway, Namespace: "shop", Name: "g0"}).(*gatewayv1.Gateway).DeepCopy()
 		next.Generation = int64(generation + 2)
 		next.Spec.Addresses = []gatewayv1.GatewaySpecAddress{{Type: &kind, Value: address}}
 		p.engine.Update(p.snapshot.Put(next))
-		p.expect(t, "shop", strings.TrimPrefix(address, "192.0.2."))
+		p.expect(t, "shop", strings.TrimPrefix(address, "192.0.2."), "17")
 	}
 }
 
