@@ -67,7 +67,7 @@ func TestCases(t *testing.T) {
 func runCase(t *testing.T, archive *txtar.Archive, authority *pkitest.Authority) {
 	c := &cluster{snapshot: snapshot.New()}
 	c.put(&gatewayv1.GatewayClass{
-		ObjectMeta: metav1.ObjectMeta{Name: "slipway", Generation: 1},
+		ObjectMeta: metav1.ObjectMeta{Name: "slipway", Generation: generationOf("GatewayClass")},
 		Spec:       gatewayv1.GatewayClassSpec{ControllerName: "slipway.dev/gateway-controller"},
 	})
 	texts := archives.Texts(archive)
@@ -201,10 +201,14 @@ func (c *cluster) addYAML(t *testing.T, text []byte) {
 		must.Do(t, yaml.UnmarshalStrict(document, object))
 		c.objects++
 		object.SetCreationTimestamp(metav1.Unix(int64(c.objects), 0))
-		object.SetGeneration(1)
+		object.SetGeneration(generationOf(head.Kind))
 		c.put(object)
 	}
 }
+
+// generationOf returns the generation of the objects of a kind. Others have another one, so
+// that a status with that of another object is noticed.
+func generationOf(kind string) int64 { return int64(len(kind)) }
 
 // lines returns the lines of a file without comments.
 func lines(text string) func(func(string) bool) {
@@ -415,12 +419,13 @@ func statusText(found *engine.Engine) string {
 	statuses := maps.Collect(found.ChangedGatewayStatuses())
 	var out strings.Builder
 	print := func(object string, conditions []metav1.Condition) {
+		kind, _, _ := strings.Cut(object, " ")
 		for _, c := range conditions {
 			healthy := metav1.ConditionTrue
 			if c.Type == string(gatewayv1.ListenerConditionConflicted) {
 				healthy = metav1.ConditionFalse
 			}
-			if c.ObservedGeneration != 1 {
+			if c.ObservedGeneration != generationOf(kind) {
 				fmt.Fprintf(&out, "%s %s of generation %d\n", object, c.Type, c.ObservedGeneration)
 			}
 			// Accepted holds while only some listeners are served, and others have conditions

@@ -209,6 +209,20 @@ func TestTargetsRunOut(t *testing.T) {
 	}
 }
 
+// TestTargetsOfConflicts: a port to which no traffic can come has no target, and a port that
+// waits for its status does not hide that another one gets none.
+func TestTargetsOfConflicts(t *testing.T) {
+	r := newReplica(t, serviceOptions(0))
+	r.put("a/one", 1, "80", "80", "81")
+	_, targets := r.programmed("a/one")
+	r.require("beside a conflict", targets, "81=20000")
+	limited := newReplica(t, serviceOptions(1))
+	limited.put("a/one", 1, "81")
+	limited.put("a/one", 1, "80", "81")
+	reason, targets := limited.programmed("a/one")
+	limited.require("at the limit", reason+" "+targets, "NoResources 81=20000")
+}
+
 // TestService: what the Service of a Gateway leads to, and the addresses that it gives the
 // Gateway.
 func TestService(t *testing.T) {
