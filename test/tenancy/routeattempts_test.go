@@ -118,7 +118,9 @@ spec:
   hostnames: [late.bank.example, bank.late.example]
   rules: [{backendRefs: [{name: bank, port: 80}]}]
 `)
-	w.eventually(t, "the late route", func(context.Context) error { return all(respondsAt(openGateway+" late.bank.example/", bank), respondsAt(openGateway+" bank.late.example/", bank))(w) })
+	w.eventually(t, "the late route", func(context.Context) error {
+		return all(respondsAt(openGateway+" late.bank.example/", bank), respondsAt(openGateway+" bank.late.example/", bank))(w)
+	})
 	w.unharmed(t)
 }
 
