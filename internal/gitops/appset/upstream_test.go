@@ -172,7 +172,9 @@ func (w *upstreamWorld) ServeHTTP(response http.ResponseWriter, request *http.Re
 	}
 	if !found {
 		// The key is that of a missing file at Azure DevOps.
-		http.Error(response, `{"message": "Not Found", "typeKey": "GitItemNotFoundException"}`, http.StatusNotFound)
+		response.Header().Set("Content-Type", "application/json")
+		response.WriteHeader(http.StatusNotFound)
+		_, _ = io.WriteString(response, `{"message": "Not Found", "typeKey": "GitItemNotFoundException"}`)
 		return
 	}
 	response.Header().Set("Content-Type", "application/json")
