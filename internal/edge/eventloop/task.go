@@ -204,9 +204,13 @@ func (t *Task) Loop() *Loop { return t.loop }
 // body of a few hundred kilobytes passes in one turn, and a download of gigabytes gives way
 // to everything else some thousand times.
 
-// account counts bytes that were moved, and gives way to other tasks after many.
+// account counts bytes that were moved, and gives way to other tasks after many. A task that is
+// away holds up none, and may have several goroutines that move bytes.
 func (t *Task) account(n int) {
-	if t.moved += n; t.moved > maxMoved && !t.away {
+	if t.away {
+		return
+	}
+	if t.moved += n; t.moved > maxMoved {
 		t.yield(signalAgain)
 	}
 }
