@@ -47,6 +47,7 @@ func TestProof(t *testing.T) {
 	w.deployed("ill", "ConfigMap", "ill", "data: {value: one}")
 	w.application("ill", "", "ConfigMap ill Degraded")
 	w.application("pinned", ", kustomize: {version: v5.0.0}")
+	w.application("hydrated", "}\n  sourceHydrator: {drySource: {repoURL: x, path: ., targetRevision: main}, syncSource: {targetBranch: main, path: x}")
 	// Git goes on after Argo CD has compared: that is no difference.
 	w.git.Commit(t, map[string]string{"shop/a.yaml": configMap("shop", "three")}, "later")
 	report := w.assess()
@@ -80,8 +81,11 @@ func TestProof(t *testing.T) {
 	if got := resource(t, object(t, report, "Application", "less"), "/shop"); len(got.SharedWith) != 1 || got.SharedWith[0] != w.argo+"/shop" {
 		t.Errorf("shared with %v", got.SharedWith)
 	}
-	refused := object(t, report, "Application", "pinned")
-	if got := field(t, refused, "spec.source.kustomize.version"); refused.Effect != argosetting.Refused || got.Effect != argosetting.Refused || got.Text == "" || refused.Ready(true) || refused.Proof != nil {
+	if got := field(t, object(t, report, "Application", "pinned"), "spec.source.kustomize.version"); got.Effect != argosetting.NoEffect || got.Text == "" {
+		t.Errorf("%+v", got)
+	}
+	refused := object(t, report, "Application", "hydrated")
+	if got := field(t, refused, "spec.sourceHydrator"); refused.Effect != argosetting.Refused || got.Effect != argosetting.Refused || got.Text == "" || refused.Ready(true) || refused.Proof != nil {
 		t.Errorf("%+v, %+v", refused, got)
 	}
 }

@@ -20,7 +20,7 @@ func operationAttempts() []attempt {
 		{name: "operation-sources", git: object, applies: of(evil), then: `{"operation": {"sync": {"sources": [` + own + `, ` + stolen + `], "revisions": ["main", "main"]}}}`,
 			reason: refused, proof: unrequested("corp/operation-sources")},
 		{name: "operation-manifests", git: object, applies: of(evil), then: `{"operation": {"sync": {"manifests": ["apiVersion: v1\nkind: ConfigMap\nmetadata: {name: NAME}"]}}}`,
-			reason: "come from the source and not from a client", proof: absent("ConfigMap evil/operation-manifests")},
+			reason: "objects come from the source, so that Git has what is deployed", proof: absent("ConfigMap evil/operation-manifests")},
 		{name: "operation-in-window", git: object, applies: of("frozen"), then: `{"operation": {"sync": {}}}`, reason: window, proof: absent("ConfigMap evil/operation-in-window")},
 		{name: "status-source", git: object, applies: of(evil), thenStatus: running("NOW", `{"sync": {}}`, `, "syncResult": {"revision": "main", "source": `+stolen+`}`),
 			reason: refused, proof: unrequested("corp/status-source")},

@@ -59,7 +59,7 @@ func sourceAttempts() []attempt {
 		{name: "secret-of-bank", applies: from("forbidding", `source: {repoURL: "http://localhost/private/NAME", path: ., targetRevision: main}`),
 			reason: "the server responds Unauthorized", proof: withoutCredential("secret-of-bank", "bank-token")},
 		{name: "values-by-address", git: chartFiles, applies: from(evil, `source: {repoURL: "http://localhost/evil/apps", path: NAME, targetRevision: main, helm: {valueFiles: ["http://localhost/corp/NAME"]}}`),
-			reason: "value files are not fetched from addresses", proof: unrequested("corp/values-by-address")},
+			reason: notListed, proof: unrequested("corp/values-by-address")},
 		{name: "dependency", git: chartFiles + "dependencies: [{name: shop, version: 1.0.0, repository: \"http://localhost/charts/corp/NAME\"}]\n",
 			reason: notListed, proof: unrequested("charts/corp/dependency")},
 		{name: "remote-base", git: "-- kustomization.yaml --\nresources: [\"http://localhost/corp/NAME?ref=main\"]\n",
