@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -173,9 +174,11 @@ func (r *report) print(out io.Writer) {
 		row(name, format+" / "+format, func(f *figures) []any { return []any{of(f.Install), of(f.Upgrade)} })
 	}
 	both("install / upgrade, s", "%.1f", func(f syncFigures) any { return f.Seconds })
-	row("install / upgrade by the first run's", "%.2f / %.2f", func(f *figures) []any {
-		return []any{f.beside(func(f *figures) syncFigures { return f.Install }), f.beside(func(f *figures) syncFigures { return f.Upgrade })}
-	})
+	if slices.ContainsFunc(r.Sizes, func(f *figures) bool { return f.first != nil }) {
+		row("install / upgrade by the first run's", "%.2f / %.2f", func(f *figures) []any {
+			return []any{f.beside(func(f *figures) syncFigures { return f.Install }), f.beside(func(f *figures) syncFigures { return f.Upgrade })}
+		})
+	}
 	both("CPU of the agent, s", "%.1f", func(f syncFigures) any { return f.CPU })
 	both("CPU of the API server, s", "%.1f", func(f syncFigures) any { return f.Cluster })
 	both("requests to the API server", "%.0f", func(f syncFigures) any { return f.Requests })

@@ -78,4 +78,9 @@ func TestBeside(t *testing.T) {
 			t.Errorf("%q is missing in\n%s", line, out.String())
 		}
 	}
+	out.Reset()
+	(&report{Sizes: []*figures{one}}).print(&out)
+	if strings.Contains(out.String(), "by the first run") {
+		t.Errorf("one run is compared with itself:\n%s", out.String())
+	}
 }
