@@ -54,8 +54,8 @@ type loopedTunnel struct {
 }
 
 // direction is one direction of a tunnel on an event loop. A task runs it while there is much to pass
-// on. Otherwise it is watched, and a step passes on what comes: an idle direction has neither
-// stack nor buffer, and a message costs no switch to a task.
+// on. Otherwise it is watched, and a step passes on what comes: an idle direction has no task
+// and no buffer, and a message costs no switch to a task.
 type direction struct {
 	tunnel         *loopedTunnel
 	from, to       net.Conn        // with TLS, where a side has it
