@@ -89,7 +89,7 @@ func (o *oracle) checkSync(t *testing.T, result *render.Result) string {
 	return string(state)
 }
 
-// identities are the objects by kind and name, with the number that tells them
+// identities are the objects by kind and name, with the number that distinguishes them
 // from others of that name. The last one of a name counts.
 func identities(objects []*unstructured.Unstructured) map[string]string {
 	all := map[string]string{}
