@@ -57,7 +57,7 @@ func (a *agent) newApplicationsTerm(ownership reconcile.Ownership) (*application
 	applier.NoteTo(cache.NoteJSON)
 	apps, err := reconcile.New(reconcile.Options{
 		Cluster: cluster, Sources: a.sources, Renderer: a.renderer, Plugins: a.plugins, Live: cache, Kinds: kinds, Applier: applier,
-		Ownership: ownership, Destinations: fleet, Health: a.health, Settings: a.settings.current, Releases: releasesBy(counts),
+		Ownership: ownership, Destinations: fleet, Health: a.health, Settings: a.settings.current, GlobalProjects: a.settings.globals.Load, Releases: releasesBy(counts),
 		ControlNamespace: a.options.ControlNamespace, Namespaces: a.namespaces(),
 		Interval: a.options.Interval, Jitter: max(a.options.Jitter, 1), // 0 would be the default
 		Workers: a.options.Workers,

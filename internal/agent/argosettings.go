@@ -17,6 +17,7 @@ import (
 	"slipway.dev/slipway/internal/gitops/argosetting"
 	"slipway.dev/slipway/internal/gitops/customization"
 	"slipway.dev/slipway/internal/gitops/jq"
+	"slipway.dev/slipway/internal/gitops/project"
 	"slipway.dev/slipway/internal/kube"
 	"slipway.dev/slipway/internal/observe"
 )
@@ -30,6 +31,8 @@ const settingsTimeout = 10 * time.Second
 type argoSettings struct {
 	// customizations are the settings about kinds; nil until they are read.
 	customizations atomic.Pointer[customization.Settings]
+	// globals is the setting of global projects; nil until it is read.
+	globals atomic.Pointer[project.Globals]
 
 	config, parameters reportedSettings
 }
@@ -100,13 +103,14 @@ func describeSettings(table argosetting.Table, data map[string]string) string {
 	return "these settings of Argo CD have no effect: " + strings.Join(parts, "; ")
 }
 
-// applySettings uses the settings about kinds. Those of an older version count
-// until all of the newer ones are read.
+// applySettings uses the settings about kinds and the global projects. Those of an older
+// version count until all of the newer ones are read.
 func (a *agent) applySettings(data map[string]string) {
-	read := customization.Read(data, jq.New())
-	if reflect.DeepEqual(read, a.settings.customizations.Load()) {
+	read, globals := customization.Read(data, jq.New()), project.ReadGlobals(data[project.GlobalsKey])
+	if reflect.DeepEqual(read, a.settings.customizations.Load()) && globals.Equal(a.settings.globals.Load()) {
 		return
 	}
+	a.settings.globals.Store(globals)
 	a.health.Set(read.Health)
 	a.settings.customizations.Store(read)
 	a.leading.settingsChanged()
@@ -127,7 +131,11 @@ func (a *agent) updateParameters(ctx context.Context, found []*corev1.ConfigMap)
 // reportConfig and reportParameters report settings without effect that were not
 // reported yet. They run when a ConfigMap changes, and when this replica becomes leader.
 func (a *agent) reportConfig(ctx context.Context) {
-	a.reportSettings(ctx, &a.settings.config, argosetting.Config(), a.settings.current().Problems)
+	problems := slices.Clone(a.settings.current().Problems)
+	if err := a.settings.globals.Load().Problem(); err != nil {
+		problems = append(problems, project.GlobalsKey+": every AppProject allows nothing until it can be read: "+err.Error())
+	}
+	a.reportSettings(ctx, &a.settings.config, argosetting.Config(), problems)
 }
 
 func (a *agent) reportParameters(ctx context.Context) {

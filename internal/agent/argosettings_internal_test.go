@@ -26,7 +26,6 @@ func TestDescribeSettings(t *testing.T) {
 	})
 	want := "these settings of Argo CD have no effect: " +
 		"timeout.reconciliation (set applications.pollInterval and applications.pollJitter of the agent); " +
-		"globalProjects (write its limits into each AppProject); " +
 		"application.resourceTrackingMethod (remove it: objects are tracked by annotation); " +
 		"kustomize.buildOptions (--load-restrictor: a kustomization reads files of its own folder and below: make the others a base or a component; " +
 		"--reorder: objects are applied by phase, wave and kind); " +

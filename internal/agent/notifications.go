@@ -16,7 +16,7 @@ func (a *agent) newNotifications() *notify.Controller {
 	host, _, _ := strings.Cut(a.options.Identity, "_")
 	return notify.New(notify.Options{
 		Cluster: a.options.Cluster, ControlNamespace: a.options.ControlNamespace, Namespaces: a.namespaces(),
-		Evaluator: a.renderer, Sources: a.sources, Outbound: a.options.Outbound, Identity: host,
+		Evaluator: a.renderer, Sources: a.sources, GlobalProjects: a.settings.globals.Load, Outbound: a.options.Outbound, Identity: host,
 		Reporter: kube.Reporter{Controller: controllerName, Instance: a.options.Identity},
 		Observe:  a.metrics.notified, Log: a.log.With("controller", "notifications"),
 		Edges: a.servedReports(),

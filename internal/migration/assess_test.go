@@ -226,7 +226,7 @@ func TestSettings(t *testing.T) {
 		want              argosetting.Effect
 	}{
 		{"ConfigMap", "argocd-cm", "url", argosetting.NoEffect},
-		{"ConfigMap", "argocd-cm", "globalProjects", argosetting.Differs},
+		{"ConfigMap", "argocd-cm", "globalProjects", argosetting.Same},
 		{"ConfigMap", "argocd-cm", "resource.exclusions", argosetting.Differs},
 		{"ConfigMap", "argocd-cm", "resource.compareoptions", argosetting.Same},
 		{"ConfigMap", "argocd-cmd-params-cm", "application.namespaces", argosetting.Differs},

@@ -16,6 +16,7 @@ import (
 	"slipway.dev/slipway/api/argo/v1alpha1"
 	"slipway.dev/slipway/api/refusal"
 	"slipway.dev/slipway/internal/gitops/argosetting"
+	"slipway.dev/slipway/internal/gitops/project"
 	"slipway.dev/slipway/internal/rights"
 )
 
@@ -109,8 +110,28 @@ func (a *assessment) compareProject(ctx context.Context, object *Object, theirs 
 	if err != nil {
 		return fmt.Errorf("read the AppProject %s/%s: %w", a.ControlNamespace, theirs.GetName(), err)
 	}
+	if !reflect.DeepEqual(ours.GetLabels(), theirs.GetLabels()) {
+		if err := a.compareGlobals(ctx, object, ours, theirs); err != nil {
+			return err
+		}
+	}
 	if !reflect.DeepEqual(ours.Object["spec"], theirs.Object["spec"]) {
 		object.add("", argosetting.Differs, "the runtime has an AppProject of this name with another spec, which counts: make them equal, or delete the runtime's")
+	}
+	return nil
+}
+
+// compareGlobals reports labels by which Argo CD's setting chooses other global projects.
+func (a *assessment) compareGlobals(ctx context.Context, object *Object, ours, theirs *unstructured.Unstructured) error {
+	globals, err := project.LoadGlobals(ctx, a.Cluster.Dynamic, a.Namespace)
+	if err != nil {
+		return err
+	}
+	namesOf := func(one *unstructured.Unstructured) []string {
+		return globals.Of(&v1alpha1.AppProject{ObjectMeta: metav1.ObjectMeta{Name: one.GetName(), Labels: one.GetLabels()}})
+	}
+	if !slices.Equal(namesOf(ours), namesOf(theirs)) {
+		object.add("metadata.labels", argosetting.Differs, "the runtime has an AppProject of this name with other labels, by which globalProjects of argocd-cm chooses other global projects: make them equal")
 	}
 	return nil
 }

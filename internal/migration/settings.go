@@ -15,6 +15,7 @@ import (
 	"slipway.dev/slipway/internal/gitops/customization"
 	"slipway.dev/slipway/internal/gitops/jq"
 	"slipway.dev/slipway/internal/gitops/notify"
+	"slipway.dev/slipway/internal/gitops/project"
 	"slipway.dev/slipway/internal/gitops/source/credential"
 	"slipway.dev/slipway/internal/gitops/source/signature"
 	"slipway.dev/slipway/internal/rights"
@@ -118,7 +119,11 @@ func fromTable(table argosetting.Table) func(*Object, map[string]string) {
 // here, so that the runtime does something else.
 func readConfig(object *Object, data map[string]string) {
 	fromTable(argosetting.Config())(object, data)
-	for _, problem := range customization.Read(data, jq.New()).Problems {
+	problems := customization.Read(data, jq.New()).Problems
+	if err := project.ReadGlobals(data[project.GlobalsKey]).Problem(); err != nil {
+		problems = append(problems, project.GlobalsKey+": every AppProject allows nothing until it can be read: "+err.Error())
+	}
+	for _, problem := range problems {
 		key, text, _ := strings.Cut(problem, ": ")
 		object.Fields = slices.DeleteFunc(object.Fields, func(f Field) bool { return f.Name == key && f.Effect == argosetting.Same })
 		object.add(key, argosetting.Differs, text+": correct it, or remove it")

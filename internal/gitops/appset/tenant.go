@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
 	"slipway.dev/slipway/api/argo/v1alpha1"
@@ -50,21 +49,13 @@ func (c *Controller) factsOf(ctx context.Context, set *v1alpha1.ApplicationSet) 
 func (c *Controller) limitsOf(ctx context.Context, name string) (*project.Project, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	object, err := c.options.Cluster.Dynamic.Resource(v1alpha1.ProjectResource()).Namespace(c.options.ControlNamespace).Get(ctx, name, metav1.GetOptions{})
+	limits, refused, err := project.Load(ctx, c.options.Cluster.Dynamic, c.options.ControlNamespace, name)
 	switch {
-	case apierrors.IsNotFound(err) && name == v1alpha1.DefaultProject:
-		return project.Default(), nil
 	case apierrors.IsNotFound(err):
 		return nil, fmt.Errorf("there is no project %s: create it in namespace %s, or name another", name, c.options.ControlNamespace)
 	case err != nil:
 		return nil, fmt.Errorf("project %s cannot be read: %w", name, err)
-	}
-	decoded, refused, err := v1alpha1.DecodeProject(object.Object)
-	if err != nil {
-		return nil, fmt.Errorf("project %s cannot be read: %w", name, err)
-	}
-	limits, more := project.Compile(decoded)
-	if refused = append(refused, more...); len(refused) > 0 {
+	case len(refused) > 0:
 		return nil, fmt.Errorf("project %s: %s", name, refusal.Summary(refused))
 	}
 	return limits, nil

@@ -35,10 +35,9 @@ func Config() Table {
 	return Table{
 		used("resource.exclusions", "resource.inclusions", "resource.compareoptions", "resource.customizations",
 			"resource.customizations.health.*", "resource.customizations.actions.*", "resource.customizations.useOpenLibs.*",
-			"resource.customizations.ignoreDifferences.*", "resource.customizations.knownTypeFields.*"),
+			"resource.customizations.ignoreDifferences.*", "resource.customizations.knownTypeFields.*", "globalProjects"),
 		unused("set applications.pollInterval and applications.pollJitter of the agent", "timeout.reconciliation", "timeout.reconciliation.jitter"),
 		unused("set the annotation argocd.argoproj.io/refresh: hard where it is needed", "timeout.hard.reconciliation").unless("0", "0s"),
-		differing("write its limits into each AppProject", "globalProjects").unless("[]"),
 		unused("remove it: an update that changes no status costs no request", "resource.customizations.ignoreResourceUpdates.*", "resource.ignoreResourceUpdatesEnabled"),
 		unused("remove it: objects are tracked by annotation", "application.instanceLabelKey", "application.resourceTrackingMethod", "installationID"),
 		decided(kustomizeOptions, "kustomize.buildOptions"),

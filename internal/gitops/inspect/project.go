@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"slipway.dev/slipway/api/argo/v1alpha1"
 	"slipway.dev/slipway/api/refusal"
@@ -21,24 +20,12 @@ func (s Strict) CompiledProject(ctx context.Context, app *Application, destinati
 	ctx, cancel := context.WithTimeout(ctx, RequestTimeout)
 	defer cancel()
 	name := app.Spec.ProjectName()
-	object, err := s.Dynamic.Resource(v1alpha1.ProjectResource()).Namespace(s.ControlNamespace).Get(ctx, name, metav1.GetOptions{})
-	var compiled *project.Project
-	var refused []refusal.Refusal
+	compiled, refused, err := project.Load(ctx, s.Dynamic, s.ControlNamespace, name)
 	switch {
-	case apierrors.IsNotFound(err) && name == v1alpha1.DefaultProject:
-		compiled = project.Default()
 	case apierrors.IsNotFound(err):
 		return nil, &StateError{fmt.Sprintf("there is no AppProject %s in the namespace %s", name, s.ControlNamespace)}
 	case err != nil:
-		return nil, fmt.Errorf("read the AppProject %s: %w", name, err)
-	default:
-		given, problems, err := v1alpha1.DecodeProject(object.Object)
-		if err != nil {
-			return nil, fmt.Errorf("read the AppProject %s: %w", name, err)
-		}
-		var more []refusal.Refusal
-		compiled, more = project.Compile(given)
-		refused = append(problems, more...)
+		return nil, err
 	}
 	compiled = compiled.At(destination.Server, scope)
 	if len(refused) == 0 {

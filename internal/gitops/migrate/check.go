@@ -114,13 +114,16 @@ func (m *move) checkProject(ctx context.Context) ([]finding.Finding, error) {
 		return nil, nil
 	}
 	name := m.argo.Spec.ProjectName()
-	_, err := m.projects(m.ControlNamespace).Get(ctx, name, metav1.GetOptions{})
-	if err == nil || !apierrors.IsNotFound(err) {
+	ours, err := m.projects(m.ControlNamespace).Get(ctx, name, metav1.GetOptions{})
+	if err == nil {
+		return m.checkGlobals(ctx, ours)
+	}
+	if !apierrors.IsNotFound(err) {
 		return nil, wrapped("read the AppProject "+m.ControlNamespace+"/"+name, err)
 	}
 	theirs, err := m.argoProject(ctx, name)
 	if apierrors.IsNotFound(err) && name == v1alpha1.DefaultProject {
-		return nil, nil // the default project exists implicitly
+		return m.checkGlobals(ctx, &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"name": name}}}) // it exists implicitly
 	}
 	if apierrors.IsNotFound(err) {
 		return []finding.Finding{obstacle(CodeProject, "there is no AppProject "+name, "make it in the namespace "+m.ControlNamespace)}, nil
@@ -136,6 +139,29 @@ func (m *move) checkProject(ctx context.Context) ([]finding.Finding, error) {
 		return []finding.Finding{obstacle(CodeProject, "its AppProject "+name+" uses an unsupported setting: "+refusal.Summary(refused), "make an AppProject of that name in the namespace "+m.ControlNamespace+" yourself")}, nil
 	}
 	m.project = theirs
+	return m.checkGlobals(ctx, theirs)
+}
+
+// checkGlobals checks whether the runtime has the global projects of a project: without them
+// the project would be refused.
+func (m *move) checkGlobals(ctx context.Context, of *unstructured.Unstructured) ([]finding.Finding, error) {
+	globals, err := project.LoadGlobals(ctx, m.Cluster.Dynamic, m.ControlNamespace)
+	if err != nil {
+		return nil, err
+	}
+	if err := globals.Problem(); err != nil {
+		return []finding.Finding{obstacle(CodeProject, "the setting "+project.GlobalsKey+" of the runtime's ConfigMap argocd-cm cannot be read: "+err.Error(), "correct it, or remove it")}, nil
+	}
+	labelled := &v1alpha1.AppProject{ObjectMeta: metav1.ObjectMeta{Name: of.GetName(), Labels: of.GetLabels()}}
+	for _, name := range globals.Of(labelled) {
+		_, err := m.projects(m.ControlNamespace).Get(ctx, name, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			return []finding.Finding{obstacle(CodeProject, "its AppProject "+of.GetName()+" has the global project "+name+", which the runtime does not have", "make it in the namespace "+m.ControlNamespace)}, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read the AppProject %s/%s: %w", m.ControlNamespace, name, err)
+		}
+	}
 	return nil, nil
 }
 

@@ -218,6 +218,7 @@ func (m *move) copyProject(ctx context.Context) error {
 		"metadata": map[string]any{"name": m.project.GetName(), "namespace": m.ControlNamespace},
 		"spec":     m.project.Object["spec"],
 	}}
+	made.SetLabels(m.project.GetLabels()) // they choose its global projects
 	write, err := m.creation(made, "the runtime needs the project")
 	if err != nil || m.DryRun {
 		m.report(write)

@@ -4,8 +4,6 @@ import (
 	"context"
 	"slices"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-
 	"slipway.dev/slipway/api/argo/v1alpha1"
 	"slipway.dev/slipway/internal/gitops/notify/message"
 	"slipway.dev/slipway/internal/gitops/project"
@@ -19,7 +17,7 @@ func (c *Controller) commits(ctx context.Context, a *application) map[string]mes
 	if err != nil || c.options.Sources == nil {
 		return found
 	}
-	limits := a.compiledProject()
+	limits := c.compiledProject(app.Spec.ProjectName())
 	for i, source := range app.Spec.AllSources() {
 		if source.Chart != "" {
 			continue
@@ -58,18 +56,36 @@ func revisionsOf(app *v1alpha1.Application, of int) []string {
 	return revisions
 }
 
-// compiledProject returns the project of an Application. One that cannot be read allows
+// compiledProject returns a project with its global projects. One that cannot be read allows
 // nothing.
-func (a *application) compiledProject() *project.Project {
-	if a.project.GetName() == "" {
-		if name, _, _ := unstructured.NestedString(a.object.Object, "spec", "project"); name == "" || name == v1alpha1.DefaultProject {
-			return project.Default()
-		}
+func (c *Controller) compiledProject(name string) *project.Project {
+	given := c.decodedProject(name)
+	if given == nil && name == v1alpha1.DefaultProject {
+		given = &project.Decoded{AppProject: project.DefaultObject(c.options.ControlNamespace)}
 	}
-	given, _, err := v1alpha1.DecodeProject(a.project.Object)
-	if err != nil {
-		given = &v1alpha1.AppProject{}
+	if given == nil {
+		given = &project.Decoded{AppProject: &v1alpha1.AppProject{}}
 	}
-	compiled, _ := project.Compile(given)
+	var globals *project.Globals
+	if c.options.GlobalProjects != nil {
+		globals = c.options.GlobalProjects()
+	}
+	compiled, _ := globals.Compile(*given, c.decodedProject)
 	return compiled
+}
+
+// decodedProject returns an AppProject; nil if there is none, or it cannot be decoded.
+func (c *Controller) decodedProject(name string) *project.Decoded {
+	c.mu.Lock()
+	found := c.projects[name]
+	c.mu.Unlock()
+	if found == nil {
+		return nil
+	}
+	// Decoding changes the object, which others read.
+	given, refused, err := v1alpha1.DecodeProject(found.DeepCopy().Object)
+	if err != nil {
+		return nil
+	}
+	return &project.Decoded{AppProject: given, Refused: refused}
 }

@@ -68,6 +68,8 @@ type Options struct {
 	Evaluator  Evaluator
 	// Sources has the commits; nil if they cannot be read.
 	Sources Sources
+	// GlobalProjects is the setting of global projects; nil is without any.
+	GlobalProjects func() *project.Globals
 	// Edges reads what the edges serve; nil if there are none. EdgeInterval is how often: 10
 	// seconds if it is 0.
 	Edges        EdgeReports

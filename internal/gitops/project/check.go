@@ -41,11 +41,11 @@ func (p *Project) Check(app *v1alpha1.Application, controlNamespace string) []re
 			p.name, p.name)
 	case !p.targets.allow(destination):
 		refuse("spec.destination", "project %s does not allow %s: add it to spec.destinations of the AppProject, or remove the rule with ! that forbids it",
-			p.name, describe(destination))
+			p.title(), describe(destination))
 	}
 	if !p.HasAccount(app.Spec.Destination) {
 		refuse("spec.destination", "project %s has no ServiceAccount for %s: add one to spec.destinationServiceAccounts of the AppProject",
-			p.name, describe(destination))
+			p.title(), describe(destination))
 	}
 	return refused
 }

@@ -17,6 +17,8 @@ import (
 // Project is a compiled AppProject. It is safe for concurrent use.
 type Project struct {
 	name string
+	// globals are the names of the global projects that are merged into it.
+	globals []string
 	// control is the namespace of AppProjects.
 	control string
 
@@ -70,16 +72,21 @@ func (p *Project) Name() string { return p.name }
 // Windows are the times at which syncs may or must not run.
 func (p *Project) Windows() []window.Window { return p.windows }
 
-// Default is the project default when there is no such object. It allows
+// DefaultObject is the project default when there is no such object. It allows
 // everything, as the one that Argo CD makes.
-func Default() *Project {
+func DefaultObject(control string) *v1alpha1.AppProject {
 	everything := v1alpha1.AppProject{Spec: v1alpha1.AppProjectSpec{
 		SourceRepos:              []string{"*"},
 		Destinations:             []v1alpha1.ApplicationDestination{{Server: "*", Namespace: "*"}},
 		ClusterResourceWhitelist: []v1alpha1.ClusterResourceRule{{Group: "*", Kind: "*"}},
 	}}
-	everything.Name = v1alpha1.DefaultProject
-	project, _ := Compile(&everything)
+	everything.Name, everything.Namespace = v1alpha1.DefaultProject, control
+	return &everything
+}
+
+// Default is DefaultObject compiled.
+func Default() *Project {
+	project, _ := Compile(DefaultObject(""))
 	return project
 }
 

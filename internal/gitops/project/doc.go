@@ -19,6 +19,8 @@
 //     that is there, even if it is empty. Its namespace has to be a destination.
 //   - A cluster whose Secret names the project is a destination of it, and with
 //     permitOnlyProjectScopedClusters only such clusters are.
+//   - A global project of argocd-cm is merged into the projects that its selector
+//     matches. Without it they allow nothing.
 //   - destinationServiceAccounts: the first that fits the destination of an
 //     Application is whose rights count. If a project has any and none fits, the
 //     Application is refused: it must not get more rights than the others.

@@ -39,9 +39,9 @@ func (g *gate) Allows(key tracking.Key, object *unstructured.Unstructured, names
 	}
 	switch g.project.namespaced.decide(key) {
 	case forbidden:
-		return refuse("project %s forbids %s: spec.namespaceResourceBlacklist has it", g.project.name, nameOf(key))
+		return refuse("project %s forbids %s: spec.namespaceResourceBlacklist has it", g.project.title(), nameOf(key))
 	case notListed:
-		return refuse("project %s does not allow %s: add it to spec.namespaceResourceWhitelist", g.project.name, nameOf(key))
+		return refuse("project %s does not allow %s: add it to spec.namespaceResourceWhitelist", g.project.title(), nameOf(key))
 	}
 	if !g.project.reachesCluster() || !g.project.targets.allow(g.in(key.Namespace)) {
 		return g.refuseNamespace(key.Namespace)
@@ -52,9 +52,9 @@ func (g *gate) Allows(key tracking.Key, object *unstructured.Unstructured, names
 func (g *gate) allowsClusterObject(key tracking.Key) *refusal.Refusal {
 	switch g.project.cluster.decide(key) {
 	case forbidden:
-		return refuse("project %s forbids %s, which has no namespace: spec.clusterResourceBlacklist has it", g.project.name, nameOf(key))
+		return refuse("project %s forbids %s, which has no namespace: spec.clusterResourceBlacklist has it", g.project.title(), nameOf(key))
 	case notListed:
-		return refuse("project %s does not allow %s, which has no namespace: add it to spec.clusterResourceWhitelist", g.project.name, nameOf(key))
+		return refuse("project %s does not allow %s, which has no namespace: add it to spec.clusterResourceWhitelist", g.project.title(), nameOf(key))
 	}
 	if !g.project.allowsWithoutNamespace(key) {
 		return refuse("the Secret of the cluster has namespaces, so that %s, which has no namespace, may not be deployed: write clusterResources: \"true\" into that Secret", nameOf(key))
@@ -81,7 +81,7 @@ func (g *gate) allowsControl(key tracking.Key, object *unstructured.Unstructured
 	}
 	if !p.targets.names(g.in(p.control)) {
 		return refuse("it is in the control namespace %s, which a pattern does not reach: name it in spec.destinations of project %s if the project is for administrators",
-			p.control, p.name)
+			p.control, p.title())
 	}
 	// Before the list of kinds: the runtime is changed by its release, or by a
 	// project without limits.
@@ -99,7 +99,7 @@ func (g *gate) allowsControl(key tracking.Key, object *unstructured.Unstructured
 			p.name, p.control, key.Kind)
 	}
 	return refuse("in the control namespace %s project %s may write its Applications and ApplicationSets only: choose another namespace, or name %s in spec.namespaceResourceWhitelist if the project is for administrators",
-		p.control, p.name, nameOf(key))
+		p.control, p.title(), nameOf(key))
 }
 
 // The label of everything that the charts of the runtime install.
@@ -175,7 +175,7 @@ func (g *gate) in(namespace string) v1alpha1.ApplicationDestination {
 
 func (g *gate) refuseNamespace(namespace string) *refusal.Refusal {
 	return refuse("project %s does not allow %s: add it to spec.destinations, or remove the rule with ! that forbids it",
-		g.project.name, describe(g.in(namespace)))
+		g.project.title(), describe(g.in(namespace)))
 }
 
 // sameObject reports whether a key is that of an object. The namespace of a kind

@@ -111,7 +111,7 @@ func (p *Project) Admit(source v1alpha1.ApplicationSource) (Admitted, error) {
 		return Admitted{}, refusal.New("repoURL", refusal.NotAllowed, "%v", err)
 	}
 	if err := p.sources.check(parsed, source.Chart); err != nil {
-		return Admitted{}, refusal.New("repoURL", refusal.NotAllowed, "project %s does not allow the repository %s: %v", p.name, parsed, err)
+		return Admitted{}, refusal.New("repoURL", refusal.NotAllowed, "project %s does not allow the repository %s: %v", p.title(), parsed, err)
 	}
 	return Admitted{source: source, address: parsed, project: p.name, rules: p.sources, disk: p.disk, keys: p.keys}, nil
 }
@@ -124,7 +124,7 @@ func (p *Project) AdmitFile(at string) (Admitted, error) {
 		return Admitted{}, refusal.New("repoURL", refusal.NotAllowed, "%v", err)
 	}
 	if err := p.sources.checkBelow(parsed); err != nil {
-		return Admitted{}, refusal.New("repoURL", refusal.NotAllowed, "project %s does not allow the file %s: %v", p.name, parsed, err)
+		return Admitted{}, refusal.New("repoURL", refusal.NotAllowed, "project %s does not allow the file %s: %v", p.title(), parsed, err)
 	}
 	return Admitted{source: v1alpha1.ApplicationSource{RepoURL: at}, address: parsed, project: p.name, rules: p.sources, disk: p.disk, file: true}, nil
 }

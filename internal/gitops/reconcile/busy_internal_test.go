@@ -14,7 +14,7 @@ import (
 // While many Applications wait for a worker, events of objects are collected for longer, and
 // Events are written at a lower rate.
 func TestLiveEventsYieldToSyncs(t *testing.T) {
-	c := &Controller{store: newStore()}
+	c := &Controller{store: newStore("apps", nil)}
 	c.queue = newQueue(2, func(item) []string { return []string{"default"} })
 	t.Cleanup(c.queue.work.ShutDown)
 	c.events = newEventRecorder(nil, c.Events, nil, nil, c.queue.isBusy)

@@ -67,6 +67,9 @@ type Options struct {
 	// Settings are the settings about kinds of objects; nil is without any. A
 	// change of either is reported to Controller.SettingsChanged.
 	Settings func() *customization.Settings
+	// GlobalProjects is the setting of global projects; nil is without any. A change of it is
+	// reported to Controller.SettingsChanged, too.
+	GlobalProjects func() *project.Globals
 
 	// ControlNamespace has the projects, and the Applications whose tracking
 	// annotation has no namespace.
@@ -165,7 +168,7 @@ func New(options Options) (*Controller, error) {
 	if options.Metrics == nil {
 		options.Metrics = NewMetrics(nil)
 	}
-	c := &Controller{Options: options, store: newStore(), repositories: newRepositories(), pluginCalls: newPluginCalls(), paths: jq.New()}
+	c := &Controller{Options: options, store: newStore(options.ControlNamespace, options.GlobalProjects), repositories: newRepositories(), pluginCalls: newPluginCalls(), paths: jq.New()}
 	c.queue, c.polls = newQueue(options.Workers, c.projectsOf), newQueue(pollers, c.projectsOf)
 	c.pluginQueue = newQueue(pluginCallers, c.projectsOf)
 	c.events = newEventRecorder(options.Cluster, options.Events, options.Metrics, options.Log, c.queue.isBusy)
@@ -338,9 +341,10 @@ func (c *Controller) enqueue(apps []tracking.App) {
 	}
 }
 
-// SettingsChanged enqueues all Applications: their health and their differences
-// may be others now.
+// SettingsChanged enqueues all Applications: their health, their differences and
+// the limits of their projects may be others now.
 func (c *Controller) SettingsChanged() {
+	c.store.globalsChanged()
 	for id := range c.store.activity() {
 		if c.owns(id) {
 			c.queue.add(item{app: id}, reasonChange)

@@ -24,7 +24,11 @@ type store struct {
 	mu       sync.Mutex
 	apps     map[tracking.App]*storedApplication
 	labels   map[string]tracking.App
-	projects map[string]*compiledProject
+	projects map[string]*storedProject
+	// globals returns the current setting of global projects, and control is the namespace of
+	// projects.
+	globals func() *project.Globals
+	control string
 	// texts are shared by Applications: their statuses repeat kinds, addresses and
 	// revisions.
 	texts cache.Texts
@@ -48,18 +52,12 @@ type storedApplication struct {
 	session session
 }
 
-// compiledProject is a project with what is refused of it.
-type compiledProject struct {
-	project *project.Project
-	refused []refusal.Refusal
-	// warnings are the fields that have no effect.
-	warnings []refusal.Refusal
-	version  string
-}
-
-// newStore makes an empty store.
-func newStore() *store {
-	return &store{apps: map[tracking.App]*storedApplication{}, labels: map[string]tracking.App{}, projects: map[string]*compiledProject{}}
+// newStore makes an empty store. globals may be nil.
+func newStore(control string, globals func() *project.Globals) *store {
+	if globals == nil {
+		globals = func() *project.Globals { return nil }
+	}
+	return &store{control: control, globals: globals, apps: map[tracking.App]*storedApplication{}, labels: map[string]tracking.App{}, projects: map[string]*storedProject{}}
 }
 
 // decode reads an Application from its JSON, whose content it changes.
@@ -214,63 +212,6 @@ func (b *store) all() []*v1alpha1.Application {
 		}
 	}
 	return apps
-}
-
-// putProject takes a project, and returns its Applications if it changed.
-func (b *store) putProject(given *v1alpha1.AppProject, refused []refusal.Refusal) []tracking.App {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	known := b.projects[given.Name]
-	if known != nil && known.version == given.ResourceVersion {
-		return nil
-	}
-	compiled, more := project.Compile(given)
-	b.projects[given.Name] = &compiledProject{project: compiled, refused: slices.Concat(refused, more), warnings: given.Warnings, version: given.ResourceVersion}
-	return b.inProject(given.Name)
-}
-
-// removeProject forgets a project, and returns the Applications that were in
-// it.
-func (b *store) removeProject(name string) []tracking.App {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.projects[name] == nil {
-		return nil
-	}
-	delete(b.projects, name)
-	return b.inProject(name)
-}
-
-// inProject returns the Applications of a project. The lock is held.
-func (b *store) inProject(name string) []tracking.App {
-	var members []tracking.App
-	for id, one := range b.apps {
-		if one.app.Spec.ProjectName() == name {
-			members = append(members, id)
-		}
-	}
-	return members
-}
-
-// projectNames returns the names of all projects.
-func (b *store) projectNames() []string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return slices.Collect(maps.Keys(b.projects))
-}
-
-// project returns a project, or nil. The one called default exists even if it
-// was not created, as in Argo CD.
-func (b *store) project(name string) *compiledProject {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if found := b.projects[name]; found != nil {
-		return found
-	}
-	if name == v1alpha1.DefaultProject {
-		return &compiledProject{project: project.Default()}
-	}
-	return nil
 }
 
 // remote returns the Applications for other clusters than the local one.

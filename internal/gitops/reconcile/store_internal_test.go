@@ -23,7 +23,7 @@ func version(number string, change func(*v1alpha1.Application)) *v1alpha1.Applic
 // What is known already makes no work: the echo of our own writes, and what
 // comes late.
 func TestBookTellsWhatIsNews(t *testing.T) {
-	b := newStore()
+	b := newStore("apps", nil)
 	put := func(what string, app *v1alpha1.Application, want reason) {
 		t.Helper()
 		if got := b.put(app, nil); got != want {
@@ -57,7 +57,7 @@ func TestBookTellsWhatIsNews(t *testing.T) {
 
 // Only the Applications of a project are looked at when it changes.
 func TestBookKnowsProjects(t *testing.T) {
-	b := newStore()
+	b := newStore("apps", nil)
 	b.put(version("1", nil), nil)
 	b.put(version("1", func(app *v1alpha1.Application) { app.Name, app.Spec.Project = "other", "team" }), nil)
 	team := &v1alpha1.AppProject{}
@@ -79,7 +79,7 @@ func TestBookKnowsProjects(t *testing.T) {
 
 // Kinds are swept only when all that is needed is known.
 func TestBookKnowsNeededKinds(t *testing.T) {
-	b := newStore()
+	b := newStore("apps", nil)
 	b.put(version("1", nil), nil)
 	b.put(version("1", func(app *v1alpha1.Application) { app.Name, app.UID = "other", types.UID("o") }), nil)
 	first, _, _ := b.get(tracking.App{Namespace: "apps", Name: "web"})

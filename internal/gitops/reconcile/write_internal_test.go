@@ -158,7 +158,7 @@ func TestAnswerWithNewsIsLookedAt(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			controller := &Controller{store: newStore(), queue: newTestQueue(t)}
+			controller := &Controller{store: newStore("apps", nil), queue: newTestQueue(t)}
 			before := sample()
 			before.APIVersion, before.Kind, before.Annotations = v1alpha1.APIVersion, v1alpha1.KindApplication, map[string]string{"a": "b"}
 			controller.store.put(before, nil)
