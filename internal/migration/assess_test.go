@@ -160,7 +160,7 @@ kind: ConfigMap
 metadata: {name: argocd-cm}
 data:
   url: https://argocd.example.com
-  globalProjects: "[{projectName: all}]"
+  globalProjects: "[{projectName: all, labelSelector: {matchLabels: {tier: limited}}}]"
   resource.exclusions: "[{apiGroups: ['['], kinds: ['*'], clusters: ['*']}]"
   resource.compareoptions: "ignoreAggregatedRoles: true"
 ---
@@ -205,7 +205,7 @@ spec: {sourceRepos: ["*"], orphanedResources: {warn: true}, sourceIntegrity: {gi
 ---
 apiVersion: argoproj.io/v1alpha1
 kind: AppProject
-metadata: {name: both}
+metadata: {name: both, labels: {tier: limited}}
 spec: {sourceRepos: ["*"]}
 ---
 apiVersion: argoproj.io/v1alpha1
@@ -248,6 +248,7 @@ func TestSettings(t *testing.T) {
 		{"AppProject", "team", "spec.sourceIntegrity", argosetting.Refused},
 		{"AppProject", "team", "spec.roles[dev].policies[0]", argosetting.Refused},
 		{"AppProject", "both", "", argosetting.Differs},
+		{"AppProject", "both", "metadata.labels", argosetting.Differs},
 		{"ApplicationSet", "all", "spec.generators[0].list.elements", argosetting.Same},
 	} {
 		got := field(t, object(t, report, tt.kind, tt.name), tt.field)

@@ -66,6 +66,12 @@ func TestRefused(t *testing.T) {
 			}
 		})
 	}
+	w.cluster.Apply(t, w.control, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: argocd-cm}\ndata: {globalProjects: '[{projectName: base}]'}\n")
+	w.cluster.Apply(t, w.argo, strings.Replace(w.argoApp("shop", repository), "name: shop", "name: global", 1))
+	w.patch("global", syncedStatus)
+	if _, err := migrate.Run(t.Context(), w.options("global", w.cluster.Cluster)); err == nil || !strings.Contains(err.Error(), "the global project base, which the runtime does not have") {
+		t.Errorf("moved without its global project: %v", err)
+	}
 	options := w.options("none", w.cluster.Cluster)
 	options.To.Namespace = w.argo
 	if _, err := migrate.Run(t.Context(), options); err == nil || !strings.Contains(err.Error(), "both") {
