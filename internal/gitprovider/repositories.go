@@ -29,7 +29,8 @@ type ListedRepository struct {
 type RepositoryQuery struct {
 	// Owner is the organization, group, workspace or project.
 	Owner string
-	// Archived includes archived repositories.
+	// Archived includes archived repositories. At GitLab it asks for archived ones, and
+	// without it for all that GitLab lists, as Argo CD does.
 	Archived bool
 	// Subgroups and Shared are options of GitLab's groups, and Topic selects.
 	Subgroups, Shared bool
@@ -137,6 +138,7 @@ func (l *Listing) gitLabRepositories(ctx context.Context, query RepositoryQuery)
 		SSH       string   `json:"ssh_url_to_repo"`
 		Branch    string   `json:"default_branch"`
 		Topics    []string `json:"topics"`
+		TagList   []string `json:"tag_list"` // the topics before GitLab 14.5
 		Namespace struct {
 			FullPath string `json:"full_path"`
 		} `json:"namespace"`
@@ -147,12 +149,15 @@ func (l *Listing) gitLabRepositories(ctx context.Context, query RepositoryQuery)
 	if query.Topic != "" {
 		values.Set("topic", query.Topic)
 	}
-	if !query.Archived {
-		values.Set("archived", "false")
+	if query.Archived {
+		values.Set("archived", "true")
 	}
 	found, err := linkPages[repository](ctx, l.client, call{method: http.MethodGet, path: path("groups", query.Owner, "projects"), query: values})
 	return converted(found, err, func(r repository) ListedRepository {
 		id := strconv.FormatInt(r.ID, 10)
+		if len(r.Topics) == 0 {
+			r.Topics = r.TagList
+		}
 		return ListedRepository{
 			Organization: cmp.Or(r.Namespace.FullPath, query.Owner), Name: r.Path, ID: id, HTTPS: r.HTTPS, SSH: r.SSH, Branch: r.Branch, Labels: r.Topics,
 			key: []string{"projects", id, "repository"},

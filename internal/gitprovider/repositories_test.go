@@ -68,6 +68,33 @@ func repositoriesServer(t *testing.T, kind gitprovider.Kind) (*httptest.Server, 
 	return server, requests
 }
 
+// TestGitLabGroup: labels are topics, or the tags that GitLab had before version 14.5, and
+// archived is sent only if archived projects are wanted, as Argo CD does.
+func TestGitLabGroup(t *testing.T) {
+	project := func(name string, topics, tags []string) map[string]any {
+		return map[string]any{"id": len(name), "path": name, "default_branch": "main", "topics": topics, "tag_list": tags}
+	}
+	var archived []string
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, "/projects") {
+			archived = append(archived, fmt.Sprint(r.URL.Query()["archived"]))
+			_ = json.NewEncoder(w).Encode([]any{project("new", []string{"web"}, []string{"old"}), project("older", nil, []string{"old"})})
+			return
+		}
+		_ = json.NewEncoder(w).Encode(map[string]any{"name": "main", "commit": map[string]any{"id": strings.Repeat("m", 40)}})
+	}))
+	t.Cleanup(server.Close)
+	listing := must.Get(gitprovider.NewListing(gitprovider.Options{Kind: gitprovider.GitLab, APIURL: server.URL, Token: secret.New("canary")}))(t)
+	found := must.Get(listing.Repositories(t.Context(), gitprovider.RepositoryQuery{Owner: "acme"}))(t)
+	if len(found) != 2 || fmt.Sprint(found[0].Labels, found[1].Labels) != "[web] [old]" {
+		t.Errorf("found %+v", found)
+	}
+	must.Get(listing.Repositories(t.Context(), gitprovider.RepositoryQuery{Owner: "acme", Archived: true}))(t)
+	if fmt.Sprint(archived) != "[[] [true]]" {
+		t.Errorf("archived was %v", archived)
+	}
+}
+
 func TestRepositories(t *testing.T) {
 	for _, kind := range []gitprovider.Kind{gitprovider.GitHub, gitprovider.GitLab, gitprovider.Gitea, gitprovider.Bitbucket, gitprovider.BitbucketServer} {
 		t.Run(string(kind), func(t *testing.T) {
