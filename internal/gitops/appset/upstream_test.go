@@ -3,6 +3,7 @@ package appset_test
 import (
 	"cmp"
 	"encoding/json"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
@@ -118,7 +119,8 @@ func writeCases(t *testing.T, cases []*upstreamCase) {
 type upstreamWorld struct {
 	definitions, objects string
 	repository           *gittest.Repository
-	host                 *httptest.Server
+	// host is served without TLS, and tls with a certificate of its own authority.
+	host, tls *httptest.Server
 	// pages are responses by path, and plugins the parameters of plugins.
 	pages, plugins map[string]string
 }
@@ -151,6 +153,8 @@ func serveWorld(t *testing.T) *upstreamWorld {
 	w.repository.CommitTo(t, "release", released, "release")
 	w.host = httptest.NewServer(w)
 	t.Cleanup(w.host.Close)
+	w.tls = httptest.NewTLSServer(w)
+	t.Cleanup(w.tls.Close)
 	return w
 }
 
@@ -200,9 +204,11 @@ func (w *upstreamWorld) page(request *http.Request) (content string, found bool)
 	return content, found
 }
 
-// insert replaces the names of addresses.
+// insert replaces the names of addresses, and that of the authority by its certificate as
+// one line of YAML.
 func (w *upstreamWorld) insert(text string) string {
-	return strings.NewReplacer("$GIT", w.repository.URL(), "$HOST", w.host.URL).Replace(text)
+	authority := string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: w.tls.Certificate().Raw}))
+	return strings.NewReplacer("$GIT", w.repository.URL(), "$HOST", w.host.URL, "$TLS", w.tls.URL, "$AUTHORITY", strings.ReplaceAll(authority, "\n", `\n`)).Replace(text)
 }
 
 // results creates the sets, and returns what the controller of the namespace
@@ -225,7 +231,7 @@ func (w *upstreamWorld) results(t *testing.T, cluster *kubetest.Cluster, namespa
 	})
 	applications := must.Get(in("applications").List(t.Context(), metav1.ListOptions{}))(t)
 	made := map[string]result{}
-	fixed := strings.NewReplacer(w.repository.URL(), "$GIT", w.host.URL, "$HOST", namespace, "argocd")
+	fixed := strings.NewReplacer(w.repository.URL(), "$GIT", w.host.URL, "$HOST", w.tls.URL, "$TLS", namespace, "argocd")
 	for _, set := range sets {
 		one := result{}
 		one.Error, _ = failureOf(set)
