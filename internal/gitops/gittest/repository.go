@@ -181,6 +181,14 @@ func (r *Repository) Sign(t testing.TB, sign func(commit string) (signature stri
 	return id
 }
 
+// SignTag makes an annotated tag of main's commit with the signature that sign makes of it.
+func (r *Repository) SignTag(t testing.TB, name string, sign func(tag string) (signature string)) {
+	t.Helper()
+	tag := fmt.Sprintf("object %s\ntype commit\ntag %s\ntagger Test <test@example.com> 1760000000 +0000\n\ntag %s\n", r.Head(t), name, name)
+	id := r.run(t, strings.NewReader(tag+sign(tag)), "--git-dir", r.dir, "hash-object", "-t", "tag", "-w", "--stdin")
+	r.Git(t, "update-ref", "refs/tags/"+name, id)
+}
+
 // Head is the id of main's commit.
 func (r *Repository) Head(t testing.TB) string {
 	t.Helper()

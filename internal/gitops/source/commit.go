@@ -6,7 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"slipway.dev/slipway/internal/gitops/project"
 	"slipway.dev/slipway/internal/gitops/source/objects"
 )
 
@@ -96,22 +95,4 @@ func parsePerson(text string) (string, time.Time) {
 		return person, time.Time{}
 	}
 	return person, time.Unix(seconds, 0).UTC()
-}
-
-// checkSignature refuses a commit that none of the keys of the project has signed. The
-// commit itself counts, also where a tag names it.
-func (s *Sources) checkSignature(commit *Commit, store *commitStore, of project.Admitted) error {
-	keys := of.SignatureKeys()
-	if len(keys) == 0 {
-		return nil
-	}
-	id, _ := parseID(commit.ID)
-	_, content, err := store.set.Read(id, maxCommitBytes)
-	if err != nil {
-		return err
-	}
-	if err := s.options.Credentials.Keyring().Verify(string(content), keys); err != nil {
-		return errorf(Refused, of.Address().String(), "project %s deploys commits that one of spec.signatureKeys has signed, and the commit %.12s %v", of.Project(), commit.ID, err)
-	}
-	return nil
 }

@@ -51,14 +51,15 @@ func (d *disk) needsRefetch() bool { return d.damaged.Load() || d.objects().Pack
 // add takes a Set with one more pack, and the commits that it came for. The
 // caller holds fetchLock; mu only protects against readers of tips. The new Set
 // is stored even if the file cannot be written: its objects are on the disk,
-// and this process can read them.
+// and this process can read them. Tags are left out: servers refuse a tag among the
+// commits without parents.
 func (d *disk) add(set *objects.Set, ids []objects.ID) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	// Packs and commits are written in this order: a commit in the file has its
 	// objects on the disk.
 	for _, id := range ids {
-		if !slices.Contains(d.tips, id) {
+		if kind, _, err := set.Stat(id); err == nil && kind == objects.Commit && !slices.Contains(d.tips, id) {
 			d.tips = append(d.tips, id)
 		}
 	}

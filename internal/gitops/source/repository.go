@@ -51,8 +51,9 @@ type cachedRefs struct {
 // have half: a larger list is not kept.
 const maxRefsBytes = 128 << 20
 
-// bytes estimates the size in memory, with both maps.
+// bytes estimates the size in memory, with all maps.
 func (c *cachedRefs) bytes() (size int64) {
+	size = int64(len(c.Tags)) * 60
 	for name := range c.Refs {
 		size += int64(len(name)) + 120
 	}

@@ -72,6 +72,35 @@ func TestSignedCommits(t *testing.T) {
 	}
 	wantError(t, got(own, unsigned), source.Refused, "spec.signatureKeys", "is not signed: sign it with git commit -S")
 	wantError(t, got(other, signed), source.Refused, "none of these keys")
+	// Tags of another commit do not count among those that are read.
+	for i := range 20 {
+		repository.AnnotatedTag(t, fmt.Sprintf("a%d", i))
+	}
+	// An unsigned commit passes with a signed tag, by each of its names.
+	tagged := repository.Commit(t, map[string]string{"README": "tagged"}, "tagged")
+	repository.AnnotatedTag(t, "a")
+	repository.SignTag(t, "lost", func(string) string { return "" })
+	wantError(t, got(own, "a"), source.Refused, "is not signed")
+	sign := func(content string) string {
+		var text bytes.Buffer
+		must(t, openpgp.ArmoredDetachSign(&text, key, strings.NewReader(content), nil))
+		return text.String() + "\n"
+	}
+	repository.SignTag(t, "v2.0.0", sign)
+	for _, revision := range []string{"v2.0.0", "2.x", "main", "a", tagged} {
+		if err := got(own, revision); err != nil {
+			t.Errorf("%s with a signed tag: %v", revision, err)
+		}
+	}
+	wantError(t, got(other, "v2.0.0"), source.Refused, "is not signed")
+	// Neither the tag of another text nor that of another commit is one of this.
+	foreign := repository.Git(t, "rev-parse", "refs/tags/v2.0.0")
+	repository.Commit(t, map[string]string{"README": "next"}, "next")
+	repository.SignTag(t, "v3.0.0", func(tag string) string { return sign(strings.Replace(tag, "v3.0.0", "v3.0.1", 1)) })
+	wantError(t, got(own, "v3.0.0"), source.Refused, "is not signed")
+	repository.SignTag(t, "v4.0.0", func(tag string) string { return "\n" + repository.Git(t, "cat-file", "tag", foreign) + "\n" })
+	wantError(t, got(own, "v4.0.0"), source.Refused, "is not signed")
 	set(nil)
+	wantError(t, got(own, "v2.0.0"), source.Refused, "is not signed")
 	wantError(t, got(own, signed), source.Refused, "a key in the ConfigMap")
 }

@@ -287,7 +287,7 @@ func (s *Sources) resolve(ctx context.Context, of project.Admitted, maxAge time.
 	if err != nil {
 		return nil, err
 	}
-	if err := s.checkSignature(commit, store, of); err != nil {
+	if err := r.checkSignature(ctx, commit, store, of, maxAge); err != nil {
 		return nil, err
 	}
 	return &Resolved{Revision: commit.ID, Store: store, Path: path, Commit: commit}, nil

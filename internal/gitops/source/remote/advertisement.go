@@ -19,6 +19,8 @@ type Advertisement struct {
 	// Refs is the ids by full names such as refs/heads/main, and HEAD. Where a
 	// tag is an object of its own, it is the object that the tag names.
 	Refs map[string]ID
+	// Tags is the ids of tags that are objects of their own, by the same names.
+	Tags map[string]ID
 	// Tips is every id that is named, those of tags as well.
 	Tips map[ID]bool
 
@@ -45,7 +47,7 @@ const maxRefBytes = 400
 // with the name of the service comes first.
 func readAdvertisement(r io.Reader, maxRefs int) (*Advertisement, error) {
 	lines := pktline.NewScanner(&cappedReader{from: r, left: int64(maxRefs)*maxRefBytes + 1<<20})
-	a := &Advertisement{Refs: map[string]ID{}, Tips: map[ID]bool{}, capabilities: map[string]bool{}}
+	a := &Advertisement{Refs: map[string]ID{}, Tags: map[string]ID{}, Tips: map[ID]bool{}, capabilities: map[string]bool{}}
 	// Over HTTP the service line and its flush come before the list.
 	flushes := 0
 	for number := 0; ; number++ {
@@ -94,7 +96,11 @@ func (a *Advertisement) add(line []byte) error {
 	id := ID(raw)
 	a.Tips[id] = true
 	// The object that a tag names follows the tag, and replaces it.
-	a.Refs[strings.TrimSuffix(name, "^{}")] = id
+	name, isPeeled := strings.CutSuffix(name, "^{}")
+	if tag, found := a.Refs[name]; found && isPeeled {
+		a.Tags[name] = tag
+	}
+	a.Refs[name] = id
 	return nil
 }
 

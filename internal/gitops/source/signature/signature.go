@@ -1,14 +1,14 @@
-// Package signature verifies the OpenPGP signatures of Git commits against the keys
-// that an installation of Argo CD has in the ConfigMap argocd-gpg-keys-cm.
+// Package signature verifies the OpenPGP signatures of Git commits and annotated tags against
+// the keys that an installation of Argo CD has in the ConfigMap argocd-gpg-keys-cm.
 //
-// It promises that a commit passes only if everything in it but the signature is what
+// It promises that a commit or tag passes only if everything in it but the signature is what
 // one of the named keys signed, with a key that was neither revoked nor expired and a
 // hash that is not broken. What it cannot read does not pass.
 //
 // It refuses signatures of other kinds, such as those of SSH keys, and commits with
 // several signatures.
 //
-// See decision 0092 in docs/decisions: revisions of Git are verified by their commit.
+// See decision 0092 in docs/decisions: a commit is verified by itself or by a tag of it.
 package signature
 
 import (
@@ -26,6 +26,9 @@ const ConfigMap = "argocd-gpg-keys-cm"
 
 // maxSignature bounds the signature of a commit, which anyone may have written.
 const maxSignature = 64 << 10
+
+// armorHeader begins a signature of OpenPGP.
+const armorHeader = "-----BEGIN PGP SIGNATURE-----"
 
 // Keyring is the keys that are known. It is immutable; nil has none.
 type Keyring struct{ keys openpgp.EntityList }
@@ -63,6 +66,25 @@ func (k *Keyring) Verify(commit string, allowed []string) error {
 	if err != nil {
 		return err
 	}
+	return k.verify(payload, signature, allowed)
+}
+
+// VerifyTag returns why a tag, as Git stores it, is no tag of a commit that is signed by one of
+// the keys.
+func (k *Keyring) VerifyTag(tag, commit string, allowed []string) error {
+	if !strings.HasPrefix(tag, "object "+commit+"\ntype commit\n") {
+		return errors.New("is named by a tag of another object")
+	}
+	// As in Git the signature is the last one, and signs all before it.
+	at := strings.LastIndex(tag, "\n"+armorHeader)
+	if at < 0 || len(tag)-at > maxSignature {
+		return errors.New("has a tag that is not signed with gpg")
+	}
+	return k.verify(tag[:at+1], tag[at+1:], allowed)
+}
+
+// verify returns why a text has no valid signature of one of the keys.
+func (k *Keyring) verify(payload, signature string, allowed []string) error {
 	var keys openpgp.EntityList
 	if k != nil {
 		keys = k.keys
@@ -124,7 +146,7 @@ func split(commit string) (payload, signature string, err error) {
 		return "", "", errors.New("is not signed: sign it with git commit -S")
 	case len(text) > maxSignature:
 		return "", "", fmt.Errorf("has a signature of more than %d bytes: sign it with one key", maxSignature)
-	case !strings.HasPrefix(text, "-----BEGIN PGP SIGNATURE-----"):
+	case !strings.HasPrefix(text, armorHeader):
 		return "", "", errors.New("has no signature of OpenPGP: sign it with gpg, and not with a key of SSH or a certificate")
 	default:
 		return signed.String() + "\n" + message, text, nil

@@ -89,6 +89,57 @@ func TestVerify(t *testing.T) {
 	}
 }
 
+// signTag is a tag with the signature that Git writes.
+func signTag(t testing.TB, key *openpgp.Entity, tag string) string {
+	t.Helper()
+	var text bytes.Buffer
+	must.Do(t, openpgp.ArmoredDetachSign(&text, key, strings.NewReader(tag), nil))
+	return tag + text.String() + "\n"
+}
+
+const (
+	commitID = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
+	aTag     = "object " + commitID + "\ntype commit\ntag v1\ntagger A <a@example.com> 1760000000 +0000\n\nfirst line\n"
+)
+
+// TestVerifyTag: a tag passes with a signature of a listed key over all before it, for the
+// commit that it names.
+func TestVerifyTag(t *testing.T) {
+	listed, known := newKey(t, nil), newKey(t, nil)
+	ring, _ := signature.Read(map[string]string{"a": public(t, listed), "b": public(t, known)})
+	good := signTag(t, listed, aTag)
+	allowed := []string{listed.PrimaryKey.KeyIdString()}
+	for name, tt := range map[string]struct{ tag, commit, problem string }{
+		"listed":               {good, commitID, ""},
+		"signed again":         {signTag(t, listed, signTag(t, known, aTag)), commitID, ""},
+		"another commit":       {good, strings.Repeat("a", 40), "of another object"},
+		"a tag of a tag":       {signTag(t, listed, strings.Replace(aTag, "type commit", "type tag", 1)), commitID, "of another object"},
+		"unsigned":             {aTag, commitID, "not signed"},
+		"other message":        {strings.Replace(good, "first", "other", 1), commitID, "no valid signature"},
+		"known and not listed": {signTag(t, known, aTag), commitID, "none of these keys"},
+		"too long":             {good + strings.Repeat("x", 70<<10), commitID, "not signed"},
+		"empty":                {"", commitID, "of another object"},
+	} {
+		err := ring.VerifyTag(tt.tag, tt.commit, allowed)
+		if (err == nil) != (tt.problem == "") || err != nil && !strings.Contains(err.Error(), tt.problem) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// FuzzVerifyTag: no tag panics, and none passes that no key has signed.
+func FuzzVerifyTag(f *testing.F) {
+	key := newKey(f, nil)
+	ring, _ := signature.Read(map[string]string{"a": public(f, newKey(f, nil))})
+	f.Add(signTag(f, key, aTag))
+	f.Add(aTag)
+	f.Fuzz(func(t *testing.T, tag string) {
+		if ring.VerifyTag(tag, commitID, []string{key.PrimaryKey.KeyIdString()}) == nil {
+			t.Error("it passes")
+		}
+	})
+}
+
 // TestKeyID: ids and fingerprints have one form.
 func TestKeyID(t *testing.T) {
 	for text, want := range map[string]string{
