@@ -3,13 +3,18 @@ package agent_test
 import (
 	"bytes"
 	"fmt"
+	"io"
+	"net/http"
 	"strings"
 	"testing"
 
 	"github.com/ProtonMail/go-crypto/openpgp"
 	"github.com/ProtonMail/go-crypto/openpgp/armor"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"slipway.dev/slipway/internal/agent"
 	"slipway.dev/slipway/internal/gitops/gittest"
+	"slipway.dev/slipway/internal/kube/kubetest"
 	"slipway.dev/slipway/internal/must"
 )
 
@@ -49,4 +54,41 @@ spec:
 	must.Do(t, writer.Close())
 	w.apply(t, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: argocd-gpg-keys-cm}\ndata:\n  key: |\n    "+strings.ReplaceAll(public.String(), "\n", "\n    ")+"\n")
 	w.syncedTo(t, "app", signed)
+}
+
+// TestKeysBeforeApplications: nothing is reconciled before the keys of signatures were requested
+// once, so that a restart refuses no commit that was deployed. An agent that may not read them
+// starts all the same.
+func TestKeysBeforeApplications(t *testing.T) {
+	w := newWorld(t)
+	gate, held, release := &kubetest.Gate{}, make(chan struct{}, 1), make(chan struct{})
+	gate.Handle(func(request *http.Request, send kubetest.Send) (*http.Response, error) {
+		if !strings.Contains(request.URL.RawQuery, "argocd-gpg-keys-cm") {
+			return send(request)
+		}
+		select {
+		case held <- struct{}{}:
+		default:
+		}
+		select {
+		case <-release:
+		case <-request.Context().Done():
+			return nil, request.Context().Err()
+		}
+		body := `{"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "Forbidden", "code": 403}`
+		return &http.Response{StatusCode: http.StatusForbidden, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(body)), Request: request}, nil
+	})
+	cluster := *w.Connect(t, gate.Option)
+	cluster.Namespace = w.control
+	r := w.start(t, "one", func(options *agent.Options) { options.Cluster = &cluster })
+	<-held
+	// Without the wait the agent leads long before all of these requests have ended.
+	for range 300 {
+		must.Get(w.Client.CoreV1().Namespaces().Get(t.Context(), w.control, metav1.GetOptions{}))(t)
+	}
+	if found := gate.Requests("/leases"); len(found) > 0 {
+		t.Errorf("it wants to lead without the keys: %q", found)
+	}
+	close(release)
+	r.readyWhen(t, "")
 }

@@ -52,7 +52,7 @@ func (a *agent) watchCluster(ctx context.Context, beside *sync.WaitGroup) <-chan
 		first.Add(1)
 		return sync.OnceFunc(first.Done)
 	}
-	labelled, hooks, hosts, authorities, settings := once(), once(), once(), once(), once()
+	labelled, hooks, hosts, authorities, settings, keys := once(), once(), once(), once(), once(), once()
 	beside.Go(func() {
 		failed := a.logOnce("the Secrets of the namespace "+home, missing)
 		_ = kube.Follow(ctx, core.Secrets(home), kube.Labelled(credential.TypeLabel), failed, func(secrets []*corev1.Secret) {
@@ -86,8 +86,7 @@ func (a *agent) watchCluster(ctx context.Context, beside *sync.WaitGroup) <-chan
 			settings()
 		})
 	})
-	// Nothing waits for the next two: the first reports only, and without the keys
-	// commits that have to be signed are refused.
+	// Nothing waits for the next one, which reports only.
 	beside.Go(func() {
 		failed := a.logOnce("the ConfigMap "+home+"/"+argosetting.ParametersConfigMap, nil)
 		_ = kube.Follow(ctx, core.ConfigMaps(home), kube.Named(argosetting.ParametersConfigMap), failed, func(found []*corev1.ConfigMap) {
@@ -96,8 +95,17 @@ func (a *agent) watchCluster(ctx context.Context, beside *sync.WaitGroup) <-chan
 	})
 	beside.Go(func() {
 		failed := a.logOnce("the ConfigMap "+home+"/"+signature.ConfigMap, nil)
-		_ = kube.Follow(ctx, core.ConfigMaps(home), kube.Named(signature.ConfigMap), failed, func(found []*corev1.ConfigMap) {
+		// A failure ends the wait: without the keys commits that have to be signed are
+		// refused, and a role of before that has no right to read them stops nothing else.
+		observe := func(err error) {
+			failed(err)
+			if err != nil {
+				keys()
+			}
+		}
+		_ = kube.Follow(ctx, core.ConfigMaps(home), kube.Named(signature.ConfigMap), observe, func(found []*corev1.ConfigMap) {
 			a.updateSignatureKeys(found)
+			keys()
 		})
 	})
 	if a.options.Credential != nil {
