@@ -39,6 +39,9 @@ const (
 	maxURL = 2048
 )
 
+// removedText is the comment of a preview that is gone.
+const removedText = "The preview of this pull request was removed."
+
 // reports are the comments that were written, by set and Application. After a
 // restart each is compared with the one at the Git host, which has its key. It is
 // safe for concurrent use.
@@ -47,7 +50,8 @@ type reports struct {
 	written map[types.UID]map[string]string
 	// problems is the last one of each set, which is reported once.
 	problems map[types.UID]string
-	// removals count failures to report the removal of an Application, by its UID.
+	// removals count failures to report the removal of an Application, or of a whole
+	// set, by its UID.
 	removals map[types.UID]int
 }
 
@@ -86,18 +90,18 @@ func (r *reports) isNew(set types.UID, problem string) bool {
 	return problem != "" && problem != before
 }
 
-// giveUp reports whether to remove an Application whose removal could not be
-// reported again and again.
-func (r *reports) giveUp(application types.UID) bool {
+// giveUp reports whether to remove an Application or a set whose removal could not
+// be reported again and again.
+func (r *reports) giveUp(removed types.UID) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.removals == nil {
 		r.removals = map[types.UID]int{}
 	}
-	r.removals[application]++
-	last := r.removals[application] >= maxRemovalReports
+	r.removals[removed]++
+	last := r.removals[removed] >= maxRemovalReports
 	if last {
-		delete(r.removals, application)
+		delete(r.removals, removed)
 	}
 	return last
 }
@@ -115,6 +119,7 @@ func (r *reports) drop(set types.UID) {
 	defer r.mu.Unlock()
 	delete(r.written, set)
 	delete(r.problems, set)
+	delete(r.removals, set)
 }
 
 // pullPreview is an Application with the address that it is served at.
@@ -157,6 +162,7 @@ func previewOf(name string, body []byte) (pullPreview, bool, error) {
 // the state of the cluster: its failure does not fail the set.
 func (c *Controller) reportPreviews(ctx context.Context, set *v1alpha1.ApplicationSet) time.Duration {
 	owned, left := c.ownedBy(set), maxReports
+	unguarded := c.hasPreviews(set) && !slices.Contains(set.Finalizers, CommentFinalizer)
 	var problem error
 	for _, name := range slices.Sorted(maps.Keys(owned)) {
 		one := owned[name]
@@ -173,6 +179,11 @@ func (c *Controller) reportPreviews(ctx context.Context, set *v1alpha1.Applicati
 		text := fmt.Sprintf("The preview of this pull request is at <%s>. It serves the commit %.12s.", preview.address, one.targets)
 		if c.reports.get(set.UID, name) == text {
 			continue
+		}
+		// The next run adds the finalizer, without which the comment would outlive a set
+		// that is deleted.
+		if unguarded {
+			return time.Second
 		}
 		if left--; left < 0 {
 			return time.Second
@@ -204,7 +215,7 @@ func (c *Controller) reportRemoved(ctx context.Context, set *v1alpha1.Applicatio
 	if err != nil || !found {
 		return true
 	}
-	err = c.comment(ctx, set, preview, PullRequestComment{Text: "The preview of this pull request was removed.", Known: true})
+	err = c.comment(ctx, set, preview, PullRequestComment{Text: removedText, Known: true})
 	if err == nil {
 		c.reports.reported(known.uid)
 		return true
@@ -219,9 +230,9 @@ func (c *Controller) reportRemoved(ctx context.Context, set *v1alpha1.Applicatio
 
 // comment writes the comment of a preview with the credential of the generator.
 func (c *Controller) comment(ctx context.Context, set *v1alpha1.ApplicationSet, preview pullPreview, comment PullRequestComment) error {
-	generators, _ := pullGenerators(set)
-	if len(generators) != 1 || hostOf(generators[0]).address() == "" {
-		return errors.New("the set needs one generator pullRequest, whose repository has no parameters")
+	generator, err := commentedRepository(set)
+	if err != nil {
+		return err
 	}
 	facts, err := c.factsOf(ctx, set)
 	if err != nil {
@@ -230,5 +241,15 @@ func (c *Controller) comment(ctx context.Context, set *v1alpha1.ApplicationSet, 
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	comment.Number, comment.Key = preview.number, "preview/"+set.Namespace+"/"+preview.name
-	return facts.CommentPullRequest(ctx, generators[0], comment)
+	return facts.CommentPullRequest(ctx, generator, comment)
+}
+
+// commentedRepository returns the generator whose repository has the pull requests of
+// a set.
+func commentedRepository(set *v1alpha1.ApplicationSet) (*v1alpha1.PullRequestGenerator, error) {
+	generators, _ := pullGenerators(set)
+	if len(generators) != 1 || hostOf(generators[0]).address() == "" {
+		return nil, errors.New("the set needs one generator pullRequest, whose repository has no parameters")
+	}
+	return generators[0], nil
 }

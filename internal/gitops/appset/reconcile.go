@@ -101,7 +101,7 @@ func (c *Controller) pass(ctx context.Context, name types.NamespacedName) (time.
 		problem := c.writeStatus(ctx, set, passResult{reason: reasonInvalid, err: err})
 		return 0, errors.Join(problem, c.removeRefreshAnnotation(ctx, taken.object))
 	}
-	if err := c.ensureFinalizer(ctx, set); err != nil {
+	if err := c.ensureFinalizers(ctx, set); err != nil {
 		return 0, err
 	}
 	interval := c.recordInputs(name, set)

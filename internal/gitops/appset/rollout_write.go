@@ -93,14 +93,22 @@ func labelsIn(body []byte) map[string]string {
 	return labels
 }
 
-// ensureFinalizer adds the finalizer to a set that deletes in reverse order:
-// without it Kubernetes deletes all Applications at once.
-func (c *Controller) ensureFinalizer(ctx context.Context, set *v1alpha1.ApplicationSet) error {
-	if !set.Spec.Strategy.IsReverse() || slices.Contains(set.Finalizers, generate.Finalizer) {
+// ensureFinalizers adds the finalizer to a set that deletes in reverse order:
+// without it Kubernetes deletes all Applications at once. A set with previews gets
+// that of their comments.
+func (c *Controller) ensureFinalizers(ctx context.Context, set *v1alpha1.ApplicationSet) error {
+	wanted := slices.Clone(set.Finalizers)
+	if set.Spec.Strategy.IsReverse() && !slices.Contains(wanted, generate.Finalizer) {
+		wanted = append(wanted, generate.Finalizer)
+	}
+	if c.hasPreviews(set) && !slices.Contains(wanted, CommentFinalizer) {
+		wanted = append(wanted, CommentFinalizer)
+	}
+	if len(wanted) == len(set.Finalizers) {
 		return nil
 	}
-	if err := c.patchFinalizers(ctx, set, append(slices.Clone(set.Finalizers), generate.Finalizer)); err != nil {
-		return fmt.Errorf("the finalizer of %s/%s cannot be added: %w", set.Namespace, set.Name, err)
+	if err := c.patchFinalizers(ctx, set, wanted); err != nil {
+		return fmt.Errorf("the finalizers of %s/%s cannot be added: %w", set.Namespace, set.Name, err)
 	}
 	return nil
 }

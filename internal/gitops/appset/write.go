@@ -287,8 +287,13 @@ func (c *Controller) written(object *unstructured.Unstructured) {
 
 // release handles a set that is being deleted. Kubernetes deletes its
 // Applications by their owner reference. A set with the finalizer whose policy
-// keeps Applications removes the references first, as Argo CD documents.
+// keeps Applications removes the references first, as Argo CD documents. One with
+// previews changes their comments first.
 func (c *Controller) release(ctx context.Context, set *v1alpha1.ApplicationSet) error {
+	// The comments first: they are found by the Applications.
+	if left, err := c.releaseComments(ctx, set); left || err != nil {
+		return err
+	}
 	if !slices.Contains(set.Finalizers, generate.Finalizer) {
 		return nil
 	}
@@ -303,9 +308,14 @@ func (c *Controller) release(ctx context.Context, set *v1alpha1.ApplicationSet) 
 		}
 	}
 	// The finalizer goes last: until then a failure is retried.
-	kept := slices.DeleteFunc(slices.Clone(set.Finalizers), func(one string) bool { return one == generate.Finalizer })
+	return c.removeFinalizer(ctx, set, generate.Finalizer)
+}
+
+// removeFinalizer removes one of the finalizers of a set.
+func (c *Controller) removeFinalizer(ctx context.Context, set *v1alpha1.ApplicationSet, finalizer string) error {
+	kept := slices.DeleteFunc(slices.Clone(set.Finalizers), func(one string) bool { return one == finalizer })
 	if err := c.patchFinalizers(ctx, set, kept); err != nil {
-		return fmt.Errorf("the finalizer of %s/%s cannot be removed: %w", set.Namespace, set.Name, err)
+		return fmt.Errorf("the finalizer %s of %s/%s cannot be removed: %w", finalizer, set.Namespace, set.Name, err)
 	}
 	return nil
 }
@@ -328,6 +338,7 @@ func (c *Controller) patchFinalizers(ctx context.Context, set *v1alpha1.Applicat
 	if err == nil {
 		unstructured.RemoveNestedField(written.Object, "metadata", "managedFields")
 		c.noteSet(written, fromWrite)
+		set.Finalizers, set.ResourceVersion = written.GetFinalizers(), written.GetResourceVersion()
 	}
 	return err
 }

@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"slipway.dev/slipway/api/argo/v1alpha1"
+	"slipway.dev/slipway/internal/gitops/appset"
 	"slipway.dev/slipway/internal/gitops/tracking"
 	"slipway.dev/slipway/internal/kube"
 )
@@ -256,13 +257,15 @@ func (m *setMove) create(ctx context.Context, metadata metav1.ObjectMeta, why st
 
 // deleteSet deletes a set without its Applications, and waits until it is gone:
 // then the garbage collector has removed it from their owners. Finalizers with
-// which a controller would delete them are removed first.
+// which a controller would delete them are removed first, and that of the comments of
+// previews, which stay.
 func (m *setMove) deleteSet(ctx context.Context, set *unstructured.Unstructured, why string) error {
 	m.report("delete", set, why)
 	if m.DryRun {
 		return nil
 	}
-	if kept := without(set.GetFinalizers()); len(kept) < len(set.GetFinalizers()) {
+	kept := slices.DeleteFunc(without(set.GetFinalizers()), func(one string) bool { return one == appset.CommentFinalizer })
+	if len(kept) < len(set.GetFinalizers()) {
 		if err := m.patch(ctx, set, map[string]any{"finalizers": kept}); err != nil {
 			return err
 		}

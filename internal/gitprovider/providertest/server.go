@@ -101,6 +101,8 @@ type Server struct {
 	URL, APIURL string
 	// CA is the certificate to trust, as PEM.
 	CA []byte
+	// Close ends the server before the end of the test.
+	Close func()
 	// Git serves requests outside of the API, if set before the first
 	// request: the repositories themselves.
 	Git http.Handler
@@ -156,7 +158,8 @@ func Start(t testing.TB, kind gitprovider.Kind, world World) *Server {
 	listener := httptest.NewUnstartedServer(mux)
 	listener.Config.ErrorLog = log.New(io.Discard, "", 0) // tests include clients that do not trust the CA
 	listener.StartTLS()
-	t.Cleanup(listener.Close)
+	s.Close = listener.Close
+	t.Cleanup(s.Close)
 	s.origin, s.URL = listener.URL, listener.URL+world.Context
 	s.APIURL = s.URL + prefix
 	s.CA = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: listener.Certificate().Raw})
