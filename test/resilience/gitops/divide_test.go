@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"testing"
 	"time"
@@ -13,6 +14,7 @@ import (
 
 	"slipway.dev/slipway/api/argo/v1alpha1"
 	"slipway.dev/slipway/internal/gitops/gittest"
+	"slipway.dev/slipway/internal/kube/kubetest"
 	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/programs"
 	"slipway.dev/slipway/test/gitops/agentprocess"
@@ -47,6 +49,7 @@ type fleet struct {
 	*suite
 	divideScale
 	control, target string
+	second          *secondCluster
 	repository      *gittest.Repository
 	record          *writeRecord
 	random          *rand.Rand
@@ -55,8 +58,9 @@ type fleet struct {
 }
 
 // testDivide disturbs three agents that divide Applications: one is killed, paused for
-// longer than its Lease is valid, or ended, while commits change all Applications. No two
-// write for one Application at a time, and in the end all is as in Git.
+// longer than its Lease is valid, or ended, while commits change all Applications, of which
+// every other one is for a second cluster. No two write for one Application at a time, and in
+// the end all is as in Git.
 func (s *suite) testDivide(t *testing.T) {
 	seed := programs.Setting(t, "RESILIENCE_SEED", time.Now().UnixNano())
 	t.Logf("RESILIENCE_SEED=%d repeats the random choices", seed)
@@ -64,6 +68,8 @@ func (s *suite) testDivide(t *testing.T) {
 		suite: s, divideScale: scaleOfDivide(t), control: s.cluster.Namespace(t), target: s.cluster.Namespace(t),
 		record: &writeRecord{}, random: rand.New(rand.NewPCG(uint64(seed), 1)),
 	}
+	f.second = newSecondCluster(t, f.target)
+	f.cluster.Apply(t, f.control, f.second.secret())
 	f.repository = gittest.Serve(t).Repository(t, "apps", f.files(0))
 	for range 3 {
 		f.agents = append(f.agents, f.start(t))
@@ -86,11 +92,57 @@ func (s *suite) testDivide(t *testing.T) {
 	for _, problem := range f.record.check() {
 		t.Error(problem)
 	}
-	writes, moves := f.record.count()
-	if moves == 0 {
-		t.Error("no Application moved from one agent to another")
+	f.checkMoves(t)
+	f.checkClusters(t)
+}
+
+// checkMoves fails unless Applications of each cluster moved from one agent to another.
+func (f *fleet) checkMoves(t *testing.T) {
+	t.Helper()
+	writes, moved := f.record.count()
+	moves := map[string]int{}
+	for i := range f.applications {
+		moves[f.destination(i)] += moved[appName(i)]
 	}
-	t.Logf("%d rounds: %d writes for %d Applications, which moved %d times; no two agents wrote for one at a time", f.kills+f.rounds, writes, f.applications, moves)
+	for _, destination := range []string{ownCluster, f.second.destination()} {
+		if moves[destination] == 0 {
+			t.Errorf("no Application for %s moved from one agent to another", destination)
+		}
+	}
+	t.Logf("%d rounds: %d writes for %d Applications, which moved by cluster %v times; no two agents wrote for one at a time", f.kills+f.rounds, writes, f.applications, moves)
+}
+
+// checkClusters fails unless each cluster has the objects of its Applications, and no others.
+func (f *fleet) checkClusters(t *testing.T) {
+	t.Helper()
+	for destination, cluster := range map[string]*kubetest.Cluster{ownCluster: f.cluster, f.second.destination(): f.second.cluster} {
+		var want, got []string
+		for i := range f.applications {
+			if f.destination(i) == destination {
+				want = append(want, appName(i)+"-first", appName(i)+"-second")
+			}
+		}
+		list := must.Get(cluster.Client.CoreV1().ConfigMaps(f.target).List(t.Context(), metav1.ListOptions{}))(t)
+		for _, one := range list.Items {
+			if one.Name != "kube-root-ca.crt" { // of every namespace
+				got = append(got, one.Name)
+			}
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("the cluster %s has the ConfigMaps %v, want %v", destination, got, want)
+		}
+	}
+}
+
+// ownCluster is the destination of Applications for the cluster of the agents.
+const ownCluster = "server: https://kubernetes.default.svc"
+
+// destination is the cluster of an Application: they take turns.
+func (f *fleet) destination(i int) string {
+	if i%2 == 1 {
+		return f.second.destination()
+	}
+	return ownCluster
 }
 
 // start runs one more agent behind a proxy of its own, which records what it writes.
@@ -109,7 +161,8 @@ users: [{name: u, user: {}}]
 `, address), 0o600))
 	return agentprocess.Start(t, agentprocess.Options{
 		Binary: f.binary, Kubeconfig: config, Namespace: f.control,
-		Arguments: []string{"--applications.divide=true", "--applications.divideTimeout=" + f.timeout.String()},
+		Environment: f.second.environment(t, f.record, name),
+		Arguments:   []string{"--applications.divide=true", "--applications.divideTimeout=" + f.timeout.String()},
 	})
 }
 
@@ -136,9 +189,9 @@ metadata: {name: %s}
 spec:
   project: default
   source: {repoURL: %q, path: %s, targetRevision: main}
-  destination: {server: https://kubernetes.default.svc, namespace: %s}
+  destination: {%s, namespace: %s}
   syncPolicy: {automated: {prune: true, selfHeal: true}}
-`, appName(i), f.repository.URL(), appName(i), f.target))
+`, appName(i), f.repository.URL(), appName(i), f.destination(i), f.target))
 }
 
 // inOrder waits until all Applications are as in Git.

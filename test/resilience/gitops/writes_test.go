@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -52,22 +53,36 @@ type writeRecord struct {
 	// these.
 	holders      map[string]string
 	acknowledged map[string]string
-	moves        int
+	// moved is how often each Application moved.
+	moved map[string]int
 }
 
 // proxy serves the API server to an agent, without credentials on loopback. It returns its
 // address.
 func (r *writeRecord) proxy(t *testing.T, config *rest.Config, agent string) string {
 	t.Helper()
+	server := httptest.NewServer(r.forward(t, config, agent))
+	t.Cleanup(server.Close)
+	t.Cleanup(server.CloseClientConnections)
+	return server.URL
+}
+
+// forward passes requests of an agent to an API server, and records its writes.
+func (r *writeRecord) forward(t *testing.T, config *rest.Config, agent string) http.Handler {
+	t.Helper()
 	target := must.Get(url.Parse(config.Host))(t)
 	transport := must.Get(rest.TransportFor(config))(t)
 	forward := &httputil.ReverseProxy{
-		Rewrite:   func(request *httputil.ProxyRequest) { request.SetURL(target); request.Out.Host = "" },
+		Rewrite: func(request *httputil.ProxyRequest) {
+			request.SetURL(target)
+			request.Out.Host = ""
+			request.Out.Header.Del("Authorization") // the transport has the credentials
+		},
 		Transport: transport, FlushInterval: -1,
 		// An agent that was killed leaves requests behind.
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, _ error) { w.WriteHeader(http.StatusBadGateway) },
 	}
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
+	return http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
 		if request.Method == http.MethodGet || request.URL.Query().Get("dryRun") != "" {
 			forward.ServeHTTP(w, request)
 			return
@@ -80,10 +95,7 @@ func (r *writeRecord) proxy(t *testing.T, config *rest.Config, agent string) str
 		if response.code < http.StatusBadRequest {
 			r.note(agent, request, body, began, time.Now())
 		}
-	}))
-	t.Cleanup(server.Close)
-	t.Cleanup(server.CloseClientConnections)
-	return server.URL
+	})
 }
 
 // statusRecorder keeps the status of a response.
@@ -149,11 +161,11 @@ func (r *writeRecord) check() (problems []string) {
 	defer r.mu.Unlock()
 	slices.SortStableFunc(r.writes, func(a, b write) int { return a.began.Compare(b.began) })
 	last := map[string]write{}
-	r.moves = 0
+	r.moved = map[string]int{}
 	for _, now := range r.writes {
 		before, known := last[now.app]
 		if known && before.agent != now.agent {
-			r.moves++
+			r.moved[now.app]++
 			if !r.released(before, now) {
 				problems = append(problems, fmt.Sprintf("%s: %s %s at %s, and %s %s at %s", now.app,
 					before.agent, before.what, before.began.Format(time.StampMicro), now.agent, now.what, now.began.Format(time.StampMicro)))
@@ -173,9 +185,9 @@ func (r *writeRecord) released(before, after write) bool {
 	})
 }
 
-// count is how many writes there were, and how often an Application moved.
-func (r *writeRecord) count() (writes, moves int) {
+// count is how many writes there were, and how often each Application moved.
+func (r *writeRecord) count() (writes int, moved map[string]int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return len(r.writes), r.moves
+	return len(r.writes), maps.Clone(r.moved)
 }
