@@ -44,6 +44,8 @@ func (w *world) deeds() map[string]func(t *testing.T, body []byte) (any, error) 
 		"/load/start":     w.startLoad,
 		"/load/stop":      w.stopLoad,
 		"/crowd":          w.gather,
+		"/fleet":          w.gatherFleet,
+		"/fleet/change":   w.changeFleet,
 		"/past":           w.reportPast,
 		"/value":          w.value,
 		"/pods/delete":    w.deletePods,

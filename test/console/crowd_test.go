@@ -43,12 +43,24 @@ func (w *world) gather(t *testing.T, body []byte) (any, error) {
 // the test, and what its caller reports.
 func (w *world) reporter(t *testing.T, runtime string) (platformv1connect.AgentServiceClient, error) {
 	t.Helper()
-	registered, err := w.register(t.Context(), runtime)
+	admin, err := w.admin(t.Context())
+	if err != nil {
+		return nil, err
+	}
+	return w.join(t, admin, runtime)
+}
+
+// join registers a runtime as an admin, and sends its heartbeats until the end of the test.
+func (w *world) join(t *testing.T, admin platformv1connect.RuntimeServiceClient, runtime string) (platformv1connect.AgentServiceClient, error) {
+	t.Helper()
+	registered, err := admin.RegisterRuntime(t.Context(), connect.NewRequest(&platformv1.RegisterRuntimeRequest{
+		Name: runtime, Namespace: "slipway", Cluster: runtime, ClusterUid: runtime, KubernetesVersion: "v1.36.0", Version: "1.0.0", AccessMode: platformv1.AccessMode_ACCESS_MODE_TUNNEL,
+	}))
 	if err != nil {
 		return nil, err
 	}
 	client := w.client()
-	client.Transport = programs.Bearer(registered.GetCredential().GetAccessToken(), client.Transport)
+	client.Transport = programs.Bearer(registered.Msg.GetCredential().GetAccessToken(), client.Transport)
 	agent := platformv1connect.NewAgentServiceClient(client, w.url)
 	if err := beat(t.Context(), agent); err != nil {
 		return nil, err
@@ -68,8 +80,8 @@ func (w *world) reporter(t *testing.T, runtime string) (platformv1connect.AgentS
 	return agent, nil
 }
 
-// register makes a runtime as the admin, in a session of their own.
-func (w *world) register(ctx context.Context, runtime string) (*platformv1.RegisterRuntimeResponse, error) {
+// admin returns a client in a session of the admin.
+func (w *world) admin(ctx context.Context) (platformv1connect.RuntimeServiceClient, error) {
 	jar, err := cookiejar.New(nil)
 	if err != nil {
 		return nil, err
@@ -82,13 +94,7 @@ func (w *world) register(ctx context.Context, runtime string) (*platformv1.Regis
 		return nil, err
 	}
 	token = session.Msg.GetCsrfToken()
-	answer, err := platformv1connect.NewRuntimeServiceClient(client, w.url).RegisterRuntime(ctx, connect.NewRequest(&platformv1.RegisterRuntimeRequest{
-		Name: runtime, Namespace: "slipway", Cluster: runtime, ClusterUid: runtime, KubernetesVersion: "v1.36.0", Version: "1.0.0", AccessMode: platformv1.AccessMode_ACCESS_MODE_TUNNEL,
-	}))
-	if err != nil {
-		return nil, err
-	}
-	return answer.Msg, nil
+	return platformv1connect.NewRuntimeServiceClient(client, w.url), nil
 }
 
 func beat(ctx context.Context, agent platformv1connect.AgentServiceClient) error {

@@ -66,6 +66,9 @@ type world struct {
 	control  string
 	commands chan command
 
+	// fleet are runtimes that are no processes.
+	fleet []*reportingRuntime
+
 	loadMu sync.Mutex
 	load   *load
 }

@@ -86,6 +86,13 @@ export const stopLoad = (): Promise<{ answered: number; failed: number }> => ask
 /** gather has a runtime report many applications. */
 export const gather = (runtime: string, count: number): Promise<unknown> => ask("/crowd", { runtime, count });
 
+/** gatherFleet has many runtimes report applications. */
+export const gatherFleet = (runtimes: number, count: number): Promise<unknown> => ask("/fleet", { runtimes, count });
+
+/** changeFleet has a runtime of the fleet report an application, a new one or with another health. */
+export const changeFleet = (runtime: number, name: string, health: string): Promise<unknown> =>
+  ask("/fleet/change", { runtime, name, health });
+
 /** reportPast has a runtime report deployments and requests of the last weeks. */
 export const reportPast = (runtime: string): Promise<unknown> => ask("/past", { runtime });
 
