@@ -50,8 +50,8 @@ type Rule struct {
 	Backends []BackendRef `json:"backends,omitempty"`
 	Response *Response    `json:"response,omitempty"`
 	Timeouts Timeouts     `json:"timeouts,omitzero"`
-	// Sticky keeps a client at the backend that it got first, where there are
-	// several. To keep it at one endpoint, see Backend.Sticky.
+	// Sticky keeps a client at the backend that it got first, even after the weight of
+	// that became 0. To keep it at one endpoint too, see Backend.Sticky.
 	Sticky *StickyCookie `json:"sticky,omitempty"`
 	// Unrecorded lists the records that the edge does not make of the requests.
 	Unrecorded Unrecorded `json:"unrecorded,omitzero"`

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/http/cookiejar"
 	"sync"
 	"testing"
 
@@ -13,12 +14,13 @@ import (
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	"slipway.dev/slipway/internal/edge/pkitest"
+	"slipway.dev/slipway/internal/kube/kubetest"
 	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/programs"
 )
 
-// TestTraffic: rewrites, headers of a backend, mirrors, timeouts, retries and CORS of an
-// HTTPRoute, as clients and backends see them.
+// TestTraffic: rewrites, headers of a backend, mirrors, timeouts, retries, sessions and CORS
+// of an HTTPRoute, as clients and backends see them.
 func TestTraffic(t *testing.T) {
 	s := newScene(t, ownCluster(t, "experimental")) // it has retries
 	var failed sync.Map
@@ -37,7 +39,7 @@ func TestTraffic(t *testing.T) {
 			fmt.Fprintf(w, "%s %s %s", r.Host, r.URL.Path, r.Header.Get("X-Backend"))
 		}
 	}, s.namespace)
-	s.Apply(t, s.namespace, trafficRoute)
+	s.Apply(t, s.namespace, trafficRoute+"---\n"+kubetest.Backend("pair", backendA)+secondOfPair)
 	gateway := s.programmed(t, "traffic")
 	s.accepted(t, "traffic", metav1.ConditionTrue)
 	at := "http://" + gateway.Status.Addresses[0].Value
@@ -64,6 +66,7 @@ func TestTraffic(t *testing.T) {
 	if status, _, err := get(t.Context(), client, at+"/full?fail=once"); err != nil || status != http.StatusInternalServerError {
 		t.Errorf("without a retry it gets %d, error %v", status, err)
 	}
+	expectSessions(t, at+"/session/cart")
 	request := must.Get(http.NewRequestWithContext(t.Context(), http.MethodOptions, at+"/cors", nil))(t)
 	request.Header.Set("Origin", "https://a.b.example.org")
 	request.Header.Set("Access-Control-Request-Method", "PUT")
@@ -73,6 +76,47 @@ func TestTraffic(t *testing.T) {
 		t.Errorf("the preflight gets %d %v", response.StatusCode, got)
 	}
 }
+
+// expectSessions expects that each client of a URL stays where it was first sent, and that
+// clients are sent to the endpoints of the Service pair and to the Service c.
+func expectSessions(t *testing.T, url string) {
+	t.Helper()
+	reached := map[string]bool{}
+	programs.Eventually(t, func(ctx context.Context) error {
+		client := newClient(t, nil)
+		client.Jar = must.Get(cookiejar.New(nil))(t)
+		_, first, err := get(ctx, client, url)
+		if err != nil {
+			return err
+		}
+		for range 5 {
+			if _, text, err := get(ctx, client, url); err != nil || text != first {
+				t.Fatalf("the client of %q gets %q, error %v", first, text, err)
+			}
+		}
+		reached[first] = true
+		if len(reached) < 3 {
+			return fmt.Errorf("new clients reach only %v", reached)
+		}
+		return nil
+	})
+	response := must.Get(newClient(t, nil).Get(url))(t)
+	response.Body.Close()
+	cookies := response.Cookies()
+	if len(cookies) != 1 || cookies[0].Path != "/session" || cookies[0].MaxAge != 3600 || cookies[0].Secure || !cookies[0].HttpOnly {
+		t.Errorf("the cookie of a session is %q", response.Header["Set-Cookie"])
+	}
+}
+
+// secondOfPair is the second endpoint of the Service pair.
+const secondOfPair = `---
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: {name: pair-b, labels: {kubernetes.io/service-name: pair}}
+addressType: IPv4
+ports: [{name: http, port: 8080}]
+endpoints: [{addresses: [` + backendB + `], conditions: {ready: true}}]
+`
 
 const trafficRoute = `apiVersion: gateway.networking.k8s.io/v1
 kind: Gateway
@@ -105,6 +149,9 @@ spec:
   - matches: [{path: {type: PathPrefix, value: /cors}}]
     filters: [{type: CORS, cors: {allowOrigins: ["https://*.example.org"], allowMethods: ["*"], allowCredentials: true}}]
     backendRefs: [{name: a, port: 80}]
+  - matches: [{path: {type: PathPrefix, value: /session}}]
+    sessionPersistence: {absoluteTimeout: 1h, cookieConfig: {lifetimeType: Permanent}}
+    backendRefs: [{name: pair, port: 80}, {name: c, port: 80}]
   - matches: [{path: {type: PathPrefix, value: /retry}}]
     retry: {codes: [500], attempts: 1, backoff: 1ms}
     backendRefs: [{name: c, port: 80}]

@@ -68,10 +68,10 @@ func (p *Proxy) bind(rule *route.Rule) (any, error) {
 		b.counters = p.counters.forRule(rule.ID)
 	}
 	resolved, unresolved := splitUnresolved(rule.Backends)
-	backends := newWeightedBackends(resolved, p.cfg.Upstreams.Handle)
+	backends := newWeightedBackends(resolved, rule.Sticky != nil, p.cfg.Upstreams.Handle)
 	chain, err := p.compile(rule)
 	if err == nil {
-		chain, err = backends.addHeaders(resolved, chain)
+		chain, err = backends.addHeaders(resolved, rule.Sticky != nil, chain)
 	}
 	if err != nil {
 		p.cfg.Log.Warn("refused rule, responding with 503", "rule", rule.ID.String(), "error", err)
@@ -103,7 +103,7 @@ func (p *Proxy) bind(rule *route.Rule) (any, error) {
 	if len(b.backends.handles) == 1 && b.backends.headers == nil {
 		b.only = b.backends.handles[0]
 	}
-	if rule.Sticky != nil && len(b.backends.handles) > 1 {
+	if rule.Sticky != nil {
 		b.sticky = newStickyRule(rule, b.backends)
 	}
 	if hasRetry(rule.Policies) {

@@ -32,7 +32,7 @@ func TestTargetsByWeight(t *testing.T) {
 				refs = append(refs, route.BackendRef{Backend: id, Weight: weight})
 				index[set.Handle(id)] = i
 			}
-			backends := newWeightedBackends(refs, set.Handle)
+			backends := newWeightedBackends(refs, false, set.Handle)
 			got := make([]int, len(test.weights))
 			total, longest, run, last := 0, 0, 0, -1
 			for _, share := range test.want {
@@ -65,7 +65,7 @@ func TestHandlesAreStable(t *testing.T) {
 	set := upstream.NewSet(upstream.DefaultConfig())
 	defer set.Close()
 	refs := []route.BackendRef{{Backend: route.BackendID{Name: "app", Port: 80}}}
-	before, after := newWeightedBackends(refs, set.Handle), newWeightedBackends(refs, set.Handle)
+	before, after := newWeightedBackends(refs, false, set.Handle), newWeightedBackends(refs, false, set.Handle)
 	if before.next() != after.next() {
 		t.Error("the same backend has two handles: its pool would be lost with each change")
 	}

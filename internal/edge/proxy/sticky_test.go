@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 
@@ -96,5 +97,60 @@ func TestStickyRuleMoves(t *testing.T) {
 	e.Apply(t, table)
 	if response, got := w.Get("/", line); got[:1] != first[:1] || len(response.Cookies()) != 0 {
 		t.Errorf("the first cookie leads to %s now", got)
+	}
+}
+
+// A backend whose weight became 0 keeps the clients that it has, and gets no others, also
+// where a share of the rule changes headers.
+func TestStickyRuleDrains(t *testing.T) {
+	table := twoLanes(t, &route.StickyCookie{Name: "lane"})
+	refs := table.Rules[0].Backends
+	refs[0].Weight, refs[1].Weight = 1, 1
+	for i, name := range []string{"a", "b"} {
+		refs[i].ResponseHeaders = &route.ResponseHeaders{Set: []route.HeaderValue{{Name: "X-Lane", Value: name}}}
+	}
+	e := start(t, table)
+	w := edgetest.Dial(t, e.Address)
+	clients := map[string]string{}
+	for range 4 {
+		response, got := w.Get("/")
+		clients[got[:1]] = "Cookie: lane=" + response.Cookies()[0].Value
+	}
+	if len(clients) != 2 {
+		t.Fatalf("new clients reach only %v", clients)
+	}
+	drained, rule := *table, *table.Rules[0]
+	rule.Backends = slices.Clone(refs)
+	rule.Backends[0].Weight = 0
+	drained.Rules = []*route.Rule{&rule}
+	e.Apply(t, &drained)
+	for range 4 {
+		if response, got := w.Get("/"); got[:1] != "b" || response.Header.Get("X-Lane") != "b" {
+			t.Errorf("a new client reaches %s, with the header of %s", got, response.Header.Get("X-Lane"))
+		}
+		for lane, cookie := range clients {
+			if response, got := w.Get("/", cookie); got[:1] != lane || response.Header.Get("X-Lane") != lane || len(response.Cookies()) != 0 {
+				t.Errorf("the client of %s reaches %s, with the header of %s and %v", lane, got, response.Header.Get("X-Lane"), response.Cookies())
+			}
+		}
+	}
+}
+
+// A rule with one backend has its cookie too: clients stay when another backend joins, or
+// when the backend keeps them at its endpoints.
+func TestStickyRuleAlone(t *testing.T) {
+	table := twoLanes(t, &route.StickyCookie{Name: "lane", Path: "/shop"})
+	table.Rules[0].Backends = table.Rules[0].Backends[:1]
+	table.Backends[0].Sticky = &route.StickyCookie{Name: "spot"}
+	w := edgetest.Dial(t, start(t, table).Address)
+	response, first := w.Get("/")
+	cookies := response.Cookies()
+	if len(cookies) != 1 || cookies[0].Name != "lane" || cookies[0].Path != "/shop" {
+		t.Fatalf("got %v", response.Header["Set-Cookie"])
+	}
+	for range 10 {
+		if response, got := w.Get("/", "Cookie: lane="+cookies[0].Value); got != first || len(response.Cookies()) != 0 {
+			t.Errorf("went from %s to %s, with %v", first, got, response.Cookies())
+		}
 	}
 }

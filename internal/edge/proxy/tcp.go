@@ -44,7 +44,7 @@ func (p *Proxy) bindTCP(tcp *route.TCPRoute) (any, error) {
 		return nil, errors.New("the route has no backend")
 	}
 	b.chain = chain
-	b.backends = newWeightedBackends(tcp.Backends, func(id route.BackendID) *upstream.Handle {
+	b.backends = newWeightedBackends(tcp.Backends, false, func(id route.BackendID) *upstream.Handle {
 		if id == (route.BackendID{}) {
 			return nil // the share of a backend that does not exist
 		}

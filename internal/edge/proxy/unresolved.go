@@ -39,7 +39,7 @@ func splitUnresolved(refs []route.BackendRef) ([]route.BackendRef, *unresolvedSh
 		return resolved, nil // weight 0 gets no request
 	}
 	nothing := func(route.BackendID) *upstream.Handle { return nil }
-	share.turns = newWeightedBackends([]route.BackendRef{{Weight: weights[0]}, {Weight: weights[1]}}, nothing)
+	share.turns = newWeightedBackends([]route.BackendRef{{Weight: weights[0]}, {Weight: weights[1]}}, false, nothing)
 	return resolved, share
 }
 

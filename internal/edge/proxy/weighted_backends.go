@@ -23,15 +23,18 @@ type weightedBackends struct {
 	count    atomic.Uint64
 }
 
-// newWeightedBackends skips backends of weight 0, unless all have none: then they
-// share evenly.
-func newWeightedBackends(refs []route.BackendRef, handle func(route.BackendID) *upstream.Handle) *weightedBackends {
+// newWeightedBackends spreads requests over backends. If all have the weight 0, they share
+// evenly; else those of weight 0 get none. They are skipped, unless clients of a sticky
+// cookie can return to them.
+func newWeightedBackends(refs []route.BackendRef, sticky bool, handle func(route.BackendID) *upstream.Handle) *weightedBackends {
 	t := &weightedBackends{fallback: -1}
 	var total uint64
-	for i, ref := range withShare(refs) {
-		if ref.Fallback {
+	weighted := slices.ContainsFunc(refs, hasShare)
+	for i, ref := range reachable(refs, sticky) {
+		switch {
+		case ref.Fallback:
 			t.fallback = i
-		} else {
+		case !weighted || hasShare(ref):
 			total += uint64(max(ref.Weight, 1))
 		}
 		t.handles = append(t.handles, handle(ref.Backend))
@@ -41,24 +44,26 @@ func newWeightedBackends(refs []route.BackendRef, handle func(route.BackendID) *
 	return t
 }
 
-// withShare returns the backends that get requests: those with a weight, or all if
-// none has one, and the fallback.
-func withShare(refs []route.BackendRef) []route.BackendRef {
-	weighted := slices.DeleteFunc(slices.Clone(refs), func(ref route.BackendRef) bool { return ref.Weight == 0 && !ref.Fallback })
-	if !slices.ContainsFunc(weighted, func(ref route.BackendRef) bool { return !ref.Fallback }) {
+// hasShare reports whether a backend gets requests by its weight.
+func hasShare(ref route.BackendRef) bool { return ref.Weight > 0 && !ref.Fallback }
+
+// reachable returns the backends that can get requests: those with a weight, or all if
+// none has one, and the fallback; with a sticky cookie all.
+func reachable(refs []route.BackendRef, sticky bool) []route.BackendRef {
+	if sticky || !slices.ContainsFunc(refs, hasShare) {
 		return refs
 	}
-	return weighted
+	return slices.DeleteFunc(slices.Clone(refs), func(ref route.BackendRef) bool { return ref.Weight == 0 && !ref.Fallback })
 }
 
 // addHeaders compiles the changes of headers that backends have, and returns the chain
 // with the names that they guard.
-func (t *weightedBackends) addHeaders(refs []route.BackendRef, chain filter.Chain) (filter.Chain, error) {
+func (t *weightedBackends) addHeaders(refs []route.BackendRef, sticky bool, chain filter.Chain) (filter.Chain, error) {
 	changes := func(ref route.BackendRef) bool { return ref.RequestHeaders != nil || ref.ResponseHeaders != nil }
 	if !slices.ContainsFunc(refs, changes) {
 		return chain, nil
 	}
-	for _, ref := range withShare(refs) {
+	for _, ref := range reachable(refs, sticky) {
 		var headers *filter.BackendHeaders
 		var err error
 		if chain, headers, err = chain.WithBackendHeaders(&ref); err != nil {

@@ -31,6 +31,13 @@ const (
 	UDPVariant = "udp"
 )
 
+// sessionSuffix ends the variant of a backend whose endpoints keep their clients.
+const sessionSuffix = "-session"
+
+// WithSession returns the variant of a backend whose endpoints keep their clients. Each
+// rule of a route decides it, and has the cookie. A certificate comes after it.
+func WithSession(variant string) string { return variant + sessionSuffix }
+
 // WithCertificate returns the variant of a backend whose endpoints get a certificate of
 // the edge. The Gateway of a route decides it, so that one Service can need several. No
 // name of an object has an underscore.
@@ -86,6 +93,7 @@ func Build(view *snapshot.View, id route.BackendID, options Options) Result {
 		result: Result{Backend: &route.Backend{ID: id}},
 	}
 	b.variant, b.certificate, _ = strings.Cut(id.Variant, "_")
+	b.variant, b.session = strings.CutSuffix(b.variant, sessionSuffix)
 	if b.service = hostService(id); b.service != nil {
 		b.quiet = true
 	} else {
@@ -110,12 +118,14 @@ func Build(view *snapshot.View, id route.BackendID, options Options) Result {
 type builder struct {
 	view    *snapshot.View
 	options Options
-	// variant is that of the identity, without the certificate of WithCertificate.
+	// variant is that of the identity, without what WithSession and WithCertificate add.
 	variant, certificate string
-	service              *snapshot.ServiceFacts
-	port                 *corev1.ServicePort
-	network              corev1.Protocol // of the port
-	settings             *annotation.Service
+	// session is set if the endpoints keep their clients by the cookie of the rule.
+	session  bool
+	service  *snapshot.ServiceFacts
+	port     *corev1.ServicePort
+	network  corev1.Protocol // of the port
+	settings *annotation.Service
 	// nginx are the settings of an Ingress of ingress-nginx, nil for other backends.
 	nginx *nginx.Backend
 	// quiet is set for a Service that does not exist, and so cannot have refusals.

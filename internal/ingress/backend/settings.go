@@ -79,8 +79,13 @@ func (b *builder) field(setting string) string {
 }
 
 // setSticky sets the sticky cookie. An invalid one closes the backend: without it
-// clients would lose their sessions.
+// clients would lose their sessions. A rule with a session has a cookie of its own, and
+// comes before the Service.
 func (b *builder) setSticky() *refusal.Refusal {
+	if b.session {
+		b.result.Backend.Sticky = &route.StickyCookie{}
+		return nil
+	}
 	b.result.Backend.Sticky = b.settings.Sticky
 	if b.settings.Sticky == nil {
 		return nil

@@ -106,6 +106,7 @@ weighted:
   sticky: {cookie: {name: half}}
   services: [{name: web, port: 80, weight: 3}, {name: inner, kind: TraefikService, weight: 1}]`),
 		w.object(snapshot.TraefikService, "shop", "inner", 0, "weighted: {services: [{name: api, port: http, weight: 2}, {name: web, port: 80, weight: 2}]}"),
+		w.object(snapshot.TraefikService, "shop", "drained", 0, "weighted: {sticky: {cookie: {name: half}}, services: [{name: web, port: 80, weight: 0}, {name: api, port: http, weight: 2}]}"),
 		w.object(snapshot.TraefikService, "shop", "copied", 0, "mirroring: {name: web, port: 80, mirrors: [{name: api, port: 80, percent: 10}, {name: gone, port: 80, percent: 5}]}"),
 		w.object(snapshot.IngressRoute, "shop", "a", 1, `
 entryPoints: [web]
@@ -121,6 +122,7 @@ routes:
 - {match: "Path(`+"`/i`"+`) && Host(`+"`a.example`"+`)", services: [{name: gone, port: 80}]}
 - {match: "Nothing(`+"`/j`"+`)", services: [{name: web, port: 80}]}
 - {match: "Path(`+"`/k`"+`) && Host(`+"`a.example`"+`)", services: [{name: web, port: 80, namespace: team}]}
+- {match: "Path(`+"`/l`"+`) && Host(`+"`a.example`"+`)", services: [{name: drained, kind: TraefikService}]}
 `))
 	w.wantTable("shop",
 		`IngressRoute shop/a[0][0] "a.example" 17 web shop/web*0`,
@@ -134,6 +136,7 @@ routes:
 		`IngressRoute shop/a[7][0] "a.example"/h 31 web shop/web*1 503*1`,
 		`IngressRoute shop/a[8][0] "a.example"/i 31 web 503 NoService`,
 		`IngressRoute shop/a[10][0] "a.example"/k 31 web 503 Refused`,
+		`IngressRoute shop/a[11][0] "a.example"/l 31 web shop/api*1 sticky half`,
 	)
 	for _, want := range []string{
 		"spec.routes[5].middlewares[0]: there is no Middleware.traefik.io shop/missing", "spec.routes[6].unknown: the field is unknown",

@@ -69,6 +69,8 @@ type place struct {
 	mode route.TLSMode
 	// certificate is the one that the Gateway has for backends; zero for none.
 	certificate route.CertificateID
+	// tls is set if clients of the listener use TLS.
+	tls bool
 }
 
 // attachment is the working state that routes of all kinds share: how one attaches to
@@ -85,6 +87,8 @@ type attachment struct {
 	// at is the place that backends are resolved for. Its Gateway decides how they are
 	// connected to.
 	at place
+	// session is set if the endpoints of these backends keep their clients.
+	session bool
 	// unsupported is why the route is not accepted, empty if it is.
 	unsupported string
 	// unresolved is the condition of the first backendRef that does not resolve.
@@ -167,7 +171,7 @@ func (r *attachment) attachTo(gateway *gatewayv1.Gateway, set *gatewayv1.Listene
 			continue
 		}
 		for _, host := range hosts {
-			where := place{listenerID(gateway, l), host, l.mode, certificate}
+			where := place{listenerID(gateway, l), host, l.mode, certificate, l.tls}
 			if l.usable() && !l.isolated(listeners, host, r.meta.Namespace) && !slices.Contains(r.places, where) {
 				r.places = append(r.places, where)
 			}

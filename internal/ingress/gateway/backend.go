@@ -15,7 +15,8 @@ import (
 const statusUnresolved = 500
 
 // backendRefs returns the backends of a rule with their weights; none if all weights
-// are 0. The shares of those that do not resolve are one entry with a status.
+// are 0. The shares of those that do not resolve are one entry with a status. A backend of
+// weight 0 gets no request, but that of a session that began there.
 func (r *attachment) backendRefs(field string, written []gatewayv1.HTTPBackendRef) []route.BackendRef {
 	var refs []route.BackendRef
 	missing := route.BackendRef{Status: statusUnresolved}
@@ -23,7 +24,7 @@ func (r *attachment) backendRefs(field string, written []gatewayv1.HTTPBackendRe
 		at := fmt.Sprintf("%s.backendRefs[%d]", field, i)
 		weight := uint32(max(or(written[i].Weight, 1), 0))
 		id, resolved := r.backend(at, &written[i].BackendObjectReference)
-		if weight == 0 {
+		if weight == 0 && !(resolved && r.session) {
 			continue
 		}
 		ref := route.BackendRef{Backend: id, Weight: weight}
@@ -37,6 +38,9 @@ func (r *attachment) backendRefs(field string, written []gatewayv1.HTTPBackendRe
 		default:
 			refs = append(refs, ref)
 		}
+	}
+	if !slices.ContainsFunc(refs, func(ref route.BackendRef) bool { return ref.Weight > 0 }) {
+		refs = nil
 	}
 	if missing.Weight > 0 {
 		refs = append(refs, missing)
@@ -100,6 +104,9 @@ func (r *attachment) backend(field string, ref *gatewayv1.BackendObjectReference
 		}
 	case kindUDPRoute:
 		id.Variant = backend.UDPVariant
+	}
+	if r.session {
+		id.Variant = backend.WithSession(id.Variant)
 	}
 	if r.at.certificate != (route.CertificateID{}) {
 		id.Variant = backend.WithCertificate(id.Variant, r.at.certificate)

@@ -46,7 +46,7 @@ import (
 //	requests.txt      a request a line: listener, method, host and path, headers; and
 //	                  the Services with their weights, or the status, or the redirect
 //	rules.txt         a request a line, as in requests.txt; and indented the policies,
-//	                  rewrite, timeouts and backends of its rule
+//	                  rewrite, timeouts, sticky cookie and backends of its rule
 //	connections.txt   a connection a line: listener, and its server name, or - for one
 //	                  without TLS; and the mode, with the Services and their weights
 //	listeners.txt     a listener of the table a line, with its certificates and the
@@ -269,6 +269,9 @@ func rulesText(t *testing.T, compiled *program.Program, text string) string {
 		}
 		if rule.Timeouts != (route.Timeouts{}) {
 			add("timeouts", rule.Timeouts)
+		}
+		if rule.Sticky != nil {
+			add("sticky", rule.Sticky)
 		}
 		for i := range rule.Backends {
 			add("backend", rule.Backends[i])

@@ -59,9 +59,7 @@ func (r *httpRoute) addRules() {
 // each place.
 func (r *httpRoute) rulesOf(index int, written *gatewayv1.HTTPRouteRule) []*route.Rule {
 	field := fmt.Sprintf("spec.rules[%d]", index)
-	if written.SessionPersistence != nil {
-		r.refuse(field, "sessionPersistence is not supported yet: remove it")
-	}
+	r.session = written.SessionPersistence != nil
 	timeouts := r.timeouts(field+".timeouts", written.Timeouts)
 	r.at = place{}
 	backends := r.backendRefs(field, written.BackendRefs)
@@ -95,6 +93,7 @@ func (r *httpRoute) rulesOf(index int, written *gatewayv1.HTTPRouteRule) []*rout
 				rule.Rewrite = nil
 			default:
 				rule.Backends = refs
+				rule.Sticky = r.sessionCookie(field+".sessionPersistence", written.SessionPersistence, match.Path, where.tls)
 			}
 			if problems := rule.Validate(); len(problems) > 0 {
 				r.refuse(field, problems[0].Text())

@@ -180,11 +180,18 @@ func (t *translation) respondRoute(rule *route.Rule, path *resolve.Path) {
 			target = share.Target
 		}
 	}
+	if rule.Sticky != nil && slices.ContainsFunc(rule.Backends, weighs) {
+		// A weight of 0 moves the clients of a Service to the others, as in Traefik.
+		rule.Backends = slices.DeleteFunc(rule.Backends, func(ref route.BackendRef) bool { return !weighs(ref) && !ref.Fallback })
+	}
 	if missing.Weight > 0 {
 		rule.Backends = append(rule.Backends, missing)
 	}
 	rule.Timeouts = timeouts(t.resolved.Timeouts, target.Timeouts)
 }
+
+// weighs reports whether a backend gets requests by its weight.
+func weighs(ref route.BackendRef) bool { return ref.Weight > 0 }
 
 // addStream adds a route of connections. With a fault, its connections are closed.
 func (t *translation) addStream(stream *resolve.Stream) {
