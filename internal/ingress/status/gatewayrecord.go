@@ -90,7 +90,7 @@ func (r *gatewayRecord) gatewayChanges(object *gatewayv1.Gateway, now metav1.Tim
 				before = listener.Conditions
 			}
 		}
-		of.Conditions = mergeConditions(before, of.Conditions, now, false)
+		of.Conditions = mergeConditions(before, of.Conditions, now, true)
 	}
 	if reflect.DeepEqual(object.Status, next) {
 		return nil
@@ -116,7 +116,7 @@ func (r *gatewayRecord) setChanges(object *gatewayv1.ListenerSet, now metav1.Tim
 				before = listener.Conditions
 			}
 		}
-		of.Conditions = mergeConditions(before, of.Conditions, now, false)
+		of.Conditions = mergeConditions(before, of.Conditions, now, true)
 	}
 	if reflect.DeepEqual(object.Status, next) {
 		return nil
