@@ -14,6 +14,7 @@ const (
 	ByPriority   Criterion = "priority"
 	ByHost       Criterion = "host"
 	ByOwner      Criterion = "host owner"
+	ByHostRank   Criterion = "host of the route"
 	ByFallback   Criterion = "fallback"
 	ByExactPath  Criterion = "exact path"
 	ByLength     Criterion = "path length"
@@ -89,8 +90,13 @@ func (o Order) Decide(other Order) (int, Criterion) {
 	}
 	if o.rank != other.rank {
 		criterion := ByPriority
-		if a.HostOwner.Behind != b.HostOwner.Behind {
+		switch {
+		case a.HostOwner.Behind != b.HostOwner.Behind:
 			criterion = ByOwner
+		case a.HostRank != b.HostRank && a.Fallback != b.Fallback:
+			criterion = ByFallback
+		case a.HostRank != b.HostRank:
+			criterion = ByHostRank
 		}
 		return cmp.Compare(other.rank, o.rank), criterion
 	}
@@ -118,8 +124,8 @@ func (o Order) Decide(other Order) (int, Criterion) {
 	return a.ID.Compare(b.ID), ByIdentity
 }
 
-// Rank is the part of a rule's place that comes before its path: the priority and,
-// for a host with an owner, whether the rule is behind. Among the rules of one
+// Rank is the part of a rule's place that comes before its path: the priority, the rank
+// of the host name of a route and, for a host with an owner, whether the rule is behind. Among the rules of one
 // host a higher rank comes first. One number has all of it, because every lookup
 // compares it.
 type Rank int64
@@ -134,12 +140,15 @@ const (
 )
 
 // rankOf returns the rank of a rule. Rules of a host with an owner have no priority
-// across hosts, and only those of the owner have one within it.
+// across hosts, and only those of the owner have one within it. Those of a listener
+// have the rank of their host in the place of a priority.
 func rankOf(rule *Rule) Rank {
 	priority := Rank(rule.Priority)
 	switch owner := &rule.HostOwner; {
 	case owner.Behind:
 		return behindRank
+	case rule.HostRank != 0 && rule.Listener != (ListenerID{}):
+		return Rank(rule.HostRank)
 	case owner.Namespace != "" && owner.Namespace != rule.ID.Namespace:
 		return 0
 	case owner.Namespace != "" || priority == 0:

@@ -70,6 +70,37 @@ func TestOrder(t *testing.T) {
 	}
 }
 
+// TestHostRank: the rank of a host comes before paths, behind its owner and less specific hosts
+// after it. Only rules of listeners have one.
+func TestHostRank(t *testing.T) {
+	at := func(host string, rank int32, path string) *Rule {
+		return &Rule{Listener: ListenerID{Name: "web"}, Host: host, HostRank: rank, Match: Match{Path: PathMatch{PathPrefix, path}}}
+	}
+	behind := at("a.x", 0, "/longest")
+	behind.HostOwner.Behind = true
+	list := []struct {
+		rule *Rule
+		by   Criterion
+	}{
+		{at("a.x", 0, "/long"), ByLength},
+		{at("a.x", 0, "/a"), ByHostRank},
+		{at("a.x", -2, "/longer"), ByHostRank},
+		{at("a.x", -300, "/longest"), ByFallback},
+		{&Rule{Listener: ListenerID{Name: "web"}, Host: "a.x", HostRank: math.MinInt32, Fallback: true}, ByOwner},
+		{behind, ByHost},
+		{at("*.x", 0, "/longest"), ""},
+	}
+	for i := range len(list) - 1 {
+		order, by := OrderOf(list[i].rule).Decide(OrderOf(list[i+1].rule))
+		if order >= 0 || by != list[i].by {
+			t.Errorf("rule %d is compared with the next as %d by %s, want before it by %s", i, order, by, list[i].by)
+		}
+	}
+	if rank := rankOf(&Rule{Host: "a.x", HostRank: -2}); rank != 0 {
+		t.Errorf("a rule without a listener has the rank %d", rank)
+	}
+}
+
 // owned is a rule of a host that belongs to the namespace b.
 func owned(namespace string, priority int32, behind bool, prefix string) *Rule {
 	return &Rule{

@@ -39,6 +39,9 @@ type Rule struct {
 	// Priority orders before everything else; higher comes first. Where the host
 	// has an owner, it orders the rules of the owner for this host only.
 	Priority int32 `json:"priority,omitempty"`
+	// HostRank orders the rules that a listener has for one host, before their paths;
+	// higher comes first. In Gateway API it follows from the host names of the routes.
+	HostRank int32 `json:"hostRank,omitempty"`
 	// Created is when the object was created; the older of two equal rules wins.
 	Created time.Time `json:"created,omitzero"`
 

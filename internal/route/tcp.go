@@ -29,7 +29,9 @@ type TCPRoute struct {
 	// HostOwner is the owner of the server name, as in Rule.
 	HostOwner HostOwner `json:"hostOwner,omitzero"`
 
-	Priority int32     `json:"priority,omitempty"`
+	Priority int32 `json:"priority,omitempty"`
+	// HostRank orders the routes that a listener has for one server name, as in Rule.
+	HostRank int32     `json:"hostRank,omitempty"`
 	Created  time.Time `json:"created,omitzero"`
 
 	// Policies can be ipFilter and inFlight only.
@@ -59,6 +61,7 @@ func (r *TCPRoute) Compare(other *TCPRoute) int {
 		cmp.Compare(other.Priority, r.Priority),
 		cmp.Compare(plainLast(r), plainLast(other)),
 		cmp.Compare(hostClass(r.ServerName), hostClass(other.ServerName)),
+		cmp.Compare(other.HostRank, r.HostRank),
 		r.Created.Compare(other.Created),
 		r.ID.Compare(other.ID),
 	)

@@ -214,6 +214,8 @@ func whyAfter(winner, loser *compiledRule) string {
 		why = fmt.Sprintf("it has %s, and here it is %s", hostText(first.Host), hostText(second.Host))
 	case route.ByOwner:
 		why = fmt.Sprintf("%s belongs to namespace %s, and this rule is behind those of the owner", hostText(first.Host), first.HostOwner.Namespace)
+	case route.ByHostRank:
+		why = "the host name of its route is more specific"
 	case route.ByFallback:
 		why = "this one is a fallback"
 	case route.ByExactPath:

@@ -71,6 +71,8 @@ type place struct {
 	certificate route.CertificateID
 	// tls is set if clients of the listener use TLS.
 	tls bool
+	// rank orders the routes of the listener with this host.
+	rank int32
 }
 
 // attachment is the working state that routes of all kinds share: how one attaches to
@@ -171,7 +173,7 @@ func (r *attachment) attachTo(gateway *gatewayv1.Gateway, set *gatewayv1.Listene
 			continue
 		}
 		for _, host := range hosts {
-			where := place{listenerID(gateway, l), host, l.mode, certificate, l.tls}
+			where := place{listenerID(gateway, l), host, l.mode, certificate, l.tls, r.hostRank(l, host)}
 			if l.usable() && !l.isolated(listeners, host, r.meta.Namespace) && !slices.Contains(r.places, where) {
 				r.places = append(r.places, where)
 			}
@@ -203,6 +205,26 @@ func (r *attachment) hostsAt(l *listener) []string {
 		}
 	}
 	return hosts
+}
+
+// hostRank returns the place of the route among those that have a host at a listener: 0 if
+// the route itself has the host, and less for a wildcard or none, the shortest last. Gateway
+// API compares these before the paths.
+func (r *attachment) hostRank(l *listener, host string) int32 {
+	if l.hostname != host || host == "" {
+		return 0 // the host is one of the route
+	}
+	longest := 0
+	for _, written := range r.hostnames {
+		name := resolve.SpellHost(string(written))
+		switch {
+		case name == host:
+			return 0
+		case covers(name, host):
+			longest = max(longest, len(name))
+		}
+	}
+	return int32(longest - len(host) - 1)
 }
 
 // refuse records the first part of the route that is not supported.

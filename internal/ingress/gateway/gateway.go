@@ -146,7 +146,7 @@ func (g *Gateway) addIsolation(i int) {
 		}
 		g.Rules = append(g.Rules, &route.Rule{
 			ID:       id,
-			Listener: listenerID(g.object, l), Host: l.hostname, Fallback: true, Created: g.object.CreationTimestamp.Time,
+			Listener: listenerID(g.object, l), Host: l.hostname, HostRank: math.MinInt32, Fallback: true, Created: g.object.CreationTimestamp.Time,
 			Response: &route.Response{Status: 404, Reason: route.ReasonConfigured, Message: "no route of the listener " + l.name + " matches"},
 		})
 		return

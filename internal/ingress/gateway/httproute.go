@@ -77,7 +77,7 @@ func (r *httpRoute) rulesOf(index int, written *gatewayv1.HTTPRouteRule) []*rout
 			}
 			rule := &route.Rule{
 				ID:       route.ID{Kind: string(r.kind), Namespace: r.object.Namespace, Name: r.object.Name, Rule: index, Path: j},
-				Listener: where.listener, Host: where.host, Match: match, Created: r.route.Created, Timeouts: timeouts,
+				Listener: where.listener, Host: where.host, HostRank: where.rank, Match: match, Created: r.route.Created, Timeouts: timeouts,
 			}
 			if k > 0 {
 				rule.ID.Variant = strconv.Itoa(k)

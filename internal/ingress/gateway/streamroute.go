@@ -106,7 +106,7 @@ func (r *attachment) addStreams(written []gatewayv1.BackendRef) {
 		}
 		stream := &route.TCPRoute{
 			ID:       route.TCPRouteID{Kind: string(r.kind), Namespace: r.meta.Namespace, Name: r.meta.Name},
-			Listener: where.listener, ServerName: where.host, TLS: where.mode, Created: r.route.Created, Backends: refs,
+			Listener: where.listener, ServerName: where.host, HostRank: where.rank, TLS: where.mode, Created: r.route.Created, Backends: refs,
 		}
 		if i > 0 {
 			stream.ID.Variant = strconv.Itoa(i)
