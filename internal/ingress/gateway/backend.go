@@ -56,6 +56,7 @@ func (r *attachment) backendFilters(field string, filters []gatewayv1.HTTPRouteF
 			ref.RequestHeaders = requestHeaders(filter.RequestHeaderModifier)
 		case filter.ResponseHeaderModifier != nil && ref.ResponseHeaders == nil:
 			ref.ResponseHeaders = responseHeaders(filter.ResponseHeaderModifier)
+		case filter.URLRewrite != nil: // see backendRewrite
 		default:
 			r.refuse(fmt.Sprintf("%s.filters[%d]", field, i), "a backend can have one RequestHeaderModifier and one ResponseHeaderModifier: move others to the rule")
 		}

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"fmt"
+	"reflect"
 
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
@@ -82,6 +83,26 @@ func (r *httpRoute) rewrite(field string, written *gatewayv1.HTTPURLRewriteFilte
 		return nil
 	}
 	return &rewrite
+}
+
+// backendRewrite makes the rewrite that the backends of a rule have in common that of the
+// rule, which has one for all of them.
+func (r *httpRoute) backendRewrite(field string, backends []gatewayv1.HTTPBackendRef, rule *route.Rule) {
+	without := rule.Rewrite
+	for i := range backends {
+		own, at := without, fmt.Sprintf("%s.backendRefs[%d].filters", field, i)
+		for j := range backends[i].Filters {
+			if filter := &backends[i].Filters[j]; filter.URLRewrite != nil {
+				own = r.rewrite(fmt.Sprintf("%s[%d].urlRewrite", at, j), filter.URLRewrite, rule.Match.Path)
+			}
+		}
+		switch {
+		case i == 0 && without == nil:
+			rule.Rewrite = own
+		case !reflect.DeepEqual(own, rule.Rewrite):
+			r.refuse(at, "all backends of a rule have one rewrite: use a rule for each, or move it to the rule")
+		}
+	}
 }
 
 // changedPath returns the path that replaces that of requests, and the prefix that it

@@ -93,6 +93,7 @@ func (r *httpRoute) rulesOf(index int, written *gatewayv1.HTTPRouteRule) []*rout
 				rule.Rewrite = nil
 			default:
 				rule.Backends = refs
+				r.backendRewrite(field, written.BackendRefs, rule)
 				rule.Sticky = r.sessionCookie(field+".sessionPersistence", written.SessionPersistence, match.Path, where.tls)
 			}
 			if problems := rule.Validate(); len(problems) > 0 {

@@ -54,14 +54,15 @@ func (r *httpRoute) timeouts(field string, written *gatewayv1.HTTPRouteTimeouts)
 }
 
 // retry returns the policy of retries; nil for none. Errors of connections and timeouts
-// are retried with every status, as Gateway API asks for.
+// are retried with every status, as Gateway API asks for. The number of attempts is a
+// maximum, so that one above maxRetries is served with fewer; 0 turns retries off.
 func (r *httpRoute) retry(field string, written *gatewayv1.HTTPRouteRetry) *route.Retry {
 	if written == nil {
 		return nil
 	}
 	retries := or(written.Attempts, defaultRetries)
-	if retries < 1 || retries > maxRetries {
-		r.refuse(field+".attempts", fmt.Sprintf("%d is not between 1 and %d", retries, maxRetries))
+	if retries == 0 {
+		return nil
 	}
 	backoff := defaultBackoff
 	if written.Backoff != nil {
@@ -72,7 +73,7 @@ func (r *httpRoute) retry(field string, written *gatewayv1.HTTPRouteRetry) *rout
 	}
 	policy := &route.Retry{
 		// The first attempt counts.
-		Attempts: retries + 1, Backoff: backoff,
+		Attempts: min(retries, maxRetries) + 1, Backoff: backoff,
 		On: []route.RetryCondition{route.RetryConnect, route.RetryReset, route.RetryTimeout},
 	}
 	for _, code := range written.Codes {
