@@ -168,12 +168,16 @@ e2e: build build-node ## Install, upgrade under traffic and uninstall Slipway on
 CONFORMANCE := $(CURDIR)/bin/conformance
 
 .PHONY: conformance
-conformance: build ## Run the upstream conformance suite of the Gateway API against the edge (see CONFORMANCE_FLAGS and docs/conformance)
+conformance: build ## Run the upstream conformance suite of the Gateway API against the edge (see CONFORMANCE_FLAGS, CONFORMANCE_SUITE and docs/conformance)
 	@mkdir -p $(CONFORMANCE)
+ifdef CONFORMANCE_SUITE
+	scripts/conformance-suite.sh $(CONFORMANCE_SUITE) $(CONFORMANCE)
+else
 	cd test/conformance/gateway/suite && $(GO_BUILD) go test -c -vet=off -ldflags '-s -w' -o $(CONFORMANCE)/suite sigs.k8s.io/gateway-api/conformance
 	cd test/conformance/gateway/suite && $(GO_BUILD) go build -ldflags '-s -w' -o $(CONFORMANCE)/ sigs.k8s.io/gateway-api/conformance/echo-basic ./nameserver
+endif
 	SLIPWAY_UNDER_TEST=$(CURDIR)/bin/slipway CONFORMANCE_PROGRAMS=$(CONFORMANCE) CONFORMANCE_VERSION=$(VERSION) \
-		CONFORMANCE_FLAGS="$(CONFORMANCE_FLAGS)" \
+		CONFORMANCE_FLAGS="$(CONFORMANCE_FLAGS)" CONFORMANCE_DEFINITIONS=$(if $(CONFORMANCE_SUITE),$(CONFORMANCE)/crd) \
 		$(GO_STATIC) go test -v -count=1 $(TEST_FLAGS) -run TestConformance ./test/conformance/gateway
 
 # Clients of Gateways, from a Go module of their own.

@@ -34,6 +34,9 @@ const (
 	variableFlags = "CONFORMANCE_FLAGS"
 	// variableVersion is the version of Slipway in the report.
 	variableVersion = "CONFORMANCE_VERSION"
+	// variableDefinitions is the folder of the CRDs, for a suite of another version
+	// than that of this repository's module.
+	variableDefinitions = "CONFORMANCE_DEFINITIONS"
 )
 
 // keptReport is the report of the last run of all tests.
@@ -60,9 +63,9 @@ func TestConformance(t *testing.T) {
 	report := runSuite(t, startCluster(t, folder), folder, os.Stdout, "-test.run=^TestConformance$")
 	sums, all := counts(t, report)
 	t.Log("\n" + sums)
-	// The report of a part, or of a suite that could not begin, does not replace
-	// the one of all tests.
-	if os.Getenv(variableFlags) == "" && all > 0 {
+	// The report of a part, of another version, or of a suite that could not begin,
+	// does not replace the one of all tests.
+	if os.Getenv(variableFlags) == "" && os.Getenv(variableDefinitions) == "" && all > 0 {
 		must.Do(t, os.WriteFile(keptReport, report, 0o644))
 	}
 }
@@ -70,9 +73,11 @@ func TestConformance(t *testing.T) {
 // startCluster starts a cluster for the programs of a folder, and an edge.
 func startCluster(t *testing.T, folder string) *kubetest.Cluster {
 	t.Helper()
+	echo := filepath.Join(folder, "echo-basic")
 	cluster := kubetest.Start(t, kubetest.Programs(map[string]string{
-		"registry.k8s.io/gateway-api/echo-basic": filepath.Join(folder, "echo-basic"),
-		"registry.k8s.io/coredns/coredns":        filepath.Join(folder, "nameserver"),
+		"registry.k8s.io/gateway-api/echo-basic":             echo,
+		"registry.k8s.io/gateway-api/conformance/echo-basic": echo, // since v1.7
+		"registry.k8s.io/coredns/coredns":                    filepath.Join(folder, "nameserver"),
 	}))
 	cluster.DefineFiles(t, definitions(t))
 	cluster.Apply(t, "", gatewayClass)
@@ -84,10 +89,14 @@ func startCluster(t *testing.T, folder string) *kubetest.Cluster {
 // version that the suite checks for. It leaves out the policy for upgrades.
 func definitions(t *testing.T) string {
 	t.Helper()
+	const files = "gateway.networking.k8s.io_[^v]*.yaml"
+	if folder := os.Getenv(variableDefinitions); folder != "" {
+		return filepath.Join(folder, files)
+	}
 	command := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "sigs.k8s.io/gateway-api")
 	command.Dir = "suite"
 	module := strings.TrimSpace(string(must.Get(command.Output())(t)))
-	return filepath.Join(module, "config", "crd", "experimental", "gateway.networking.k8s.io_[^v]*.yaml")
+	return filepath.Join(module, "config", "crd", "experimental", files)
 }
 
 // startEdge starts an edge with the Gateway provider. The addresses for Gateways
