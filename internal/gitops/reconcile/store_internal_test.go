@@ -2,12 +2,14 @@ package reconcile
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	"slipway.dev/slipway/api/argo/v1alpha1"
+	"slipway.dev/slipway/internal/gitops/project"
 	"slipway.dev/slipway/internal/gitops/tracking"
 )
 
@@ -74,6 +76,50 @@ func TestBookKnowsProjects(t *testing.T) {
 	}
 	if got := b.removeProject("team"); !slices.Equal(got, want) || b.project("team") != nil {
 		t.Errorf("after its end looked at are %v", got)
+	}
+}
+
+// Applications of the projects that have it as a global one depend on a project, also those of
+// the project default that was not created.
+func TestBookKnowsGlobalProjects(t *testing.T) {
+	setting := project.ReadGlobals("[{projectName: base}]")
+	b := newStore("apps", func() *project.Globals { return setting })
+	b.put(version("1", nil), nil)
+	b.put(version("1", func(app *v1alpha1.Application) { app.Name, app.Spec.Project = "other", "team" }), nil)
+	put := func(name, version string, kinds ...v1alpha1.ResourceRule) int {
+		given := &v1alpha1.AppProject{}
+		given.Name, given.ResourceVersion, given.Spec.NamespaceResourceBlacklist = name, version, kinds
+		return len(b.putProject(given, nil))
+	}
+	limited := func(name string) bool {
+		compiled := b.project(name)
+		refused := compiled.project.Gate(v1alpha1.ApplicationDestination{Server: project.LocalServer, Namespace: "x"}, true).
+			Allows(tracking.Key{Kind: "Secret", Namespace: "x", Name: "a"}, nil, "apps")
+		return len(compiled.refused) == 0 && refused != nil && strings.Contains(refused.Message, "namespaceResourceBlacklist")
+	}
+	put("team", "1")
+	if len(b.project("team").refused) == 0 || len(b.project(v1alpha1.DefaultProject).refused) == 0 {
+		t.Error("projects without their global one are not refused")
+	}
+	if got := put("base", "2", v1alpha1.ResourceRule{Kind: "Secret"}); got != 2 || !limited("team") || !limited(v1alpha1.DefaultProject) {
+		t.Errorf("the global project concerns %d Applications, want both", got)
+	}
+	if got := put("base", "3"); got != 2 || limited("team") || limited(v1alpha1.DefaultProject) {
+		t.Errorf("its change concerns %d Applications, want both", got)
+	}
+	put("base", "4", v1alpha1.ResourceRule{Kind: "Secret"})
+	if got := put("team", "5"); got != 1 || !limited("team") {
+		t.Errorf("a project concerns %d Applications, want its own", got)
+	}
+	setting = project.ReadGlobals("")
+	b.globalsChanged()
+	if limited("team") {
+		t.Error("a setting of before counts")
+	}
+	setting = project.ReadGlobals("[{projectName: base}]")
+	b.globalsChanged()
+	if got := len(b.removeProject("base")); got != 2 || len(b.project("team").refused) == 0 {
+		t.Errorf("the end of the global project concerns %d Applications, want both", got)
 	}
 }
 
