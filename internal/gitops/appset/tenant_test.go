@@ -106,3 +106,29 @@ stringData: {name: remote, server: "https://remote.example.com"}
 		t.Errorf("it is in %s", live.GetNamespace())
 	}
 }
+
+// TestTenantGlobalProject: a set has the limits of the global projects of its project.
+func TestTenantGlobalProject(t *testing.T) {
+	s := newScene(t)
+	own := s.git.Repository(t, "own", map[string]string{"apps/web/x.yaml": ""})
+	s.cluster.Apply(t, s.control, `
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: argocd-cm}
+data: {globalProjects: "[{projectName: base}]"}
+---
+apiVersion: argoproj.io/v1alpha1
+kind: AppProject
+metadata: {name: team}
+spec: {sourceRepos: ['*'], destinations: [{server: '*', namespace: '*'}]}
+`)
+	const base = "apiVersion: argoproj.io/v1alpha1\nkind: AppProject\nmetadata: {name: base}\nspec: {sourceRepos: ['%s']}\n"
+	s.gitSet(s.control, "team", own)
+	s.told(s.control, "ErrorOccurred", "True", "its global project base does not exist")
+	s.cluster.Apply(t, s.control, fmt.Sprintf(base, "!"+own.URL()))
+	s.gitSet(s.control, "default", own)
+	s.told(s.control, "ErrorOccurred", "True", "project default with its global projects base")
+	s.cluster.Apply(t, s.control, fmt.Sprintf(base, "!https://elsewhere.example.com/*"))
+	s.gitSet(s.control, "team", own)
+	s.awaits(s.control, "web")
+}
