@@ -90,6 +90,8 @@ type PromotionSource struct {
 	Namespace   string `json:"namespace" required:"true" description:"Namespace of the Application."`
 	Application string `json:"application" required:"true" description:"Name of the Application."`
 	Revision    string `json:"revision" required:"true" description:"Commit that the Application was synced to."`
+	// A version is not started twice by itself, whatever commits come behind it.
+	Values string `json:"values,omitempty" description:"Digest of the values that are promoted."`
 }
 
 // PromotionStep is an environment of a Promotion.

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"slipway.dev/slipway/api/declare"
 	"slipway.dev/slipway/api/refusal"
@@ -19,7 +20,25 @@ const maxListed = 20
 func DecodeProduct(object map[string]any) (*Product, []refusal.Refusal, error) {
 	made := &Product{}
 	decoder, err := decode(object, KindProduct, &made.TypeMeta, &made.ObjectMeta, &made.Spec)
+	if err == nil {
+		made.Automatic = startsAutomatically(object, &decoder)
+	}
 	return made, refusal.Bounded(decoder.Refused, maxListed), err
+}
+
+// startsAutomatically reads AnnotationStart. A misspelt value is refused, because nothing
+// would begin without a reason.
+func startsAutomatically(object map[string]any, decoder *declare.Decoder) bool {
+	metadata, _ := object["metadata"].(map[string]any)
+	annotations, _ := metadata["annotations"].(map[string]any)
+	given, exists := annotations[AnnotationStart].(string)
+	if !exists || given == StartManual {
+		return false
+	}
+	if given != StartAutomatic {
+		decoder.Invalid("metadata.annotations."+AnnotationStart, "it is %s: write %s or %s", declare.Quoted(given), StartAutomatic, StartManual)
+	}
+	return true
 }
 
 // DecodeTemplate reads a PromotionTemplate.
@@ -97,10 +116,12 @@ func decode(object map[string]any, kind string, header *metav1.TypeMeta, metadat
 		return decoder, fmt.Errorf("it is %s of %s, and not %s of %s", declare.Quoted(given), declare.Quoted(version), kind, APIVersion)
 	}
 	*header = metav1.TypeMeta{APIVersion: version, Kind: given}
-	// Only the names are read: nothing else of the metadata has a meaning here.
+	// The names and the UID, for Events, are read of the metadata.
 	fields, _ := object["metadata"].(map[string]any)
 	metadata.Name, _ = fields["name"].(string)
 	metadata.Namespace, _ = fields["namespace"].(string)
+	uid, _ := fields["uid"].(string)
+	metadata.UID = types.UID(uid)
 	if object["spec"] == nil {
 		decoder.Invalid("spec", "it is missing")
 	} else {

@@ -75,6 +75,20 @@ func TestContents(t *testing.T) {
 	}
 }
 
+// TestStart: an annotation lets promotions begin by themselves, and a misspelt value is
+// refused.
+func TestStart(t *testing.T) {
+	for value, want := range map[string]struct {
+		automatic bool
+		refused   int
+	}{"automatic": {true, 0}, "manual": {false, 0}, "automatik": {true, 1}} {
+		product, refused, err := v1beta1.DecodeProduct(parse(t, "{apiVersion: codefresh.io/v1beta1, kind: Product, metadata: {name: a, annotations: {slipway.dev/start: "+value+"}}, spec: {}}"))
+		if err != nil || product.Automatic != want.automatic || len(refused) != want.refused {
+			t.Errorf("%s: %t, %v, %v", value, product.Automatic, refused, err)
+		}
+	}
+}
+
 // TestRefused: mistakes are refused by field.
 func TestRefused(t *testing.T) {
 	for _, tt := range []struct{ kind, spec, field, message string }{

@@ -43,6 +43,16 @@ const (
 // Product.
 const LabelProduct = Group + "/product"
 
+// AnnotationStart is the annotation of a Product that says how its promotions begin. It
+// is ours: Codefresh's kinds have no field for it.
+const AnnotationStart = "slipway.dev/start"
+
+// The values of AnnotationStart. Without one, a person starts promotions.
+const (
+	StartAutomatic = "automatic"
+	StartManual    = "manual"
+)
+
 // ProductResource is the resource of Products.
 func ProductResource() schema.GroupVersionResource { return resource("products") }
 

@@ -13,6 +13,9 @@ type Product struct {
 	metav1.ObjectMeta `json:"metadata"`
 
 	Spec ProductSpec `json:"spec"`
+
+	// Automatic: AnnotationStart has a value other than manual. A misspelt one is refused.
+	Automatic bool `json:"-"`
 }
 
 // ProductSpec is what is promoted, and by which flows. Of a reference and an inline

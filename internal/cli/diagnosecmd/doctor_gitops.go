@@ -18,6 +18,7 @@ import (
 	"slipway.dev/slipway/api/finding"
 	slipway "slipway.dev/slipway/api/v1alpha1"
 	"slipway.dev/slipway/internal/agent/division"
+	"slipway.dev/slipway/internal/gitops/promotion"
 	"slipway.dev/slipway/internal/kube"
 )
 
@@ -69,6 +70,15 @@ func events(ctx context.Context, cluster *kube.Cluster, reason string) []corev1.
 		all = append(all, newest[key])
 	}
 	return all
+}
+
+// startEvents adds the Products whose promotions could not begin by themselves in the time
+// that the API server keeps Events.
+func (e *diagnosis) startEvents(ctx context.Context, cluster *kube.Cluster) {
+	for _, event := range events(ctx, cluster, promotion.ReasonNotStarted) {
+		e.add("promotions", checkWarning, "Product %s/%s: no promotion begins by itself: %s: repair the object that the message names; the agent reads it again by itself",
+			event.InvolvedObject.Namespace, event.InvolvedObject.Name, event.Message)
+	}
 }
 
 // promotions checks the newest Promotion of each product: older ones are history, and

@@ -40,6 +40,7 @@ func (e *diagnosis) runtimeParts(ctx context.Context, cluster *kube.Cluster) {
 	e.imageUpdates(bounded, cluster)
 	e.imageEvents(bounded, cluster)
 	e.promotions(bounded, cluster)
+	e.startEvents(bounded, cluster)
 	e.divisions(bounded, cluster)
 	e.previews(bounded, cluster)
 	e.edgeLimits(bounded, cluster)

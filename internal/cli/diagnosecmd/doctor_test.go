@@ -219,6 +219,14 @@ type: Warning
 reason: PreviewNotReported
 message: 403 Forbidden
 involvedObject: {apiVersion: argoproj.io/v1alpha1, kind: ApplicationSet, namespace: default, name: previews}
+---
+apiVersion: v1
+kind: Event
+metadata: {name: unstarted}
+type: Warning
+reason: PromotionNotStarted
+message: there is no such flow
+involvedObject: {apiVersion: codefresh.io/v1beta1, kind: Product, namespace: default, name: web}
 `
 }
 
@@ -251,6 +259,7 @@ func TestDoctorGitOps(t *testing.T) {
 	}
 	expect(0, "promotions warning Promotion default/web-1 of web: no agent has read it: check that the agent runs",
 		"division warning namespace default: 1 of 2 agents share the Applications: give all replicas the same applications.divide",
+		"promotions warning Product default/web: no promotion begins by itself: there is no such flow: repair",
 		"previews warning ApplicationSet default/previews: no agent has read it", "previews warning ApplicationSet default/previews: 403 Forbidden: the token of the generator needs",
 		"image updates warning Application default/web: the project does not allow it: change what the message names")
 	status("promotions.v1alpha1.slipway.dev", "web-1", `{"phase": "Failed", "message": "staging: the gate saw 9 errors"}`)

@@ -2,6 +2,7 @@ package promotion
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"slices"
@@ -217,6 +218,7 @@ func (r *run) check(ctx context.Context, product *v1beta1.Product) error {
 		return err
 	}
 	status := &r.promotion.Status
+	digest := sha256.New()
 	for i := range status.Steps {
 		for _, key := range status.Steps[i].Applications {
 			to, err := r.target(ctx, product, key)
@@ -231,8 +233,14 @@ func (r *run) check(ctx context.Context, product *v1beta1.Product) error {
 			if !slices.ContainsFunc(names, func(name string) bool { _, exists, err := from(name); return err == nil && exists }) {
 				return refusal.New("spec.promotion", refusal.NotFound, "the source %s has none of the files %v", status.Source.Application, names)
 			}
+			values, err := to.template.valuesOf(from)
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(digest, "%q: %s", key, values)
 		}
 	}
+	status.Source.Values = fmt.Sprintf("%x", digest.Sum(nil)[:16])
 	if status.Version == "" {
 		status.Version = fmt.Sprintf("%.12s", status.Source.Revision)
 	}

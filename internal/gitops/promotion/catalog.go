@@ -122,6 +122,9 @@ func matches(patterns []string, text string) bool {
 	})
 }
 
+// fieldFlow is the field of the refusal when no flow is for a commit.
+const fieldFlow = "spec.flow"
+
 // flowFor chooses the flow of a Product: the named one, or the first one that is for a
 // commit.
 func (c *catalog) flowFor(product *v1beta1.Product, named string, of func(trigger string) (*source.Commit, error)) (*v1beta1.PromotionFlow, error) {
@@ -145,7 +148,7 @@ func (c *catalog) flowFor(product *v1beta1.Product, named string, of func(trigge
 			return flow, nil
 		}
 	}
-	return nil, refusal.New("spec.flow", refusal.Required, "no flow of the Product %s is for this commit: name a PromotionFlow", product.Name)
+	return nil, refusal.New(fieldFlow, refusal.Required, "no flow of the Product %s is for this commit: name a PromotionFlow", product.Name)
 }
 
 // selects reports whether all selectors match a commit.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"iter"
 	"log/slog"
 	"sync"
 	"time"
@@ -72,7 +73,11 @@ type Controller struct {
 	mu      sync.Mutex
 	catalog catalog
 	jobs    map[string]*record
-	wake    chan struct{}
+	// starts are the Products whose promotions begin by themselves, and ended the
+	// Promotions that have ended.
+	starts map[string]*record
+	ended  map[string]endedPromotion
+	wake   chan struct{}
 
 	// needed is closed by need when the first Product or Promotion is seen. Applications
 	// are watched from then on: many clusters have none, and each event of an Application
@@ -81,8 +86,9 @@ type Controller struct {
 	need   func()
 }
 
-// record is a Promotion that has not ended. The lock of the Controller guards it, but for
-// reported, which belongs to the worker that has it.
+// record is a Promotion that has not ended, or a Product whose promotions begin by
+// themselves, which has no name. The lock of the Controller guards it, but for reported
+// and started, which belong to the worker that has it.
 type record struct {
 	name    string
 	product string
@@ -90,11 +96,17 @@ type record struct {
 	// begun: it has a status with steps.
 	begun bool
 	due   time.Time
+	// notBefore bounds how often a Product is looked at: its Applications change all the
+	// time while they are synced.
+	notBefore time.Time
 	// running: a worker has it. A change meanwhile makes it due again.
 	running  bool
 	failures int
 	// reported is the last problem, which is an Event once.
 	reported string
+	// started is the digest of the values that a Promotion was created for. The watch
+	// reports it later.
+	started string
 }
 
 // New makes a Controller.
@@ -106,7 +118,8 @@ func New(options Options) *Controller {
 	}
 	c := &Controller{
 		files:   files{options.Cluster, options.Sources, options.ControlNamespace},
-		options: options, catalog: newCatalog(), jobs: map[string]*record{}, wake: make(chan struct{}, 1), needed: make(chan struct{}),
+		options: options, catalog: newCatalog(), jobs: map[string]*record{},
+		starts: map[string]*record{}, ended: map[string]endedPromotion{}, wake: make(chan struct{}, 1), needed: make(chan struct{}),
 	}
 	c.need = sync.OnceFunc(func() { close(c.needed) })
 	return c
@@ -270,6 +283,7 @@ func (c *Controller) putPromotion(object *unstructured.Unstructured) {
 	}
 	if made.DeletionTimestamp != nil || isFinished(made) {
 		c.gonePromotion(types.NamespacedName{Name: made.Name})
+		c.putEnded(made)
 		return
 	}
 	c.mu.Lock()
@@ -290,6 +304,7 @@ func (c *Controller) putPromotion(object *unstructured.Unstructured) {
 func (c *Controller) gonePromotion(name types.NamespacedName) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	delete(c.ended, name.Name)
 	known := c.jobs[name.Name]
 	if known == nil {
 		return
@@ -311,19 +326,32 @@ func isFinished(of *slipway.Promotion) bool {
 // allDue makes all Promotions due, and productDue those of a Product. The lock must be
 // held.
 func (c *Controller) allDue() {
-	for _, one := range c.jobs {
+	for one := range c.records() {
 		one.due = time.Now()
 	}
 	c.wakeUp()
 }
 
 func (c *Controller) productDue(product string) {
-	for _, one := range c.jobs {
+	for one := range c.records() {
 		if one.product == product {
 			one.due = time.Now()
 		}
 	}
 	c.wakeUp()
+}
+
+// records are the Promotions, and the Products whose promotions begin by themselves.
+func (c *Controller) records() iter.Seq[*record] {
+	return func(yield func(*record) bool) {
+		for _, all := range []map[string]*record{c.jobs, c.starts} {
+			for _, one := range all {
+				if !yield(one) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // wakeUp makes Run look at what is due.
@@ -341,11 +369,11 @@ func (c *Controller) next(now time.Time) (*record, time.Duration) {
 	// The timer is only a bound: watches wake the loop up.
 	wait := time.Hour
 	var found *record
-	for _, one := range c.jobs {
+	for one := range c.records() {
 		if one.running {
 			continue
 		}
-		if left := one.due.Sub(now); left > 0 {
+		if left := later(one.due, one.notBefore).Sub(now); left > 0 {
 			wait = min(wait, left)
 		} else if found == nil || one.due.Before(found.due) || one.due.Equal(found.due) && one.created.Before(found.created) {
 			found = one
@@ -354,6 +382,9 @@ func (c *Controller) next(now time.Time) (*record, time.Duration) {
 	if found != nil {
 		// A change while it runs sets due again, so that it is not lost.
 		found.running, found.due = true, now.Add(time.Hour)
+		if found.name == "" {
+			found.notBefore = now.Add(c.options.Interval)
+		}
 	}
 	return found, wait
 }
@@ -364,7 +395,13 @@ func (c *Controller) process(ctx context.Context, of *record) {
 	defer cancel()
 	// The timeout bounds a Git server that sends slowly. What was not recorded by then is
 	// found again in the next run.
-	again, err := c.advance(bounded, of)
+	var again time.Duration
+	var err error
+	if of.name == "" {
+		err = c.startIfDue(bounded, of)
+	} else {
+		again, err = c.advance(bounded, of)
+	}
 	if ctx.Err() != nil {
 		return
 	}
@@ -390,6 +427,14 @@ func (c *Controller) process(ctx context.Context, of *record) {
 // earlier is the first of two times.
 func earlier(x, y time.Time) time.Time {
 	if x.Before(y) {
+		return x
+	}
+	return y
+}
+
+// later is the last of two times.
+func later(x, y time.Time) time.Time {
+	if x.After(y) {
 		return x
 	}
 	return y

@@ -5,6 +5,7 @@
 //	catalog      Products, flows, policies, templates, Environments and Applications
 //	template     which files and fields move
 //	controller   which Promotion is due
+//	start        Products whose promotions begin by themselves
 //	begin        what a Promotion will do, checked before it begins
 //	step         one environment: gates, commit, verification
 //	files        where the files of an Application are

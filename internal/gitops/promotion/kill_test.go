@@ -33,13 +33,7 @@ func TestKill(t *testing.T) {
 	w.objects(t, gitURL, nil)
 	w.startEngine(t)
 	w.awaitSynced(t, "web-prod", "")
-	sources := t.TempDir()
-	start := func() *programs.Process {
-		command := exec.Command(must.Get(os.Executable())(t), controllerArgument)
-		command.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig, "NAMESPACE="+w.namespace, "SOURCES="+sources)
-		command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-		return programs.Run(t, "controller", command)
-	}
+	start := w.processes(t, kubeconfig)
 	process := start()
 	stride := 5
 	if os.Getenv("RESILIENCE") == "long" {
@@ -83,6 +77,45 @@ func TestKill(t *testing.T) {
 	t.Logf("%d kills, %d promotions to %d environments each: %d commits lost, %d double", kills, len(names), len(environments)-1, lost, double)
 	if kills == 0 || lost+double > 0 {
 		t.Error("there was no kill, or a commit is lost or double")
+	}
+}
+
+// processes returns what starts a process with a controller.
+func (w *world) processes(t *testing.T, kubeconfig string) (start func() *programs.Process) {
+	t.Helper()
+	sources := t.TempDir()
+	return func() *programs.Process {
+		command := exec.Command(must.Get(os.Executable())(t), controllerArgument)
+		command.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig, "NAMESPACE="+w.namespace, "SOURCES="+sources)
+		command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+		return programs.Run(t, "controller", command)
+	}
+}
+
+// TestKillAutomatic: a process that is killed at the creation of a Promotion that begins
+// by itself leaves one, or the next process creates it.
+func TestKillAutomatic(t *testing.T) {
+	w := newWorld(t)
+	between := &killPoint{}
+	kubeconfig, gitURL := between.serve(t, w)
+	w.objects(t, gitURL, nil)
+	w.startEngine(t)
+	w.awaitSynced(t, "web-prod", "")
+	w.automatic(t, "{name: to-prod}")
+	start := w.processes(t, kubeconfig)
+	process := start()
+	for i, after := range []bool{false, true} {
+		version := fmt.Sprintf("v%d", i+2)
+		reached := between.arm(1, after)
+		name := w.setVersionOf(t, version)
+		if what := programs.Receive(t, reached, "the first write"); !strings.Contains(what, "POST") || !strings.HasSuffix(what, "/promotions") {
+			t.Errorf("the first write is %s", what)
+		}
+		process.Kill()
+		between.disarm()
+		process = start()
+		w.promoted(t, name, version)
+		w.exist(t, i+1)
 	}
 }
 

@@ -140,13 +140,17 @@ func (r *run) time() *metav1.Time {
 // status, so that it never reports what did not happen.
 func (r *run) announce(ctx context.Context, warning bool, reason, note string) {
 	r.options.Log.Info("promotion", "promotion", r.promotion.Name, "product", r.promotion.Spec.Product, observe.KeyReason, reason, "message", note)
-	err := r.options.Cluster.Announce(ctx, r.options.Reporter, kube.Notice{
+	r.notify(ctx, kube.Notice{
 		Regarding: corev1.ObjectReference{
 			APIVersion: slipway.Group + "/" + slipway.Version, Kind: slipway.KindPromotion, Namespace: r.promotion.Namespace, Name: r.promotion.Name, UID: r.promotion.UID,
 		},
 		Action: "Promote", Warning: warning, Reason: reason, Note: note,
 	})
-	if err != nil && ctx.Err() == nil {
-		r.options.Log.Warn("cannot write Event", observe.KeyError, err)
+}
+
+// notify writes an Event.
+func (c *Controller) notify(ctx context.Context, notice kube.Notice) {
+	if err := c.options.Cluster.Announce(ctx, c.options.Reporter, notice); err != nil && ctx.Err() == nil {
+		c.options.Log.Warn("cannot write Event", observe.KeyError, err)
 	}
 }

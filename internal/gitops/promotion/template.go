@@ -129,6 +129,26 @@ func (t *template) versionOf(from reader) string {
 	return refusal.Shorten(version, maxVersion)
 }
 
+// valuesOf returns the values of the source that move, for a comparison.
+func (t *template) valuesOf(from reader) (string, error) {
+	var all strings.Builder
+	for _, file := range t.names() {
+		text, exists, err := from(file)
+		if err != nil {
+			return "", err
+		}
+		if !exists {
+			continue
+		}
+		values, err := edit.Selected(text, t.files[file])
+		if err != nil {
+			return "", refusal.New(file, refusal.Invalid, "%v", err)
+		}
+		fmt.Fprintf(&all, "%q: %s\n", file, values)
+	}
+	return all.String(), nil
+}
+
 // maxVersion bounds the version in a status.
 const maxVersion = 128
 

@@ -78,10 +78,15 @@ func (w *watches) followCatalog(ctx context.Context) {
 	// what is promoted, as it decides about AppProjects.
 	control := c.options.ControlNamespace
 	putProduct := putParsed(c, &c.catalog.products, v1beta1.DecodeProduct)
+	goneProduct := goneFrom(c, &c.catalog.products)
 	watch(v1beta1.ProductResource(), control, func(object *unstructured.Unstructured) {
 		c.need()
 		putProduct(object)
-	}, goneFrom(c, &c.catalog.products))
+		c.putStart(object.GetName())
+	}, func(name types.NamespacedName) {
+		goneProduct(name)
+		c.putStart(name.Name)
+	})
 	watch(v1beta1.FlowResource(), control, putParsed(c, &c.catalog.flows, v1beta1.DecodeFlow), goneFrom(c, &c.catalog.flows))
 	watch(v1beta1.PolicyResource(), control, putParsed(c, &c.catalog.policies, v1beta1.DecodePolicy), goneFrom(c, &c.catalog.policies))
 	watch(v1beta1.TemplateResource(), control, putParsed(c, &c.catalog.templates, v1beta1.DecodeTemplate), goneFrom(c, &c.catalog.templates))

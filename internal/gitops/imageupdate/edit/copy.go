@@ -33,6 +33,36 @@ func Copy(target, source []byte, fields []Selector) (changed []byte, found int, 
 	return changed, found, nil
 }
 
+// Selected returns the values of fields as a text, which is the same for equal values
+// whatever their form and comments are. It is for comparisons, and nothing reads it.
+func Selected(source []byte, fields []Selector) (string, error) {
+	root, err := parseOne(source)
+	if err != nil {
+		return "", err
+	}
+	var text strings.Builder
+	for _, field := range fields {
+		all, err := field.find(root)
+		if err != nil {
+			return "", fmt.Errorf("%s: %w", field, err)
+		}
+		for _, one := range all {
+			fmt.Fprintf(&text, "%q ", one.way)
+			writeValue(&text, one.node)
+		}
+	}
+	return text.String(), nil
+}
+
+// writeValue writes a value without its form.
+func writeValue(to *strings.Builder, node *yaml.Node) {
+	fmt.Fprintf(to, "%d %s %q [", node.Kind, node.ShortTag(), node.Value)
+	for _, below := range node.Content {
+		writeValue(to, below)
+	}
+	to.WriteByte(']')
+}
+
 // setNode sets one field. Values of the same shape are set one by one, so that comments
 // and form of the file stay; others are replaced as a whole.
 func setNode(text []byte, way []step, value *yaml.Node) ([]byte, error) {
