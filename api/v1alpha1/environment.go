@@ -22,6 +22,10 @@ type Environment struct {
 // EnvironmentSpec has the clusters and namespaces of an environment.
 type EnvironmentSpec struct {
 	Type string `json:"type,omitempty" default:"NON_PROD" enum:"PROD,NON_PROD" description:"PROD for production, which PromotionPolicies can select."`
+	// The Applications of another runtime are those that the platform knows, and their
+	// repositories are read and written as by Applications of an AppProject here.
+	Runtime string `json:"runtime,omitempty" maxLength:"253" description:"Name of another runtime of the account that has the Applications; by default the runtime of the agent."`
+	Project string `json:"project,omitempty" maxLength:"253" description:"AppProject in the namespace of the Environment that allows the repositories of the Applications of another runtime; default if it is empty."`
 	// Applications need no label for it: where they deploy to decides, so that an
 	// Application cannot claim to be in another environment than it is.
 	Destinations []EnvironmentDestination `json:"destinations" required:"true" minItems:"1" maxItems:"64" description:"The clusters and namespaces that the Applications of the environment deploy to."`

@@ -89,6 +89,13 @@ const platformRoles = "slipway:"
 // their own.
 func PlatformRole(role string) string { return platformRoles + role }
 
+// runtimes is the prefix of the subjects that runtimes are.
+const runtimes = "runtime:"
+
+// RuntimeSubject returns the name that policies have for a runtime. The default role is
+// for users, and gives runtimes nothing.
+func RuntimeSubject(name string) string { return runtimes + name }
+
 // builtin is part of every decision. Its patterns are globs, whatever the mode
 // of a policy.
 var builtin = func() *Policy {

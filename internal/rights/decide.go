@@ -39,7 +39,7 @@ func (p *Policy) decide(request Request) Decision {
 	if own, ok := projectOfRole(request.Subject); ok && project != "" && own != project {
 		return Decision{Why: fmt.Sprintf("%s is a role of project %s and has no rights in project %s", request.Subject, own, project)}
 	}
-	if p.defaultRole != "" {
+	if p.defaultRole != "" && !strings.HasPrefix(request.Subject, runtimes) {
 		holders := p.holders(project, p.defaultRole)
 		if r, holder := p.match(request, project, holders); r != nil {
 			why := fmt.Sprintf("the default role %s allows it to every user, and no other rule can deny it", p.defaultRole)
@@ -203,5 +203,5 @@ func projectOfRole(subject string) (string, bool) {
 // isRole reports whether a name is one of a policy and not of an identity
 // provider.
 func isRole(name string) bool {
-	return strings.HasPrefix(name, "role:") || strings.HasPrefix(name, "proj:") || strings.HasPrefix(name, platformRoles)
+	return strings.HasPrefix(name, "role:") || strings.HasPrefix(name, "proj:") || strings.HasPrefix(name, platformRoles) || strings.HasPrefix(name, runtimes)
 }

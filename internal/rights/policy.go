@@ -32,7 +32,7 @@ type Request struct {
 	// Subject is the user, as policies name it.
 	Subject string
 	// Groups are those of the user, from the identity provider. Names that
-	// begin with role:, proj: or slipway: are ignored: they are roles, which no
+	// begin with role:, proj:, slipway: or runtime: are ignored: they are roles, which no
 	// provider may give.
 	Groups []string
 	// Roles are what the platform gives the user beside the policies, such as

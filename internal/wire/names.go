@@ -41,6 +41,10 @@ const EntityLabel = "slipway.dev/entity"
 // EntityGitSource is the value of EntityLabel of a Git Source.
 const EntityGitSource = "git-source"
 
+// ProductLabel is the label of Applications with the name of their Product, as Codefresh
+// has it.
+const ProductLabel = "codefresh.io/product"
+
 // RuntimeNameMax is the longest name of a runtime. The DNS label
 // <account>-<runtime> of a tunnel host has 24 characters of the account and a
 // dash, and a label is limited to 63 (RFC 1035).

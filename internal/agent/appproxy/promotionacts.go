@@ -61,6 +61,10 @@ func writtenTo(product *promotion.BoardProduct, flow string) (apps []*argo.Appli
 		if one := &product.Flows[i]; (flow == "" || one.Name == flow) && len(one.Environments) > 0 {
 			for _, environment := range one.Environments[1:] {
 				apps = append(apps, environment.Applications...)
+				// Those of another runtime have no project here: the role of the user decides.
+				if environment.Runtime != "" {
+					apps = append(apps, nil)
+				}
 			}
 		}
 	}

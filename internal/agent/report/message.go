@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strings"
@@ -49,9 +50,12 @@ func Message(app *v1alpha1.Application, runtime string, seen time.Time) *platfor
 		if i == 0 {
 			message.Path, message.TargetRevision = boundedWord(source.Path), boundedWord(source.TargetRevision)
 			if source.Chart != "" {
-				message.Path = boundedWord(source.Chart)
+				message.Path, message.Chart = boundedWord(source.Chart), true
 			}
 		}
+	}
+	if held := status.Held; held != nil {
+		message.Held, message.HeldAt = boundedText(cmp.Or(held.Message, held.Reason, "held")), timestamppb.New(held.HeldAt.Time)
 	}
 	if state := status.OperationState; state != nil {
 		message.OperationPhase, message.OperationMessage = boundedWord(string(state.Phase)), boundedText(state.Message)

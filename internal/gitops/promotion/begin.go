@@ -134,6 +134,9 @@ func (r *run) sourceApplication(product *v1beta1.Product, trigger string) (*v1al
 	if err != nil {
 		return nil, err
 	}
+	if err := r.catalog.readable(environment); err != nil {
+		return nil, err
+	}
 	// With two of them it would be a matter of chance which version is promoted.
 	found := r.catalog.applications(product.Name, environment)
 	if len(found) != 1 {
@@ -201,6 +204,12 @@ func (r *run) planStep(product *v1beta1.Product, step *v1beta1.FlowStep) (slipwa
 	if _, err := compileWindows(environment); err != nil {
 		return made, err
 	}
+	if err := checkRemote(environment); err != nil {
+		return made, err
+	}
+	if err := r.catalog.readable(environment); err != nil {
+		return made, err
+	}
 	for _, app := range r.catalog.applications(product.Name, environment) {
 		made.Applications = append(made.Applications, keyText(app))
 	}
@@ -223,6 +232,10 @@ func (r *run) check(ctx context.Context, product *v1beta1.Product) error {
 		for _, key := range status.Steps[i].Applications {
 			to, err := r.target(ctx, product, key)
 			if err != nil {
+				return err
+			}
+			// Without it the refusal would come when the environments before have the version.
+			if _, err := to.project.Admit(to.source); err != nil {
 				return err
 			}
 			// The first template with a version names it; people see the commit otherwise.

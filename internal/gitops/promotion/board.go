@@ -83,6 +83,9 @@ type BoardEnvironment struct {
 	DependsOn    []string
 	Gates        []string
 	Applications []*v1alpha1.Application
+	// Runtime is the other runtime that has the Applications, which are not listed then;
+	// empty for our own.
+	Runtime string
 }
 
 // Read reads everything but the Applications, which list returns. It is not called if
@@ -213,6 +216,7 @@ func (c *catalog) boardFlow(product, name string) BoardFlow {
 			made.Problem = cmp.Or(made.Problem, err.Error())
 		} else {
 			one.Production = environment.Spec.Type == slipway.EnvironmentProduction
+			one.Runtime = environment.Spec.Runtime
 			one.Gates, one.Applications = gateNames(environment.Spec.Gates), c.applications(product, environment)
 		}
 		made.Environments = append(made.Environments, one)

@@ -2,6 +2,7 @@ package promotion
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -36,6 +37,8 @@ type catalog struct {
 	policies     map[string]parsed[*v1beta1.PromotionPolicy]
 	templates    map[string]parsed[*v1beta1.PromotionTemplate]
 	environments map[string]*slipway.Environment
+	// unread is why the Applications of other runtimes are not known.
+	unread map[string]error
 }
 
 // newCatalog makes it empty.
@@ -43,6 +46,7 @@ func newCatalog() catalog {
 	return catalog{
 		apps: map[types.NamespacedName]*v1alpha1.Application{}, products: map[string]parsed[*v1beta1.Product]{}, flows: map[string]parsed[*v1beta1.PromotionFlow]{},
 		policies: map[string]parsed[*v1beta1.PromotionPolicy]{}, templates: map[string]parsed[*v1beta1.PromotionTemplate]{}, environments: map[string]*slipway.Environment{},
+		unread: map[string]error{},
 	}
 }
 
@@ -51,6 +55,7 @@ func (c *catalog) clone() catalog {
 	return catalog{
 		apps: maps.Clone(c.apps), products: maps.Clone(c.products), flows: maps.Clone(c.flows),
 		policies: maps.Clone(c.policies), templates: maps.Clone(c.templates), environments: maps.Clone(c.environments),
+		unread: map[string]error{},
 	}
 }
 
@@ -102,6 +107,9 @@ func keyText(app *v1alpha1.Application) string { return app.Namespace + "/" + ap
 
 // isIn reports whether an Application deploys to an environment.
 func isIn(app *v1alpha1.Application, environment *slipway.Environment) bool {
+	if runtimeOf(app) != environment.Spec.Runtime {
+		return false
+	}
 	// Completed destinations have both names of our own cluster, so that either matches.
 	to := project.Complete(app.Spec.Destination)
 	for _, one := range environment.Spec.Destinations {
@@ -268,6 +276,11 @@ func (c *catalog) application(key string) (*v1alpha1.Application, error) {
 	namespace, name, _ := strings.Cut(key, "/")
 	if app := c.apps[types.NamespacedName{Namespace: namespace, Name: name}]; app != nil {
 		return app, nil
+	}
+	// The text alone: what is refused after the beginning is waited for, because the
+	// environments before have the version already.
+	if runtime, _, isRemote := strings.Cut(namespace, ":"); isRemote && c.unread[runtime] != nil {
+		return nil, errors.New(c.unread[runtime].Error())
 	}
 	return nil, fmt.Errorf("there is no Application %s", key)
 }

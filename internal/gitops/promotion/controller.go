@@ -38,6 +38,8 @@ type Options struct {
 	Folder string
 	// Traffic reads the reports of the edges; nil if there are none.
 	Traffic EdgeReports
+	// Remote reads the Applications of a Product in another runtime; nil without a platform.
+	Remote RemoteApplications
 	// Pushed is called with the address of a repository after a commit; it may be nil.
 	Pushed   func(repoURL string)
 	Reporter kube.Reporter
@@ -66,6 +68,7 @@ type Controller struct {
 	options Options
 	pool    gitwrite.Pool
 	traffic trafficWindows
+	remote  remoteCache
 	// beginning serializes the beginnings, because promotions of a Product wait for
 	// each other.
 	beginning sync.Mutex
@@ -398,7 +401,7 @@ func (c *Controller) process(ctx context.Context, of *record) {
 	var again time.Duration
 	var err error
 	if of.name == "" {
-		err = c.startIfDue(bounded, of)
+		again, err = c.startIfDue(bounded, of)
 	} else {
 		again, err = c.advance(bounded, of)
 	}

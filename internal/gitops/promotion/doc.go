@@ -3,6 +3,7 @@
 // files of the Applications in the next ones, in the order of a flow.
 //
 //	catalog      Products, flows, policies, templates, Environments and Applications
+//	remote       Applications of other runtimes, as the platform knows them
 //	template     which files and fields move
 //	controller   which Promotion is due
 //	start        Products whose promotions begin by themselves
@@ -44,5 +45,6 @@
 // sources or with a chart of a repository, and templates that name no files: nothing is
 // begun then.
 //
-// See decision 0075 in docs/decisions: Promotions are commits that are found again.
+// See decisions 0075 and 0093 in docs/decisions: Promotions are commits that are found
+// again, and reach other runtimes by what the platform knows.
 package promotion

@@ -48,7 +48,14 @@ func (f *files) locate(ctx context.Context, app *v1alpha1.Application) (place, e
 	}
 	// The project decides which repositories an Application may name, here too: a
 	// Promotion must not write where the Application could not read.
-	compiled, err := project.Read(ctx, f.cluster.Dynamic, f.controlNamespace, app)
+	asLocal := app
+	if runtimeOf(app) != "" {
+		// Its namespace is one of another cluster: the Environment names the project.
+		changed := *app
+		changed.Namespace = f.controlNamespace
+		asLocal = &changed
+	}
+	compiled, err := project.Read(ctx, f.cluster.Dynamic, f.controlNamespace, asLocal)
 	if err != nil {
 		return place{}, err
 	}

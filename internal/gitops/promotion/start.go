@@ -58,22 +58,23 @@ func (c *Controller) putStart(product string) {
 // are not in the next environments. A version that was promoted last is not started
 // again, however its Promotion ended: a person has decided against it, or has to repair
 // something.
-func (c *Controller) startIfDue(ctx context.Context, of *record) error {
+func (c *Controller) startIfDue(ctx context.Context, of *record) (time.Duration, error) {
 	if c.hasPromotion(of.product) {
 		// What was created is known by the watch from here on.
 		of.started = ""
-		return nil
+		return 0, nil
 	}
 	// The plan is the same as for a Promotion that a person starts, and it is not recorded.
 	r := &run{Controller: c, record: of, catalog: c.view(), promotion: &slipway.Promotion{}, now: time.Now()}
 	r.promotion.Namespace, r.promotion.Spec.Product = c.options.ControlNamespace, of.product
+	r.readRemote(ctx)
 	isDue, err := r.isStartDue(ctx)
 	refused, isRefused := errors.AsType[*refusal.Refusal](err)
 	_, isEarly := errors.AsType[notReadyError](err)
 	switch {
 	// No flow is for this commit: that is what the selectors of the Product are for.
 	case isEarly || isRefused && refused.Field == fieldFlow:
-		return nil
+		return r.again, nil
 	case err != nil:
 		if ctx.Err() == nil && of.reported != err.Error() {
 			of.reported = err.Error()
@@ -81,15 +82,15 @@ func (c *Controller) startIfDue(ctx context.Context, of *record) error {
 		}
 		// Something has to be changed, which makes it due.
 		if isRefused {
-			return nil
+			return r.again, nil
 		}
-		return err
+		return r.again, err
 	}
 	of.reported = ""
 	if !isDue {
-		return nil
+		return r.again, nil
 	}
-	return r.createPromotion(ctx)
+	return r.again, r.createPromotion(ctx)
 }
 
 // hasPromotion reports whether a Product has a Promotion that has not ended.

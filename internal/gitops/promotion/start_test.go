@@ -61,7 +61,7 @@ func TestAutomatic(t *testing.T) {
 	w.objects(t, w.repository.URL(), map[string]string{"prod": "approval: true"})
 	w.automatic(t, `{name: to-prod, gitTriggerSelectors: [{key: commitMessage, operator: NotIn, values: ["*skip*"]}]}`)
 	w.startEngine(t)
-	w.start(t, nil)
+	stop := w.start(t, nil)
 	first := w.setVersionOf(t, "v2")
 	waiting := w.awaitPhase(t, first, slipway.PromotionProgressing, "prod: waiting for approval")
 	if waiting.Spec.Flow != "to-prod" || waiting.Spec.By != "slipway (automatic)" {
@@ -77,6 +77,9 @@ func TestAutomatic(t *testing.T) {
 	w.awaitPhase(t, second, slipway.PromotionProgressing, "prod: waiting for approval")
 	w.patch(t, second, `{"spec": {"abort": true}}`)
 	w.awaitPhase(t, second, slipway.PromotionAborted, "aborted")
+	// The next process knows as much as this one.
+	stop()
+	w.start(t, nil)
 	// Neither another commit with the same version, nor one that the flow is not for.
 	w.awaitSynced(t, "web-dev", w.repository.Commit(t, map[string]string{"env/dev/other.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: other}\n"}, "another file"))
 	w.awaitSynced(t, "web-dev", w.repository.Commit(t, map[string]string{"env/dev/config.yaml": config("dev", "v4")}, "v4, skip"))

@@ -43,7 +43,11 @@ func (c *Controller) advance(ctx context.Context, of *record) (time.Duration, er
 	}
 	// The view is one state of all objects: a run does not mix two of them.
 	r := &run{Controller: c, record: of, catalog: c.view(), promotion: promotion, saved: statusText(promotion), now: time.Now()}
+	r.readRemote(ctx)
 	err = r.advance(ctx)
+	if isFinished(r.promotion) {
+		r.again = 0
+	}
 	// A conflict is no failure: the next run reads what was written.
 	if apierrors.IsConflict(err) {
 		return conflictDelay, nil

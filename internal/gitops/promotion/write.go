@@ -8,8 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/types"
-
 	"slipway.dev/slipway/api/codefresh/v1beta1"
 	"slipway.dev/slipway/api/refusal"
 	slipway "slipway.dev/slipway/api/v1alpha1"
@@ -67,9 +65,9 @@ func (r *run) targets(ctx context.Context, step *slipway.PromotionStep) ([]targe
 // path and repository are those of now.
 func (r *run) sourceReader(ctx context.Context) (reader, error) {
 	from := r.promotion.Status.Source
-	app := r.catalog.apps[types.NamespacedName{Namespace: from.Namespace, Name: from.Application}]
-	if app == nil {
-		return nil, fmt.Errorf("there is no Application %s/%s", from.Namespace, from.Application)
+	app, err := r.catalog.application(from.Namespace + "/" + from.Application)
+	if err != nil {
+		return nil, err
 	}
 	at, err := r.locate(ctx, app)
 	if err != nil {

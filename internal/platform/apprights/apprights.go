@@ -141,6 +141,19 @@ func (p *Policy) Decide(caller identity.Caller, verb permission.Verb, applicatio
 	return p.merged.Decide(request)
 }
 
+// MayRead reports whether another runtime of the account may read an application, for
+// promotions. No role of the platform and no default role gives it: a rule has to name
+// the runtime.
+func (p *Policy) MayRead(runtime string, application *platformv1.Application) bool {
+	if p.closed {
+		return false
+	}
+	request := rights.Request{Subject: rights.RuntimeSubject(runtime)}
+	request.Resource, request.Action = permission.Get.Policy()
+	request.Object = rights.ApplicationObject(application.GetProject(), application.GetNamespace(), application.GetName(), p.namespace)
+	return p.merged.Decide(request).Allowed
+}
+
 // Verbs returns what a caller may do with an application; nil without the right
 // to get it. A key has no more than its scope.
 func (p *Policy) Verbs(caller identity.Caller, application *platformv1.Application) (allowed []string) {

@@ -72,6 +72,7 @@ AgentService/RenewCredential         yes        yes        yes        yes       
 AgentService/Heartbeat               401        403        403        403        403        403        403        403        403        403        401        yes
 AgentService/Report                  401        403        403        403        403        403        403        403        403        403        401        yes
 AgentService/ReportTraffic           401        403        403        403        403        403        403        403        403        403        401        yes
+AgentService/ReadApplications        401        403        403        403        403        403        403        403        403        403        401        yes
 AgentService/Unregister              401        403        403        403        403        403        403        403        403        403        401        yes
 `
 

@@ -154,7 +154,9 @@ func reportServices() []service {
 			"Heartbeat":       quiet(RuntimeOnly),
 			"Report":          quiet(RuntimeOnly),
 			"ReportTraffic":   quiet(RuntimeOnly),
-			"Unregister":      change(RuntimeOnly),
+			// The procedure asks the policies, with the runtime as the subject.
+			"ReadApplications": quiet(RuntimeOnly),
+			"Unregister":       change(RuntimeOnly),
 		}},
 	}
 }

@@ -2610,7 +2610,13 @@ type Application struct {
 	// delete. Runtimes do not report it.
 	Rights []string `protobuf:"bytes,26,rep,name=rights,proto3" json:"rights,omitempty"`
 	// In reports alone: the last syncs that ended, the oldest first.
-	Syncs         []*ReportedSync `protobuf:"bytes,27,rep,name=syncs,proto3" json:"syncs,omitempty"`
+	Syncs []*ReportedSync `protobuf:"bytes,27,rep,name=syncs,proto3" json:"syncs,omitempty"`
+	// Why it is held at another revision than that of Git, and since when; empty if it is
+	// not.
+	Held   string                 `protobuf:"bytes,28,opt,name=held,proto3" json:"held,omitempty"`
+	HeldAt *timestamppb.Timestamp `protobuf:"bytes,29,opt,name=held_at,json=heldAt,proto3" json:"held_at,omitempty"`
+	// The path is the name of a chart in a chart repository.
+	Chart         bool `protobuf:"varint,30,opt,name=chart,proto3" json:"chart,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2832,6 +2838,27 @@ func (x *Application) GetSyncs() []*ReportedSync {
 		return x.Syncs
 	}
 	return nil
+}
+
+func (x *Application) GetHeld() string {
+	if x != nil {
+		return x.Held
+	}
+	return ""
+}
+
+func (x *Application) GetHeldAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.HeldAt
+	}
+	return nil
+}
+
+func (x *Application) GetChart() bool {
+	if x != nil {
+		return x.Chart
+	}
+	return false
 }
 
 // ReportedSync is a complete sync that ended. The platform stores those that
@@ -3379,6 +3406,112 @@ func (x *CheckAccessResponse) GetWhy() string {
 	return ""
 }
 
+type ReadApplicationsRequest struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Runtime string                 `protobuf:"bytes,1,opt,name=runtime,proto3" json:"runtime,omitempty"`
+	// The value of the label codefresh.io/product.
+	Product       string `protobuf:"bytes,2,opt,name=product,proto3" json:"product,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReadApplicationsRequest) Reset() {
+	*x = ReadApplicationsRequest{}
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[44]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReadApplicationsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReadApplicationsRequest) ProtoMessage() {}
+
+func (x *ReadApplicationsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[44]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReadApplicationsRequest.ProtoReflect.Descriptor instead.
+func (*ReadApplicationsRequest) Descriptor() ([]byte, []int) {
+	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{44}
+}
+
+func (x *ReadApplicationsRequest) GetRuntime() string {
+	if x != nil {
+		return x.Runtime
+	}
+	return ""
+}
+
+func (x *ReadApplicationsRequest) GetProduct() string {
+	if x != nil {
+		return x.Product
+	}
+	return ""
+}
+
+type ReadApplicationsResponse struct {
+	state        protoimpl.MessageState `protogen:"open.v1"`
+	Applications []*Application         `protobuf:"bytes,1,rep,name=applications,proto3" json:"applications,omitempty"`
+	// The runtime is offline, or has a gap to fill: the Applications may be old.
+	Stale         bool `protobuf:"varint,2,opt,name=stale,proto3" json:"stale,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReadApplicationsResponse) Reset() {
+	*x = ReadApplicationsResponse{}
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[45]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReadApplicationsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReadApplicationsResponse) ProtoMessage() {}
+
+func (x *ReadApplicationsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[45]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReadApplicationsResponse.ProtoReflect.Descriptor instead.
+func (*ReadApplicationsResponse) Descriptor() ([]byte, []int) {
+	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{45}
+}
+
+func (x *ReadApplicationsResponse) GetApplications() []*Application {
+	if x != nil {
+		return x.Applications
+	}
+	return nil
+}
+
+func (x *ReadApplicationsResponse) GetStale() bool {
+	if x != nil {
+		return x.Stale
+	}
+	return false
+}
+
 type RenewCredentialRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	RefreshToken  string                 `protobuf:"bytes,1,opt,name=refresh_token,json=refreshToken,proto3" json:"refresh_token,omitempty"`
@@ -3389,7 +3522,7 @@ type RenewCredentialRequest struct {
 
 func (x *RenewCredentialRequest) Reset() {
 	*x = RenewCredentialRequest{}
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[44]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3401,7 +3534,7 @@ func (x *RenewCredentialRequest) String() string {
 func (*RenewCredentialRequest) ProtoMessage() {}
 
 func (x *RenewCredentialRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[44]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3414,7 +3547,7 @@ func (x *RenewCredentialRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RenewCredentialRequest.ProtoReflect.Descriptor instead.
 func (*RenewCredentialRequest) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{44}
+	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *RenewCredentialRequest) GetRefreshToken() string {
@@ -3440,7 +3573,7 @@ type RenewCredentialResponse struct {
 
 func (x *RenewCredentialResponse) Reset() {
 	*x = RenewCredentialResponse{}
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[45]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3452,7 +3585,7 @@ func (x *RenewCredentialResponse) String() string {
 func (*RenewCredentialResponse) ProtoMessage() {}
 
 func (x *RenewCredentialResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[45]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3465,7 +3598,7 @@ func (x *RenewCredentialResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RenewCredentialResponse.ProtoReflect.Descriptor instead.
 func (*RenewCredentialResponse) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{45}
+	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *RenewCredentialResponse) GetCredential() *Credential {
@@ -3506,7 +3639,7 @@ type HeartbeatRequest struct {
 
 func (x *HeartbeatRequest) Reset() {
 	*x = HeartbeatRequest{}
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[46]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3518,7 +3651,7 @@ func (x *HeartbeatRequest) String() string {
 func (*HeartbeatRequest) ProtoMessage() {}
 
 func (x *HeartbeatRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[46]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3531,7 +3664,7 @@ func (x *HeartbeatRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeartbeatRequest.ProtoReflect.Descriptor instead.
 func (*HeartbeatRequest) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{46}
+	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *HeartbeatRequest) GetVersion() string {
@@ -3675,7 +3808,7 @@ type RightsPolicy struct {
 
 func (x *RightsPolicy) Reset() {
 	*x = RightsPolicy{}
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[47]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3687,7 +3820,7 @@ func (x *RightsPolicy) String() string {
 func (*RightsPolicy) ProtoMessage() {}
 
 func (x *RightsPolicy) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[47]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3700,7 +3833,7 @@ func (x *RightsPolicy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RightsPolicy.ProtoReflect.Descriptor instead.
 func (*RightsPolicy) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{47}
+	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *RightsPolicy) GetConfig() map[string]string {
@@ -3734,7 +3867,7 @@ type ProjectRights struct {
 
 func (x *ProjectRights) Reset() {
 	*x = ProjectRights{}
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[48]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3746,7 +3879,7 @@ func (x *ProjectRights) String() string {
 func (*ProjectRights) ProtoMessage() {}
 
 func (x *ProjectRights) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[48]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3759,7 +3892,7 @@ func (x *ProjectRights) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProjectRights.ProtoReflect.Descriptor instead.
 func (*ProjectRights) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{48}
+	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *ProjectRights) GetProject() string {
@@ -3787,7 +3920,7 @@ type ProjectRole struct {
 
 func (x *ProjectRole) Reset() {
 	*x = ProjectRole{}
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[49]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3799,7 +3932,7 @@ func (x *ProjectRole) String() string {
 func (*ProjectRole) ProtoMessage() {}
 
 func (x *ProjectRole) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[49]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3812,7 +3945,7 @@ func (x *ProjectRole) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProjectRole.ProtoReflect.Descriptor instead.
 func (*ProjectRole) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{49}
+	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *ProjectRole) GetName() string {
@@ -3854,7 +3987,7 @@ type HeartbeatResponse struct {
 
 func (x *HeartbeatResponse) Reset() {
 	*x = HeartbeatResponse{}
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[50]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3866,7 +3999,7 @@ func (x *HeartbeatResponse) String() string {
 func (*HeartbeatResponse) ProtoMessage() {}
 
 func (x *HeartbeatResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[50]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3879,7 +4012,7 @@ func (x *HeartbeatResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeartbeatResponse.ProtoReflect.Descriptor instead.
 func (*HeartbeatResponse) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{50}
+	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *HeartbeatResponse) GetNext() *durationpb.Duration {
@@ -3950,7 +4083,7 @@ type ReportRequest struct {
 
 func (x *ReportRequest) Reset() {
 	*x = ReportRequest{}
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[51]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3962,7 +4095,7 @@ func (x *ReportRequest) String() string {
 func (*ReportRequest) ProtoMessage() {}
 
 func (x *ReportRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[51]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3975,7 +4108,7 @@ func (x *ReportRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportRequest.ProtoReflect.Descriptor instead.
 func (*ReportRequest) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{51}
+	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *ReportRequest) GetStream() string {
@@ -4009,7 +4142,7 @@ type ReportEvent struct {
 
 func (x *ReportEvent) Reset() {
 	*x = ReportEvent{}
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[52]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4021,7 +4154,7 @@ func (x *ReportEvent) String() string {
 func (*ReportEvent) ProtoMessage() {}
 
 func (x *ReportEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[52]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4034,7 +4167,7 @@ func (x *ReportEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportEvent.ProtoReflect.Descriptor instead.
 func (*ReportEvent) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{52}
+	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *ReportEvent) GetNumber() int64 {
@@ -4137,7 +4270,7 @@ type ReportResponse struct {
 
 func (x *ReportResponse) Reset() {
 	*x = ReportResponse{}
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[53]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4149,7 +4282,7 @@ func (x *ReportResponse) String() string {
 func (*ReportResponse) ProtoMessage() {}
 
 func (x *ReportResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[53]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4162,7 +4295,7 @@ func (x *ReportResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportResponse.ProtoReflect.Descriptor instead.
 func (*ReportResponse) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{53}
+	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *ReportResponse) GetStored() int64 {
@@ -4193,7 +4326,7 @@ type ReportTrafficRequest struct {
 
 func (x *ReportTrafficRequest) Reset() {
 	*x = ReportTrafficRequest{}
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[54]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4205,7 +4338,7 @@ func (x *ReportTrafficRequest) String() string {
 func (*ReportTrafficRequest) ProtoMessage() {}
 
 func (x *ReportTrafficRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[54]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4218,7 +4351,7 @@ func (x *ReportTrafficRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportTrafficRequest.ProtoReflect.Descriptor instead.
 func (*ReportTrafficRequest) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{54}
+	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *ReportTrafficRequest) GetEdge() string {
@@ -4266,7 +4399,7 @@ type RouteCount struct {
 
 func (x *RouteCount) Reset() {
 	*x = RouteCount{}
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[55]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4278,7 +4411,7 @@ func (x *RouteCount) String() string {
 func (*RouteCount) ProtoMessage() {}
 
 func (x *RouteCount) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[55]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4291,7 +4424,7 @@ func (x *RouteCount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RouteCount.ProtoReflect.Descriptor instead.
 func (*RouteCount) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{55}
+	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *RouteCount) GetKey() string {
@@ -4342,7 +4475,7 @@ type TrafficSeries struct {
 
 func (x *TrafficSeries) Reset() {
 	*x = TrafficSeries{}
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[56]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4354,7 +4487,7 @@ func (x *TrafficSeries) String() string {
 func (*TrafficSeries) ProtoMessage() {}
 
 func (x *TrafficSeries) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[56]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4367,7 +4500,7 @@ func (x *TrafficSeries) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TrafficSeries.ProtoReflect.Descriptor instead.
 func (*TrafficSeries) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{56}
+	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *TrafficSeries) GetKind() string {
@@ -4434,7 +4567,7 @@ type ReportTrafficResponse struct {
 
 func (x *ReportTrafficResponse) Reset() {
 	*x = ReportTrafficResponse{}
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[57]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4446,7 +4579,7 @@ func (x *ReportTrafficResponse) String() string {
 func (*ReportTrafficResponse) ProtoMessage() {}
 
 func (x *ReportTrafficResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[57]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4459,7 +4592,7 @@ func (x *ReportTrafficResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportTrafficResponse.ProtoReflect.Descriptor instead.
 func (*ReportTrafficResponse) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{57}
+	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{59}
 }
 
 type UnregisterRequest struct {
@@ -4470,7 +4603,7 @@ type UnregisterRequest struct {
 
 func (x *UnregisterRequest) Reset() {
 	*x = UnregisterRequest{}
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[58]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4482,7 +4615,7 @@ func (x *UnregisterRequest) String() string {
 func (*UnregisterRequest) ProtoMessage() {}
 
 func (x *UnregisterRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[58]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4495,7 +4628,7 @@ func (x *UnregisterRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnregisterRequest.ProtoReflect.Descriptor instead.
 func (*UnregisterRequest) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{58}
+	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{60}
 }
 
 type UnregisterResponse struct {
@@ -4506,7 +4639,7 @@ type UnregisterResponse struct {
 
 func (x *UnregisterResponse) Reset() {
 	*x = UnregisterResponse{}
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[59]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4518,7 +4651,7 @@ func (x *UnregisterResponse) String() string {
 func (*UnregisterResponse) ProtoMessage() {}
 
 func (x *UnregisterResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[59]
+	mi := &file_slipway_platform_v1_fleet_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4531,7 +4664,7 @@ func (x *UnregisterResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnregisterResponse.ProtoReflect.Descriptor instead.
 func (*UnregisterResponse) Descriptor() ([]byte, []int) {
-	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{59}
+	return file_slipway_platform_v1_fleet_proto_rawDescGZIP(), []int{61}
 }
 
 var File_slipway_platform_v1_fleet_proto protoreflect.FileDescriptor
@@ -4710,7 +4843,7 @@ const file_slipway_platform_v1_fleet_proto_rawDesc = "" +
 	"\busername\x18\x04 \x01(\tR\busername\x12\x19\n" +
 	"\bssh_keys\x18\x05 \x01(\tR\asshKeys\"\x19\n" +
 	"\x17ResetGitSettingsRequest\"\x1a\n" +
-	"\x18ResetGitSettingsResponse\"\x80\b\n" +
+	"\x18ResetGitSettingsResponse\"\xdf\b\n" +
 	"\vApplication\x12\x18\n" +
 	"\aruntime\x18\x01 \x01(\tR\aruntime\x12\x1c\n" +
 	"\tnamespace\x18\x02 \x01(\tR\tnamespace\x12\x12\n" +
@@ -4741,7 +4874,10 @@ const file_slipway_platform_v1_fleet_proto_rawDesc = "" +
 	"\x05stale\x18\x18 \x01(\bR\x05stale\x12\x14\n" +
 	"\x05owner\x18\x19 \x01(\tR\x05owner\x12\x16\n" +
 	"\x06rights\x18\x1a \x03(\tR\x06rights\x127\n" +
-	"\x05syncs\x18\x1b \x03(\v2!.slipway.platform.v1.ReportedSyncR\x05syncs\x1a9\n" +
+	"\x05syncs\x18\x1b \x03(\v2!.slipway.platform.v1.ReportedSyncR\x05syncs\x12\x12\n" +
+	"\x04held\x18\x1c \x01(\tR\x04held\x123\n" +
+	"\aheld_at\x18\x1d \x01(\v2\x1a.google.protobuf.TimestampR\x06heldAt\x12\x14\n" +
+	"\x05chart\x18\x1e \x01(\bR\x05chart\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x82\x03\n" +
@@ -4789,7 +4925,13 @@ const file_slipway_platform_v1_fleet_proto_rawDesc = "" +
 	"\x13CheckAccessResponse\x12\x18\n" +
 	"\aallowed\x18\x01 \x01(\bR\aallowed\x12\x12\n" +
 	"\x04rule\x18\x02 \x01(\tR\x04rule\x12\x10\n" +
-	"\x03why\x18\x03 \x01(\tR\x03why\"W\n" +
+	"\x03why\x18\x03 \x01(\tR\x03why\"M\n" +
+	"\x17ReadApplicationsRequest\x12\x18\n" +
+	"\aruntime\x18\x01 \x01(\tR\aruntime\x12\x18\n" +
+	"\aproduct\x18\x02 \x01(\tR\aproduct\"v\n" +
+	"\x18ReadApplicationsResponse\x12D\n" +
+	"\fapplications\x18\x01 \x03(\v2 .slipway.platform.v1.ApplicationR\fapplications\x12\x14\n" +
+	"\x05stale\x18\x02 \x01(\bR\x05stale\"W\n" +
 	"\x16RenewCredentialRequest\x12#\n" +
 	"\rrefresh_token\x18\x01 \x01(\tR\frefreshToken\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\tR\aversion\"Z\n" +
@@ -4939,12 +5081,13 @@ const file_slipway_platform_v1_fleet_proto_rawDesc = "" +
 	"\x12ApplicationService\x12q\n" +
 	"\x10ListApplications\x12,.slipway.platform.v1.ListApplicationsRequest\x1a-.slipway.platform.v1.ListApplicationsResponse\"\x00\x12v\n" +
 	"\x11WatchApplications\x12-.slipway.platform.v1.WatchApplicationsRequest\x1a..slipway.platform.v1.WatchApplicationsResponse\"\x000\x01\x12b\n" +
-	"\vCheckAccess\x12'.slipway.platform.v1.CheckAccessRequest\x1a(.slipway.platform.v1.CheckAccessResponse\"\x002\xfc\x03\n" +
+	"\vCheckAccess\x12'.slipway.platform.v1.CheckAccessRequest\x1a(.slipway.platform.v1.CheckAccessResponse\"\x002\xef\x04\n" +
 	"\fAgentService\x12n\n" +
 	"\x0fRenewCredential\x12+.slipway.platform.v1.RenewCredentialRequest\x1a,.slipway.platform.v1.RenewCredentialResponse\"\x00\x12\\\n" +
 	"\tHeartbeat\x12%.slipway.platform.v1.HeartbeatRequest\x1a&.slipway.platform.v1.HeartbeatResponse\"\x00\x12S\n" +
 	"\x06Report\x12\".slipway.platform.v1.ReportRequest\x1a#.slipway.platform.v1.ReportResponse\"\x00\x12h\n" +
-	"\rReportTraffic\x12).slipway.platform.v1.ReportTrafficRequest\x1a*.slipway.platform.v1.ReportTrafficResponse\"\x00\x12_\n" +
+	"\rReportTraffic\x12).slipway.platform.v1.ReportTrafficRequest\x1a*.slipway.platform.v1.ReportTrafficResponse\"\x00\x12q\n" +
+	"\x10ReadApplications\x12,.slipway.platform.v1.ReadApplicationsRequest\x1a-.slipway.platform.v1.ReadApplicationsResponse\"\x00\x12_\n" +
 	"\n" +
 	"Unregister\x12&.slipway.platform.v1.UnregisterRequest\x1a'.slipway.platform.v1.UnregisterResponse\"\x00B.Z,slipway.dev/slipway/internal/wire/platformv1b\x06proto3"
 
@@ -4961,7 +5104,7 @@ func file_slipway_platform_v1_fleet_proto_rawDescGZIP() []byte {
 }
 
 var file_slipway_platform_v1_fleet_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
-var file_slipway_platform_v1_fleet_proto_msgTypes = make([]protoimpl.MessageInfo, 62)
+var file_slipway_platform_v1_fleet_proto_msgTypes = make([]protoimpl.MessageInfo, 64)
 var file_slipway_platform_v1_fleet_proto_goTypes = []any{
 	(AccessMode)(0),                   // 0: slipway.platform.v1.AccessMode
 	(SyncStatus)(0),                   // 1: slipway.platform.v1.SyncStatus
@@ -5012,26 +5155,28 @@ var file_slipway_platform_v1_fleet_proto_goTypes = []any{
 	(*WatchApplicationsResponse)(nil), // 46: slipway.platform.v1.WatchApplicationsResponse
 	(*CheckAccessRequest)(nil),        // 47: slipway.platform.v1.CheckAccessRequest
 	(*CheckAccessResponse)(nil),       // 48: slipway.platform.v1.CheckAccessResponse
-	(*RenewCredentialRequest)(nil),    // 49: slipway.platform.v1.RenewCredentialRequest
-	(*RenewCredentialResponse)(nil),   // 50: slipway.platform.v1.RenewCredentialResponse
-	(*HeartbeatRequest)(nil),          // 51: slipway.platform.v1.HeartbeatRequest
-	(*RightsPolicy)(nil),              // 52: slipway.platform.v1.RightsPolicy
-	(*ProjectRights)(nil),             // 53: slipway.platform.v1.ProjectRights
-	(*ProjectRole)(nil),               // 54: slipway.platform.v1.ProjectRole
-	(*HeartbeatResponse)(nil),         // 55: slipway.platform.v1.HeartbeatResponse
-	(*ReportRequest)(nil),             // 56: slipway.platform.v1.ReportRequest
-	(*ReportEvent)(nil),               // 57: slipway.platform.v1.ReportEvent
-	(*ReportResponse)(nil),            // 58: slipway.platform.v1.ReportResponse
-	(*ReportTrafficRequest)(nil),      // 59: slipway.platform.v1.ReportTrafficRequest
-	(*RouteCount)(nil),                // 60: slipway.platform.v1.RouteCount
-	(*TrafficSeries)(nil),             // 61: slipway.platform.v1.TrafficSeries
-	(*ReportTrafficResponse)(nil),     // 62: slipway.platform.v1.ReportTrafficResponse
-	(*UnregisterRequest)(nil),         // 63: slipway.platform.v1.UnregisterRequest
-	(*UnregisterResponse)(nil),        // 64: slipway.platform.v1.UnregisterResponse
-	nil,                               // 65: slipway.platform.v1.Application.LabelsEntry
-	nil,                               // 66: slipway.platform.v1.RightsPolicy.ConfigEntry
-	(*timestamppb.Timestamp)(nil),     // 67: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),       // 68: google.protobuf.Duration
+	(*ReadApplicationsRequest)(nil),   // 49: slipway.platform.v1.ReadApplicationsRequest
+	(*ReadApplicationsResponse)(nil),  // 50: slipway.platform.v1.ReadApplicationsResponse
+	(*RenewCredentialRequest)(nil),    // 51: slipway.platform.v1.RenewCredentialRequest
+	(*RenewCredentialResponse)(nil),   // 52: slipway.platform.v1.RenewCredentialResponse
+	(*HeartbeatRequest)(nil),          // 53: slipway.platform.v1.HeartbeatRequest
+	(*RightsPolicy)(nil),              // 54: slipway.platform.v1.RightsPolicy
+	(*ProjectRights)(nil),             // 55: slipway.platform.v1.ProjectRights
+	(*ProjectRole)(nil),               // 56: slipway.platform.v1.ProjectRole
+	(*HeartbeatResponse)(nil),         // 57: slipway.platform.v1.HeartbeatResponse
+	(*ReportRequest)(nil),             // 58: slipway.platform.v1.ReportRequest
+	(*ReportEvent)(nil),               // 59: slipway.platform.v1.ReportEvent
+	(*ReportResponse)(nil),            // 60: slipway.platform.v1.ReportResponse
+	(*ReportTrafficRequest)(nil),      // 61: slipway.platform.v1.ReportTrafficRequest
+	(*RouteCount)(nil),                // 62: slipway.platform.v1.RouteCount
+	(*TrafficSeries)(nil),             // 63: slipway.platform.v1.TrafficSeries
+	(*ReportTrafficResponse)(nil),     // 64: slipway.platform.v1.ReportTrafficResponse
+	(*UnregisterRequest)(nil),         // 65: slipway.platform.v1.UnregisterRequest
+	(*UnregisterResponse)(nil),        // 66: slipway.platform.v1.UnregisterResponse
+	nil,                               // 67: slipway.platform.v1.Application.LabelsEntry
+	nil,                               // 68: slipway.platform.v1.RightsPolicy.ConfigEntry
+	(*timestamppb.Timestamp)(nil),     // 69: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),       // 70: google.protobuf.Duration
 }
 var file_slipway_platform_v1_fleet_proto_depIdxs = []int32{
 	2,  // 0: slipway.platform.v1.Component.health:type_name -> slipway.platform.v1.HealthStatus
@@ -5039,8 +5184,8 @@ var file_slipway_platform_v1_fleet_proto_depIdxs = []int32{
 	2,  // 2: slipway.platform.v1.GitSourceSummary.health:type_name -> slipway.platform.v1.HealthStatus
 	1,  // 3: slipway.platform.v1.GitSourceSummary.sync:type_name -> slipway.platform.v1.SyncStatus
 	0,  // 4: slipway.platform.v1.Runtime.access_mode:type_name -> slipway.platform.v1.AccessMode
-	67, // 5: slipway.platform.v1.Runtime.last_heartbeat_at:type_name -> google.protobuf.Timestamp
-	67, // 6: slipway.platform.v1.Runtime.registered_at:type_name -> google.protobuf.Timestamp
+	69, // 5: slipway.platform.v1.Runtime.last_heartbeat_at:type_name -> google.protobuf.Timestamp
+	69, // 6: slipway.platform.v1.Runtime.registered_at:type_name -> google.protobuf.Timestamp
 	1,  // 7: slipway.platform.v1.Runtime.sync:type_name -> slipway.platform.v1.SyncStatus
 	2,  // 8: slipway.platform.v1.Runtime.health:type_name -> slipway.platform.v1.HealthStatus
 	3,  // 9: slipway.platform.v1.Runtime.installation:type_name -> slipway.platform.v1.InstallationStatus
@@ -5048,11 +5193,11 @@ var file_slipway_platform_v1_fleet_proto_depIdxs = []int32{
 	5,  // 11: slipway.platform.v1.Runtime.components:type_name -> slipway.platform.v1.Component
 	6,  // 12: slipway.platform.v1.Runtime.git_sources:type_name -> slipway.platform.v1.GitSourceSummary
 	7,  // 13: slipway.platform.v1.Runtime.clusters:type_name -> slipway.platform.v1.ManagedClusterSummary
-	67, // 14: slipway.platform.v1.Runtime.git_token_expires_at:type_name -> google.protobuf.Timestamp
+	69, // 14: slipway.platform.v1.Runtime.git_token_expires_at:type_name -> google.protobuf.Timestamp
 	0,  // 15: slipway.platform.v1.RegisterRuntimeRequest.access_mode:type_name -> slipway.platform.v1.AccessMode
 	8,  // 16: slipway.platform.v1.RegisterRuntimeResponse.runtime:type_name -> slipway.platform.v1.Runtime
 	11, // 17: slipway.platform.v1.RegisterRuntimeResponse.credential:type_name -> slipway.platform.v1.Credential
-	67, // 18: slipway.platform.v1.Credential.access_expires_at:type_name -> google.protobuf.Timestamp
+	69, // 18: slipway.platform.v1.Credential.access_expires_at:type_name -> google.protobuf.Timestamp
 	16, // 19: slipway.platform.v1.ValidateValuesResponse.findings:type_name -> slipway.platform.v1.ValuesFinding
 	8,  // 20: slipway.platform.v1.ListRuntimesResponse.runtimes:type_name -> slipway.platform.v1.Runtime
 	8,  // 21: slipway.platform.v1.GetRuntimeResponse.runtime:type_name -> slipway.platform.v1.Runtime
@@ -5063,89 +5208,93 @@ var file_slipway_platform_v1_fleet_proto_depIdxs = []int32{
 	31, // 26: slipway.platform.v1.SetGitSettingsResponse.settings:type_name -> slipway.platform.v1.GitSettings
 	38, // 27: slipway.platform.v1.GetTokenHelpResponse.runtime:type_name -> slipway.platform.v1.TokenHelp
 	38, // 28: slipway.platform.v1.GetTokenHelpResponse.user:type_name -> slipway.platform.v1.TokenHelp
-	67, // 29: slipway.platform.v1.Application.operation_finished_at:type_name -> google.protobuf.Timestamp
-	65, // 30: slipway.platform.v1.Application.labels:type_name -> slipway.platform.v1.Application.LabelsEntry
-	67, // 31: slipway.platform.v1.Application.seen_at:type_name -> google.protobuf.Timestamp
+	69, // 29: slipway.platform.v1.Application.operation_finished_at:type_name -> google.protobuf.Timestamp
+	67, // 30: slipway.platform.v1.Application.labels:type_name -> slipway.platform.v1.Application.LabelsEntry
+	69, // 31: slipway.platform.v1.Application.seen_at:type_name -> google.protobuf.Timestamp
 	42, // 32: slipway.platform.v1.Application.syncs:type_name -> slipway.platform.v1.ReportedSync
-	67, // 33: slipway.platform.v1.ReportedSync.started_at:type_name -> google.protobuf.Timestamp
-	67, // 34: slipway.platform.v1.ReportedSync.finished_at:type_name -> google.protobuf.Timestamp
-	67, // 35: slipway.platform.v1.ReportedSync.committed_at:type_name -> google.protobuf.Timestamp
-	41, // 36: slipway.platform.v1.ListApplicationsResponse.applications:type_name -> slipway.platform.v1.Application
-	41, // 37: slipway.platform.v1.WatchApplicationsResponse.application:type_name -> slipway.platform.v1.Application
-	41, // 38: slipway.platform.v1.WatchApplicationsResponse.deleted:type_name -> slipway.platform.v1.Application
-	41, // 39: slipway.platform.v1.WatchApplicationsResponse.applications:type_name -> slipway.platform.v1.Application
-	11, // 40: slipway.platform.v1.RenewCredentialResponse.credential:type_name -> slipway.platform.v1.Credential
-	0,  // 41: slipway.platform.v1.HeartbeatRequest.access_mode:type_name -> slipway.platform.v1.AccessMode
-	5,  // 42: slipway.platform.v1.HeartbeatRequest.components:type_name -> slipway.platform.v1.Component
-	6,  // 43: slipway.platform.v1.HeartbeatRequest.git_sources:type_name -> slipway.platform.v1.GitSourceSummary
-	7,  // 44: slipway.platform.v1.HeartbeatRequest.clusters:type_name -> slipway.platform.v1.ManagedClusterSummary
-	4,  // 45: slipway.platform.v1.HeartbeatRequest.pending_steps:type_name -> slipway.platform.v1.CompletionStep
-	1,  // 46: slipway.platform.v1.HeartbeatRequest.sync:type_name -> slipway.platform.v1.SyncStatus
-	2,  // 47: slipway.platform.v1.HeartbeatRequest.health:type_name -> slipway.platform.v1.HealthStatus
-	67, // 48: slipway.platform.v1.HeartbeatRequest.git_token_expires_at:type_name -> google.protobuf.Timestamp
-	52, // 49: slipway.platform.v1.HeartbeatRequest.rights:type_name -> slipway.platform.v1.RightsPolicy
-	66, // 50: slipway.platform.v1.RightsPolicy.config:type_name -> slipway.platform.v1.RightsPolicy.ConfigEntry
-	53, // 51: slipway.platform.v1.RightsPolicy.projects:type_name -> slipway.platform.v1.ProjectRights
-	54, // 52: slipway.platform.v1.ProjectRights.roles:type_name -> slipway.platform.v1.ProjectRole
-	68, // 53: slipway.platform.v1.HeartbeatResponse.next:type_name -> google.protobuf.Duration
-	31, // 54: slipway.platform.v1.HeartbeatResponse.git_settings:type_name -> slipway.platform.v1.GitSettings
-	57, // 55: slipway.platform.v1.ReportRequest.events:type_name -> slipway.platform.v1.ReportEvent
-	67, // 56: slipway.platform.v1.ReportEvent.at:type_name -> google.protobuf.Timestamp
-	41, // 57: slipway.platform.v1.ReportEvent.application:type_name -> slipway.platform.v1.Application
-	41, // 58: slipway.platform.v1.ReportEvent.deleted:type_name -> slipway.platform.v1.Application
-	67, // 59: slipway.platform.v1.ReportTrafficRequest.started_at:type_name -> google.protobuf.Timestamp
-	67, // 60: slipway.platform.v1.ReportTrafficRequest.at:type_name -> google.protobuf.Timestamp
-	60, // 61: slipway.platform.v1.ReportTrafficRequest.routes:type_name -> slipway.platform.v1.RouteCount
-	61, // 62: slipway.platform.v1.RouteCount.series:type_name -> slipway.platform.v1.TrafficSeries
-	9,  // 63: slipway.platform.v1.RuntimeService.RegisterRuntime:input_type -> slipway.platform.v1.RegisterRuntimeRequest
-	12, // 64: slipway.platform.v1.RuntimeService.CheckName:input_type -> slipway.platform.v1.CheckNameRequest
-	14, // 65: slipway.platform.v1.RuntimeService.ValidateValues:input_type -> slipway.platform.v1.ValidateValuesRequest
-	17, // 66: slipway.platform.v1.RuntimeService.ListRuntimes:input_type -> slipway.platform.v1.ListRuntimesRequest
-	19, // 67: slipway.platform.v1.RuntimeService.GetRuntime:input_type -> slipway.platform.v1.GetRuntimeRequest
-	21, // 68: slipway.platform.v1.RuntimeService.UpdateRuntime:input_type -> slipway.platform.v1.UpdateRuntimeRequest
-	23, // 69: slipway.platform.v1.RuntimeService.DeleteRuntime:input_type -> slipway.platform.v1.DeleteRuntimeRequest
-	25, // 70: slipway.platform.v1.RuntimeService.UninstallRuntime:input_type -> slipway.platform.v1.UninstallRuntimeRequest
-	27, // 71: slipway.platform.v1.RuntimeService.RevokeCredentials:input_type -> slipway.platform.v1.RevokeCredentialsRequest
-	29, // 72: slipway.platform.v1.RuntimeService.WatchRuntimes:input_type -> slipway.platform.v1.WatchRuntimesRequest
-	32, // 73: slipway.platform.v1.GitService.GetGitSettings:input_type -> slipway.platform.v1.GetGitSettingsRequest
-	34, // 74: slipway.platform.v1.GitService.SetGitSettings:input_type -> slipway.platform.v1.SetGitSettingsRequest
-	39, // 75: slipway.platform.v1.GitService.ResetGitSettings:input_type -> slipway.platform.v1.ResetGitSettingsRequest
-	36, // 76: slipway.platform.v1.GitService.GetTokenHelp:input_type -> slipway.platform.v1.GetTokenHelpRequest
-	43, // 77: slipway.platform.v1.ApplicationService.ListApplications:input_type -> slipway.platform.v1.ListApplicationsRequest
-	45, // 78: slipway.platform.v1.ApplicationService.WatchApplications:input_type -> slipway.platform.v1.WatchApplicationsRequest
-	47, // 79: slipway.platform.v1.ApplicationService.CheckAccess:input_type -> slipway.platform.v1.CheckAccessRequest
-	49, // 80: slipway.platform.v1.AgentService.RenewCredential:input_type -> slipway.platform.v1.RenewCredentialRequest
-	51, // 81: slipway.platform.v1.AgentService.Heartbeat:input_type -> slipway.platform.v1.HeartbeatRequest
-	56, // 82: slipway.platform.v1.AgentService.Report:input_type -> slipway.platform.v1.ReportRequest
-	59, // 83: slipway.platform.v1.AgentService.ReportTraffic:input_type -> slipway.platform.v1.ReportTrafficRequest
-	63, // 84: slipway.platform.v1.AgentService.Unregister:input_type -> slipway.platform.v1.UnregisterRequest
-	10, // 85: slipway.platform.v1.RuntimeService.RegisterRuntime:output_type -> slipway.platform.v1.RegisterRuntimeResponse
-	13, // 86: slipway.platform.v1.RuntimeService.CheckName:output_type -> slipway.platform.v1.CheckNameResponse
-	15, // 87: slipway.platform.v1.RuntimeService.ValidateValues:output_type -> slipway.platform.v1.ValidateValuesResponse
-	18, // 88: slipway.platform.v1.RuntimeService.ListRuntimes:output_type -> slipway.platform.v1.ListRuntimesResponse
-	20, // 89: slipway.platform.v1.RuntimeService.GetRuntime:output_type -> slipway.platform.v1.GetRuntimeResponse
-	22, // 90: slipway.platform.v1.RuntimeService.UpdateRuntime:output_type -> slipway.platform.v1.UpdateRuntimeResponse
-	24, // 91: slipway.platform.v1.RuntimeService.DeleteRuntime:output_type -> slipway.platform.v1.DeleteRuntimeResponse
-	26, // 92: slipway.platform.v1.RuntimeService.UninstallRuntime:output_type -> slipway.platform.v1.UninstallRuntimeResponse
-	28, // 93: slipway.platform.v1.RuntimeService.RevokeCredentials:output_type -> slipway.platform.v1.RevokeCredentialsResponse
-	30, // 94: slipway.platform.v1.RuntimeService.WatchRuntimes:output_type -> slipway.platform.v1.WatchRuntimesResponse
-	33, // 95: slipway.platform.v1.GitService.GetGitSettings:output_type -> slipway.platform.v1.GetGitSettingsResponse
-	35, // 96: slipway.platform.v1.GitService.SetGitSettings:output_type -> slipway.platform.v1.SetGitSettingsResponse
-	40, // 97: slipway.platform.v1.GitService.ResetGitSettings:output_type -> slipway.platform.v1.ResetGitSettingsResponse
-	37, // 98: slipway.platform.v1.GitService.GetTokenHelp:output_type -> slipway.platform.v1.GetTokenHelpResponse
-	44, // 99: slipway.platform.v1.ApplicationService.ListApplications:output_type -> slipway.platform.v1.ListApplicationsResponse
-	46, // 100: slipway.platform.v1.ApplicationService.WatchApplications:output_type -> slipway.platform.v1.WatchApplicationsResponse
-	48, // 101: slipway.platform.v1.ApplicationService.CheckAccess:output_type -> slipway.platform.v1.CheckAccessResponse
-	50, // 102: slipway.platform.v1.AgentService.RenewCredential:output_type -> slipway.platform.v1.RenewCredentialResponse
-	55, // 103: slipway.platform.v1.AgentService.Heartbeat:output_type -> slipway.platform.v1.HeartbeatResponse
-	58, // 104: slipway.platform.v1.AgentService.Report:output_type -> slipway.platform.v1.ReportResponse
-	62, // 105: slipway.platform.v1.AgentService.ReportTraffic:output_type -> slipway.platform.v1.ReportTrafficResponse
-	64, // 106: slipway.platform.v1.AgentService.Unregister:output_type -> slipway.platform.v1.UnregisterResponse
-	85, // [85:107] is the sub-list for method output_type
-	63, // [63:85] is the sub-list for method input_type
-	63, // [63:63] is the sub-list for extension type_name
-	63, // [63:63] is the sub-list for extension extendee
-	0,  // [0:63] is the sub-list for field type_name
+	69, // 33: slipway.platform.v1.Application.held_at:type_name -> google.protobuf.Timestamp
+	69, // 34: slipway.platform.v1.ReportedSync.started_at:type_name -> google.protobuf.Timestamp
+	69, // 35: slipway.platform.v1.ReportedSync.finished_at:type_name -> google.protobuf.Timestamp
+	69, // 36: slipway.platform.v1.ReportedSync.committed_at:type_name -> google.protobuf.Timestamp
+	41, // 37: slipway.platform.v1.ListApplicationsResponse.applications:type_name -> slipway.platform.v1.Application
+	41, // 38: slipway.platform.v1.WatchApplicationsResponse.application:type_name -> slipway.platform.v1.Application
+	41, // 39: slipway.platform.v1.WatchApplicationsResponse.deleted:type_name -> slipway.platform.v1.Application
+	41, // 40: slipway.platform.v1.WatchApplicationsResponse.applications:type_name -> slipway.platform.v1.Application
+	41, // 41: slipway.platform.v1.ReadApplicationsResponse.applications:type_name -> slipway.platform.v1.Application
+	11, // 42: slipway.platform.v1.RenewCredentialResponse.credential:type_name -> slipway.platform.v1.Credential
+	0,  // 43: slipway.platform.v1.HeartbeatRequest.access_mode:type_name -> slipway.platform.v1.AccessMode
+	5,  // 44: slipway.platform.v1.HeartbeatRequest.components:type_name -> slipway.platform.v1.Component
+	6,  // 45: slipway.platform.v1.HeartbeatRequest.git_sources:type_name -> slipway.platform.v1.GitSourceSummary
+	7,  // 46: slipway.platform.v1.HeartbeatRequest.clusters:type_name -> slipway.platform.v1.ManagedClusterSummary
+	4,  // 47: slipway.platform.v1.HeartbeatRequest.pending_steps:type_name -> slipway.platform.v1.CompletionStep
+	1,  // 48: slipway.platform.v1.HeartbeatRequest.sync:type_name -> slipway.platform.v1.SyncStatus
+	2,  // 49: slipway.platform.v1.HeartbeatRequest.health:type_name -> slipway.platform.v1.HealthStatus
+	69, // 50: slipway.platform.v1.HeartbeatRequest.git_token_expires_at:type_name -> google.protobuf.Timestamp
+	54, // 51: slipway.platform.v1.HeartbeatRequest.rights:type_name -> slipway.platform.v1.RightsPolicy
+	68, // 52: slipway.platform.v1.RightsPolicy.config:type_name -> slipway.platform.v1.RightsPolicy.ConfigEntry
+	55, // 53: slipway.platform.v1.RightsPolicy.projects:type_name -> slipway.platform.v1.ProjectRights
+	56, // 54: slipway.platform.v1.ProjectRights.roles:type_name -> slipway.platform.v1.ProjectRole
+	70, // 55: slipway.platform.v1.HeartbeatResponse.next:type_name -> google.protobuf.Duration
+	31, // 56: slipway.platform.v1.HeartbeatResponse.git_settings:type_name -> slipway.platform.v1.GitSettings
+	59, // 57: slipway.platform.v1.ReportRequest.events:type_name -> slipway.platform.v1.ReportEvent
+	69, // 58: slipway.platform.v1.ReportEvent.at:type_name -> google.protobuf.Timestamp
+	41, // 59: slipway.platform.v1.ReportEvent.application:type_name -> slipway.platform.v1.Application
+	41, // 60: slipway.platform.v1.ReportEvent.deleted:type_name -> slipway.platform.v1.Application
+	69, // 61: slipway.platform.v1.ReportTrafficRequest.started_at:type_name -> google.protobuf.Timestamp
+	69, // 62: slipway.platform.v1.ReportTrafficRequest.at:type_name -> google.protobuf.Timestamp
+	62, // 63: slipway.platform.v1.ReportTrafficRequest.routes:type_name -> slipway.platform.v1.RouteCount
+	63, // 64: slipway.platform.v1.RouteCount.series:type_name -> slipway.platform.v1.TrafficSeries
+	9,  // 65: slipway.platform.v1.RuntimeService.RegisterRuntime:input_type -> slipway.platform.v1.RegisterRuntimeRequest
+	12, // 66: slipway.platform.v1.RuntimeService.CheckName:input_type -> slipway.platform.v1.CheckNameRequest
+	14, // 67: slipway.platform.v1.RuntimeService.ValidateValues:input_type -> slipway.platform.v1.ValidateValuesRequest
+	17, // 68: slipway.platform.v1.RuntimeService.ListRuntimes:input_type -> slipway.platform.v1.ListRuntimesRequest
+	19, // 69: slipway.platform.v1.RuntimeService.GetRuntime:input_type -> slipway.platform.v1.GetRuntimeRequest
+	21, // 70: slipway.platform.v1.RuntimeService.UpdateRuntime:input_type -> slipway.platform.v1.UpdateRuntimeRequest
+	23, // 71: slipway.platform.v1.RuntimeService.DeleteRuntime:input_type -> slipway.platform.v1.DeleteRuntimeRequest
+	25, // 72: slipway.platform.v1.RuntimeService.UninstallRuntime:input_type -> slipway.platform.v1.UninstallRuntimeRequest
+	27, // 73: slipway.platform.v1.RuntimeService.RevokeCredentials:input_type -> slipway.platform.v1.RevokeCredentialsRequest
+	29, // 74: slipway.platform.v1.RuntimeService.WatchRuntimes:input_type -> slipway.platform.v1.WatchRuntimesRequest
+	32, // 75: slipway.platform.v1.GitService.GetGitSettings:input_type -> slipway.platform.v1.GetGitSettingsRequest
+	34, // 76: slipway.platform.v1.GitService.SetGitSettings:input_type -> slipway.platform.v1.SetGitSettingsRequest
+	39, // 77: slipway.platform.v1.GitService.ResetGitSettings:input_type -> slipway.platform.v1.ResetGitSettingsRequest
+	36, // 78: slipway.platform.v1.GitService.GetTokenHelp:input_type -> slipway.platform.v1.GetTokenHelpRequest
+	43, // 79: slipway.platform.v1.ApplicationService.ListApplications:input_type -> slipway.platform.v1.ListApplicationsRequest
+	45, // 80: slipway.platform.v1.ApplicationService.WatchApplications:input_type -> slipway.platform.v1.WatchApplicationsRequest
+	47, // 81: slipway.platform.v1.ApplicationService.CheckAccess:input_type -> slipway.platform.v1.CheckAccessRequest
+	51, // 82: slipway.platform.v1.AgentService.RenewCredential:input_type -> slipway.platform.v1.RenewCredentialRequest
+	53, // 83: slipway.platform.v1.AgentService.Heartbeat:input_type -> slipway.platform.v1.HeartbeatRequest
+	58, // 84: slipway.platform.v1.AgentService.Report:input_type -> slipway.platform.v1.ReportRequest
+	61, // 85: slipway.platform.v1.AgentService.ReportTraffic:input_type -> slipway.platform.v1.ReportTrafficRequest
+	49, // 86: slipway.platform.v1.AgentService.ReadApplications:input_type -> slipway.platform.v1.ReadApplicationsRequest
+	65, // 87: slipway.platform.v1.AgentService.Unregister:input_type -> slipway.platform.v1.UnregisterRequest
+	10, // 88: slipway.platform.v1.RuntimeService.RegisterRuntime:output_type -> slipway.platform.v1.RegisterRuntimeResponse
+	13, // 89: slipway.platform.v1.RuntimeService.CheckName:output_type -> slipway.platform.v1.CheckNameResponse
+	15, // 90: slipway.platform.v1.RuntimeService.ValidateValues:output_type -> slipway.platform.v1.ValidateValuesResponse
+	18, // 91: slipway.platform.v1.RuntimeService.ListRuntimes:output_type -> slipway.platform.v1.ListRuntimesResponse
+	20, // 92: slipway.platform.v1.RuntimeService.GetRuntime:output_type -> slipway.platform.v1.GetRuntimeResponse
+	22, // 93: slipway.platform.v1.RuntimeService.UpdateRuntime:output_type -> slipway.platform.v1.UpdateRuntimeResponse
+	24, // 94: slipway.platform.v1.RuntimeService.DeleteRuntime:output_type -> slipway.platform.v1.DeleteRuntimeResponse
+	26, // 95: slipway.platform.v1.RuntimeService.UninstallRuntime:output_type -> slipway.platform.v1.UninstallRuntimeResponse
+	28, // 96: slipway.platform.v1.RuntimeService.RevokeCredentials:output_type -> slipway.platform.v1.RevokeCredentialsResponse
+	30, // 97: slipway.platform.v1.RuntimeService.WatchRuntimes:output_type -> slipway.platform.v1.WatchRuntimesResponse
+	33, // 98: slipway.platform.v1.GitService.GetGitSettings:output_type -> slipway.platform.v1.GetGitSettingsResponse
+	35, // 99: slipway.platform.v1.GitService.SetGitSettings:output_type -> slipway.platform.v1.SetGitSettingsResponse
+	40, // 100: slipway.platform.v1.GitService.ResetGitSettings:output_type -> slipway.platform.v1.ResetGitSettingsResponse
+	37, // 101: slipway.platform.v1.GitService.GetTokenHelp:output_type -> slipway.platform.v1.GetTokenHelpResponse
+	44, // 102: slipway.platform.v1.ApplicationService.ListApplications:output_type -> slipway.platform.v1.ListApplicationsResponse
+	46, // 103: slipway.platform.v1.ApplicationService.WatchApplications:output_type -> slipway.platform.v1.WatchApplicationsResponse
+	48, // 104: slipway.platform.v1.ApplicationService.CheckAccess:output_type -> slipway.platform.v1.CheckAccessResponse
+	52, // 105: slipway.platform.v1.AgentService.RenewCredential:output_type -> slipway.platform.v1.RenewCredentialResponse
+	57, // 106: slipway.platform.v1.AgentService.Heartbeat:output_type -> slipway.platform.v1.HeartbeatResponse
+	60, // 107: slipway.platform.v1.AgentService.Report:output_type -> slipway.platform.v1.ReportResponse
+	64, // 108: slipway.platform.v1.AgentService.ReportTraffic:output_type -> slipway.platform.v1.ReportTrafficResponse
+	50, // 109: slipway.platform.v1.AgentService.ReadApplications:output_type -> slipway.platform.v1.ReadApplicationsResponse
+	66, // 110: slipway.platform.v1.AgentService.Unregister:output_type -> slipway.platform.v1.UnregisterResponse
+	88, // [88:111] is the sub-list for method output_type
+	65, // [65:88] is the sub-list for method input_type
+	65, // [65:65] is the sub-list for extension type_name
+	65, // [65:65] is the sub-list for extension extendee
+	0,  // [0:65] is the sub-list for field type_name
 }
 
 func init() { file_slipway_platform_v1_fleet_proto_init() }
@@ -5154,7 +5303,7 @@ func file_slipway_platform_v1_fleet_proto_init() {
 		return
 	}
 	file_slipway_platform_v1_fleet_proto_msgTypes[16].OneofWrappers = []any{}
-	file_slipway_platform_v1_fleet_proto_msgTypes[52].OneofWrappers = []any{
+	file_slipway_platform_v1_fleet_proto_msgTypes[54].OneofWrappers = []any{
 		(*ReportEvent_Application)(nil),
 		(*ReportEvent_Deleted)(nil),
 		(*ReportEvent_ResyncBegin)(nil),
@@ -5166,7 +5315,7 @@ func file_slipway_platform_v1_fleet_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_slipway_platform_v1_fleet_proto_rawDesc), len(file_slipway_platform_v1_fleet_proto_rawDesc)),
 			NumEnums:      5,
-			NumMessages:   62,
+			NumMessages:   64,
 			NumExtensions: 0,
 			NumServices:   4,
 		},

@@ -99,6 +99,9 @@ const (
 	// AgentServiceReportTrafficProcedure is the fully-qualified name of the AgentService's
 	// ReportTraffic RPC.
 	AgentServiceReportTrafficProcedure = "/slipway.platform.v1.AgentService/ReportTraffic"
+	// AgentServiceReadApplicationsProcedure is the fully-qualified name of the AgentService's
+	// ReadApplications RPC.
+	AgentServiceReadApplicationsProcedure = "/slipway.platform.v1.AgentService/ReadApplications"
 	// AgentServiceUnregisterProcedure is the fully-qualified name of the AgentService's Unregister RPC.
 	AgentServiceUnregisterProcedure = "/slipway.platform.v1.AgentService/Unregister"
 )
@@ -730,6 +733,10 @@ type AgentServiceClient interface {
 	// since the edge started, so that sending them again, late or never changes
 	// no sum.
 	ReportTraffic(context.Context, *connect.Request[platformv1.ReportTrafficRequest]) (*connect.Response[platformv1.ReportTrafficResponse], error)
+	// ReadApplications returns the Applications of a Product in another runtime of the
+	// account, for a promotion that leads there. A rule has to allow each of them to the
+	// calling runtime: p, runtime:NAME, applications, get, PROJECT/*, allow.
+	ReadApplications(context.Context, *connect.Request[platformv1.ReadApplicationsRequest]) (*connect.Response[platformv1.ReadApplicationsResponse], error)
 	// Unregister deletes a runtime that is being uninstalled.
 	Unregister(context.Context, *connect.Request[platformv1.UnregisterRequest]) (*connect.Response[platformv1.UnregisterResponse], error)
 }
@@ -769,6 +776,12 @@ func NewAgentServiceClient(httpClient connect.HTTPClient, baseURL string, opts .
 			connect.WithSchema(agentServiceMethods.ByName("ReportTraffic")),
 			connect.WithClientOptions(opts...),
 		),
+		readApplications: connect.NewClient[platformv1.ReadApplicationsRequest, platformv1.ReadApplicationsResponse](
+			httpClient,
+			baseURL+AgentServiceReadApplicationsProcedure,
+			connect.WithSchema(agentServiceMethods.ByName("ReadApplications")),
+			connect.WithClientOptions(opts...),
+		),
 		unregister: connect.NewClient[platformv1.UnregisterRequest, platformv1.UnregisterResponse](
 			httpClient,
 			baseURL+AgentServiceUnregisterProcedure,
@@ -780,11 +793,12 @@ func NewAgentServiceClient(httpClient connect.HTTPClient, baseURL string, opts .
 
 // agentServiceClient implements AgentServiceClient.
 type agentServiceClient struct {
-	renewCredential *connect.Client[platformv1.RenewCredentialRequest, platformv1.RenewCredentialResponse]
-	heartbeat       *connect.Client[platformv1.HeartbeatRequest, platformv1.HeartbeatResponse]
-	report          *connect.Client[platformv1.ReportRequest, platformv1.ReportResponse]
-	reportTraffic   *connect.Client[platformv1.ReportTrafficRequest, platformv1.ReportTrafficResponse]
-	unregister      *connect.Client[platformv1.UnregisterRequest, platformv1.UnregisterResponse]
+	renewCredential  *connect.Client[platformv1.RenewCredentialRequest, platformv1.RenewCredentialResponse]
+	heartbeat        *connect.Client[platformv1.HeartbeatRequest, platformv1.HeartbeatResponse]
+	report           *connect.Client[platformv1.ReportRequest, platformv1.ReportResponse]
+	reportTraffic    *connect.Client[platformv1.ReportTrafficRequest, platformv1.ReportTrafficResponse]
+	readApplications *connect.Client[platformv1.ReadApplicationsRequest, platformv1.ReadApplicationsResponse]
+	unregister       *connect.Client[platformv1.UnregisterRequest, platformv1.UnregisterResponse]
 }
 
 // RenewCredential calls slipway.platform.v1.AgentService.RenewCredential.
@@ -807,6 +821,11 @@ func (c *agentServiceClient) ReportTraffic(ctx context.Context, req *connect.Req
 	return c.reportTraffic.CallUnary(ctx, req)
 }
 
+// ReadApplications calls slipway.platform.v1.AgentService.ReadApplications.
+func (c *agentServiceClient) ReadApplications(ctx context.Context, req *connect.Request[platformv1.ReadApplicationsRequest]) (*connect.Response[platformv1.ReadApplicationsResponse], error) {
+	return c.readApplications.CallUnary(ctx, req)
+}
+
 // Unregister calls slipway.platform.v1.AgentService.Unregister.
 func (c *agentServiceClient) Unregister(ctx context.Context, req *connect.Request[platformv1.UnregisterRequest]) (*connect.Response[platformv1.UnregisterResponse], error) {
 	return c.unregister.CallUnary(ctx, req)
@@ -824,6 +843,10 @@ type AgentServiceHandler interface {
 	// since the edge started, so that sending them again, late or never changes
 	// no sum.
 	ReportTraffic(context.Context, *connect.Request[platformv1.ReportTrafficRequest]) (*connect.Response[platformv1.ReportTrafficResponse], error)
+	// ReadApplications returns the Applications of a Product in another runtime of the
+	// account, for a promotion that leads there. A rule has to allow each of them to the
+	// calling runtime: p, runtime:NAME, applications, get, PROJECT/*, allow.
+	ReadApplications(context.Context, *connect.Request[platformv1.ReadApplicationsRequest]) (*connect.Response[platformv1.ReadApplicationsResponse], error)
 	// Unregister deletes a runtime that is being uninstalled.
 	Unregister(context.Context, *connect.Request[platformv1.UnregisterRequest]) (*connect.Response[platformv1.UnregisterResponse], error)
 }
@@ -859,6 +882,12 @@ func NewAgentServiceHandler(svc AgentServiceHandler, opts ...connect.HandlerOpti
 		connect.WithSchema(agentServiceMethods.ByName("ReportTraffic")),
 		connect.WithHandlerOptions(opts...),
 	)
+	agentServiceReadApplicationsHandler := connect.NewUnaryHandler(
+		AgentServiceReadApplicationsProcedure,
+		svc.ReadApplications,
+		connect.WithSchema(agentServiceMethods.ByName("ReadApplications")),
+		connect.WithHandlerOptions(opts...),
+	)
 	agentServiceUnregisterHandler := connect.NewUnaryHandler(
 		AgentServiceUnregisterProcedure,
 		svc.Unregister,
@@ -875,6 +904,8 @@ func NewAgentServiceHandler(svc AgentServiceHandler, opts ...connect.HandlerOpti
 			agentServiceReportHandler.ServeHTTP(w, r)
 		case AgentServiceReportTrafficProcedure:
 			agentServiceReportTrafficHandler.ServeHTTP(w, r)
+		case AgentServiceReadApplicationsProcedure:
+			agentServiceReadApplicationsHandler.ServeHTTP(w, r)
 		case AgentServiceUnregisterProcedure:
 			agentServiceUnregisterHandler.ServeHTTP(w, r)
 		default:
@@ -900,6 +931,10 @@ func (UnimplementedAgentServiceHandler) Report(context.Context, *connect.Request
 
 func (UnimplementedAgentServiceHandler) ReportTraffic(context.Context, *connect.Request[platformv1.ReportTrafficRequest]) (*connect.Response[platformv1.ReportTrafficResponse], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("slipway.platform.v1.AgentService.ReportTraffic is not implemented"))
+}
+
+func (UnimplementedAgentServiceHandler) ReadApplications(context.Context, *connect.Request[platformv1.ReadApplicationsRequest]) (*connect.Response[platformv1.ReadApplicationsResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("slipway.platform.v1.AgentService.ReadApplications is not implemented"))
 }
 
 func (UnimplementedAgentServiceHandler) Unregister(context.Context, *connect.Request[platformv1.UnregisterRequest]) (*connect.Response[platformv1.UnregisterResponse], error) {
