@@ -24,7 +24,7 @@ func (r *attachment) backendRefs(field string, written []gatewayv1.HTTPBackendRe
 		at := fmt.Sprintf("%s.backendRefs[%d]", field, i)
 		weight := uint32(max(or(written[i].Weight, 1), 0))
 		id, resolved := r.backend(at, &written[i].BackendObjectReference)
-		if weight == 0 && !(resolved && r.session) {
+		if weight == 0 && !r.session {
 			continue
 		}
 		ref := route.BackendRef{Backend: id, Weight: weight}
