@@ -77,12 +77,12 @@ func TestAutomatic(t *testing.T) {
 	w.awaitPhase(t, second, slipway.PromotionProgressing, "prod: waiting for approval")
 	w.patch(t, second, `{"spec": {"abort": true}}`)
 	w.awaitPhase(t, second, slipway.PromotionAborted, "aborted")
-	// The next process knows as much as this one.
-	stop()
-	w.start(t, nil)
-	// Neither another commit with the same version, nor one that the flow is not for.
-	w.awaitSynced(t, "web-dev", w.repository.Commit(t, map[string]string{"env/dev/other.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: other}\n"}, "another file"))
+	// Neither a commit that the flow is not for, nor another one with the same version, which
+	// the next process sees first: it knows as much as this one.
 	w.awaitSynced(t, "web-dev", w.repository.Commit(t, map[string]string{"env/dev/config.yaml": config("dev", "v4")}, "v4, skip"))
+	stop()
+	w.awaitSynced(t, "web-dev", w.repository.Commit(t, map[string]string{"env/dev/config.yaml": config("dev", "v3"), "env/dev/other.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: other}\n"}, "v3 again"))
+	w.start(t, nil)
 	third := w.setVersionOf(t, "v5")
 	w.awaitPhase(t, third, slipway.PromotionProgressing, "prod: waiting for approval")
 	w.exist(t, 3)
