@@ -4,7 +4,7 @@
 //
 //   - kill: the agent is killed at a random point of a sync, again and again. Each
 //     time the next one finishes what was begun.
-//   - divide: one of three agents that divide Applications is killed, paused or ended. No two
+//   - divide: one of three agents that divide Applications of two clusters is killed, paused or ended. No two
 //     write for one Application at a time.
 //   - notifications: the agent is killed while it sends notifications to a webhook, a mail
 //     server and Alertmanager. Each has one message for each subscription and revision.
