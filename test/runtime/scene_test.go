@@ -14,6 +14,7 @@ import (
 	"connectrpc.com/connect"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"slipway.dev/slipway/internal/kube/kubetest"
 	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/programs"
 	"slipway.dev/slipway/internal/wire/platformv1"
@@ -36,8 +37,8 @@ func (s *suite) testSQLite(t *testing.T) {
 	g := s.newStage(t, sqlitePlace(t))
 	g.east, g.west = g.newMember(t, "east", s.east), g.newMember(t, "west", s.west)
 	g.play(t, []act{
-		{"join", g.testJoin}, {"git", g.testGit}, {"team", g.testTeam}, {"operate", g.testOperate}, {"push", g.testPush}, {"isolation", g.testIsolation},
-		{"cluster", g.testCluster}, {"away", g.testAway}, {"revoke", g.testRevoke}, {"secrets", g.testSecrets}, {"uninstall", g.testUninstall},
+		{"join", g.testJoin}, {"git", g.testGit}, {"team", g.testTeam}, {"operate", g.testOperate}, {"push", g.testPush}, {"promotion", g.testPromotion},
+		{"isolation", g.testIsolation}, {"cluster", g.testCluster}, {"away", g.testAway}, {"revoke", g.testRevoke}, {"secrets", g.testSecrets}, {"uninstall", g.testUninstall},
 	})
 }
 
@@ -214,7 +215,12 @@ func (g *stage) secretManifest() string {
 
 // value is the value of an application's ConfigMap in a cluster.
 func (m *member) value(ctx context.Context) (string, error) {
-	found, err := m.cluster.Client.CoreV1().ConfigMaps(m.target).Get(ctx, "settings", metav1.GetOptions{})
+	return valueIn(ctx, m.cluster, m.target)
+}
+
+// valueIn is the value of the ConfigMap settings in a namespace.
+func valueIn(ctx context.Context, cluster *kubetest.Cluster, namespace string) (string, error) {
+	found, err := cluster.Client.CoreV1().ConfigMaps(namespace).Get(ctx, "settings", metav1.GetOptions{})
 	if err != nil {
 		return "", err
 	}

@@ -23,6 +23,8 @@ import (
 	"testing"
 
 	"slipway.dev/slipway/api/argo/v1alpha1"
+	"slipway.dev/slipway/api/codefresh/v1beta1"
+	slipway "slipway.dev/slipway/api/v1alpha1"
 	"slipway.dev/slipway/internal/edge/pkitest"
 	"slipway.dev/slipway/internal/kube/kubetest"
 	"slipway.dev/slipway/internal/must"
@@ -57,9 +59,10 @@ type suite struct {
 func TestRuntime(t *testing.T) {
 	s := &suite{binary: binary.Path(t), authority: pkitest.NewFiles(t, "*."+tunnelDomain)}
 	s.east, s.west = kubetest.Start(t), kubetest.Start(t, kubetest.WithoutNode())
-	text := must.Get(v1alpha1.CRDs())(t)
 	for _, cluster := range []*kubetest.Cluster{s.east, s.west} {
-		cluster.Define(t, string(text))
+		cluster.Define(t, string(must.Get(v1alpha1.CRDs())(t)))
+		cluster.Define(t, string(must.Get(slipway.CRDs())(t)))
+		cluster.Define(t, string(must.Get(v1beta1.CRDs())(t)))
 	}
 	t.Run("postgres", func(t *testing.T) { s.testPostgres(t) })
 	t.Run("sqlite", func(t *testing.T) { s.testSQLite(t) })

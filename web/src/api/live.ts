@@ -133,6 +133,8 @@ export class LiveCollection<M, T> {
             return false;
           }
           if (complete) this.publishSoon();
+          // The first items are shown at once, and the rest together.
+          else if (this.current.items.size === 0 && this.items.size > 0) this.publish({});
           return false;
         },
         turn: (_, error) => this.publish({ state: "lost", error }),

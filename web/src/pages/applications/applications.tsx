@@ -79,7 +79,7 @@ export function ApplicationsPage() {
             ))}
           </div>
           <Filters choosing={choosing} counts={found.counts} />
-          {!live.synced ? (
+          {!live.synced && rows.length === 0 ? (
             <Panel>
               <Loading lines={12} />
             </Panel>
