@@ -22,6 +22,7 @@ import (
 	"slipway.dev/slipway/internal/edge/bridge/bridgetest"
 	"slipway.dev/slipway/internal/edge/h3"
 	"slipway.dev/slipway/internal/must"
+	"slipway.dev/slipway/internal/programs"
 )
 
 // The context of a connection is there in its handshake and in its requests.
@@ -105,9 +106,8 @@ func TestMaxConns(t *testing.T) {
 	if reason := bridgetest.Within(t, "the end", s.reasons); reason != h3.ReasonEnded {
 		t.Errorf("ended because of %s", reason)
 	}
-	if err := get(t, client(t, s), s.url); err != nil {
-		t.Errorf("after it: %v", err)
-	}
+	// The end is announced beside the place that becomes free.
+	programs.Eventually(t, func(context.Context) error { return get(t, client(t, s), s.url) })
 }
 
 // A connection that asks for nothing ends, even when it pretends to.
