@@ -6,6 +6,8 @@ const artefacts = process.env["CONSOLE_ARTEFACTS"] ?? "test-results";
 export default defineConfig({
   testDir: "e2e",
   testMatch: "*.e2e.ts",
+  // It only measures.
+  testIgnore: process.env["CONSOLE_LONG"] === "1" ? [] : "10-fleet.e2e.ts",
   outputDir: `${artefacts}/failures`,
   // The specs are one story in the order of their files: a runtime that one installs
   // is what the next one uses.

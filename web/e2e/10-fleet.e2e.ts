@@ -7,7 +7,6 @@ import { changeFleet, gatherFleet } from "./support/world";
 
 // What Playwright records of a page costs the page as much as the list does.
 test.use({ trace: "off" });
-test.skip(process.env["CONSOLE_LONG"] !== "1", "it measures: CONSOLE_LONG=1 runs it");
 
 const runtimes = 100;
 const each = 100;
