@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/programs"
 )
 
@@ -41,7 +42,7 @@ func (g *stage) testPromotion(t *testing.T) {
 		}
 		return nil
 	})
-	// No webhook tells west of the commit.
+	// West gets no webhook for the commit.
 	g.west.refresh(t, "promoted-prod")
 	g.east.awaitPromotion(t, "Succeeded")
 	if value, err := valueIn(t.Context(), g.west.cluster, to.prod); err != nil || value != "v2" {
@@ -84,16 +85,13 @@ spec: {triggerEnvironment: dev, steps: [{environment: prod, dependsOn: [dev]}]}
 `, p.dev, p.prod)
 }
 
-// promote runs slipway promote in the cluster of the runtime, and returns what it prints.
-func (m *member) promote(t *testing.T, words ...string) string {
+// promote runs slipway promote in the cluster of the runtime.
+func (m *member) promote(t *testing.T, words ...string) {
 	t.Helper()
-	out, err := m.tryPromote(t.Context(), words...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return out
+	must.Get(m.tryPromote(t.Context(), words...))(t)
 }
 
+// tryPromote is promote with what it prints.
 func (m *member) tryPromote(ctx context.Context, words ...string) (string, error) {
 	words = append([]string{"promote"}, append(words, "-n", m.namespace)...)
 	command := exec.CommandContext(ctx, m.stage.binary, words...)
