@@ -1,6 +1,7 @@
 package ingress
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/base64"
@@ -135,6 +136,10 @@ func (g *gateway) handler() http.Handler {
 			w.WriteHeader(http.StatusUnprocessableEntity)
 			_, _ = io.WriteString(w, oldAnswer)
 			return
+		}
+		if r.Method != http.MethodGet {
+			// What an edge that ends has asked for is done and noted: no later one would ask for it again.
+			r = r.WithContext(context.WithoutCancel(r.Context()))
 		}
 		proxy.ServeHTTP(w, r)
 	})

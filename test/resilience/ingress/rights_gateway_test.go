@@ -52,18 +52,18 @@ func (s *suite) testGatewayRights(t *testing.T) {
 	granted := append(grantsIn(t, "deploy/rbac/gateway-role.yaml"), grantsIn(t, "deploy/rbac/gateway-deployments-role.yaml")...)
 	plain := c.run(t, 1, false, []string{"--providers.kubernetesGateway.addresses=" + netip.PrefixFrom(hostOf(14, 0), 28).String()},
 		func(t *testing.T, _ func() []usedRight) { c.awaitProgrammed(t) })
-	for _, one := range plain {
+	for _, one := range plain() {
 		if one.group != "coordination.k8s.io" && one.group != "events.k8s.io" && one.verb != "list" && one.verb != "watch" && !strings.HasSuffix(one.resource, "/status") {
 			t.Errorf("without Services it uses %v in %q", one.right, one.namespace)
 		}
 	}
 	services := []string{"--providers.kubernetesGateway.serviceType=ClusterIP", "--providers.kubernetesGateway.edgeService=" + home + "/edge",
 		"--providers.kubernetesGateway.deployment=edge", "--providers.kubernetesGateway.targetPorts=21000-21009"}
-	used := slices.Concat(plain, c.run(t, 2, false, services, c.removeGateway))
+	withServices := c.run(t, 2, false, services, c.removeGateway)
 	// An older API server is asked for lists.
 	c.run(t, 3, true, services, func(t *testing.T, now func() []usedRight) {
 		eventually(t, patience, func() error {
-			all := slices.Concat(used, now())
+			all := slices.Concat(plain(), withServices(), now())
 			if i := slices.IndexFunc(granted, func(g grant) bool { return !g.isUsed(all) }); i >= 0 {
 				return fmt.Errorf("%v is granted and never used, at home: %t", granted[i].right, granted[i].atHome)
 			}
@@ -110,8 +110,8 @@ func newGatewayRights(t *testing.T, s *suite) *gatewayRights {
 }
 
 // run starts an edge with the shipped rights behind a recorder, ends it once the check
-// returns, and returns the rights that it used. None may have been denied.
-func (c *gatewayRights) run(t *testing.T, number byte, old bool, arguments []string, check func(*testing.T, func() []usedRight)) []usedRight {
+// returns, and returns what tells the rights that it used. None may have been denied.
+func (c *gatewayRights) run(t *testing.T, number byte, old bool, arguments []string, check func(*testing.T, func() []usedRight)) func() []usedRight {
 	t.Helper()
 	recorder := newGateway(t, c.api, hostOf(12, number))
 	recorder.old = old
@@ -126,7 +126,7 @@ func (c *gatewayRights) run(t *testing.T, number byte, old bool, arguments []str
 	if _, denied, _ := recorder.rights(); len(denied) > 0 {
 		t.Errorf("denied: %v", denied)
 	}
-	return recorder.usedRights()
+	return recorder.usedRights
 }
 
 // awaitProgrammed waits until both Gateways are programmed.
