@@ -47,7 +47,9 @@ func Selected(source []byte, fields []Selector) (string, error) {
 			return "", fmt.Errorf("%s: %w", field, err)
 		}
 		for _, one := range all {
-			fmt.Fprintf(&text, "%q ", one.way)
+			for _, at := range one.way {
+				fmt.Fprintf(&text, "%q %d ", at.key, at.index)
+			}
 			writeValue(&text, one.node)
 		}
 	}
