@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/base64"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"maps"
@@ -13,6 +14,7 @@ import (
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"slipway.dev/slipway/internal/must"
@@ -33,11 +35,19 @@ func (w *world) testCertificates(t *testing.T) {
 		t.Errorf("the certificate of the ListenerSet: %v", err)
 	}
 
-	must.Do(t, w.Client.CoreV1().Secrets(w.infra).Delete(t.Context(), "shop-tls", metav1.DeleteOptions{}))
+	secrets := w.Client.CoreV1().Secrets(w.infra)
+	must.Do(t, secrets.Delete(t.Context(), "shop-tls", metav1.DeleteOptions{}))
 	programs.Eventually(t, func(ctx context.Context) error {
+		secret, err := secrets.Get(ctx, "shop-tls", metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		if issued := certificateOf(secret); issued == nil || issued.Equal(first) {
+			return errors.New("the Secret has no new certificate")
+		}
 		next, err := hello(ctx, at, "shop.gateway.test", roots)
-		if err == nil && next.SerialNumber.Cmp(first.SerialNumber) == 0 {
-			err = errors.New("the certificate of the deleted Secret is served")
+		if err == nil && next.Equal(first) {
+			err = errors.New("the certificate of the deleted Secret is served, and not that of the new one")
 		}
 		return err
 	})
@@ -46,6 +56,19 @@ func (w *world) testCertificates(t *testing.T) {
 	if !maps.Equal(gateway.Annotations, want) || gateway.Generation != 1 {
 		t.Errorf("the Gateway has the generation %d and the annotations %q", gateway.Generation, gateway.Annotations)
 	}
+}
+
+// certificateOf returns the certificate in a Secret, or nil.
+func certificateOf(secret *corev1.Secret) *x509.Certificate {
+	block, _ := pem.Decode(secret.Data[corev1.TLSCertKey])
+	if block == nil {
+		return nil
+	}
+	certificate, err := x509.ParseCertificate(block.Bytes)
+	if err != nil {
+		return nil
+	}
+	return certificate
 }
 
 // roots waits for the certificate of the issuer, and trusts it alone.
