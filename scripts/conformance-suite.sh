@@ -10,7 +10,7 @@ mkdir -p "$folder"
 cp -r test/conformance/gateway/suite "$module"
 cd "$module"
 
-export GOTOOLCHAIN=${CONFORMANCE_TOOLCHAIN:-auto} GOWORK=off GOFLAGS='-trimpath -buildvcs=false -gcflags=all=-dwarf=false' CGO_ENABLED=0 GOGC=800
+export GOTOOLCHAIN=${CONFORMANCE_TOOLCHAIN:-auto} GOWORK=off GOFLAGS='-trimpath -buildvcs=false -gcflags=all=-dwarf=false' CGO_ENABLED=0 GOGC=off GOMEMLIMIT=1GiB
 # Since v1.7.0 the echo server has a module of its own, of which the proxy for modules serves v0.1.0 only.
 images=sigs.k8s.io/gateway-api-conformance-images
 go mod edit -droptool=sigs.k8s.io/gateway-api/conformance/echo-basic -tool=$images/echo-basic -replace=$images=$images@v0.1.0

@@ -12,12 +12,13 @@ export async function settled(page: Page): Promise<void> {
   await expect(page.getByRole("status", { name: "Loading" })).toHaveCount(0);
 }
 
-/** accessible fails when axe finds something serious, in light or in dark. Nothing is left out. */
+/** accessible fails when axe finds something serious: by all rules in light, and in dark by those about colours, in which alone the page differs. */
 export async function accessible(page: Page, name: string): Promise<void> {
   for (const colorScheme of ["dark", "light"] as const) {
     await page.emulateMedia({ colorScheme });
     // Its other mode opens a page for each result.
     const axe = new AxeBuilder({ page }).setLegacyMode(true).options({ resultTypes: ["violations"] });
+    if (colorScheme === "dark") axe.withTags("cat.color");
     const { violations } = await axe.analyze();
     const serious = violations
       .filter((one) => one.impact === "serious" || one.impact === "critical")
@@ -55,9 +56,10 @@ const documented = new Set([
   "lost",
 ]);
 
-/** picture keeps what the page looks like. */
+/** picture keeps what the page looks like, if that is wanted. */
 export async function picture(page: Page, name: string): Promise<void> {
-  const folder = world.documents && documented.has(name) ? world.documents : world.images;
+  if (!world.documents) return;
+  const folder = documented.has(name) ? world.documents : world.images;
   await page.screenshot({ path: `${folder}/${name}.png`, animations: "disabled", caret: "hide" });
 }
 
