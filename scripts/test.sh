@@ -12,7 +12,7 @@ variable() { sed -n "s/^$1 *:= *//p" Makefile; }
 export GOFLAGS="${GOFLAGS:-} -gcflags=all=-dwarf=false -tags=$(variable GO_TAGS)"
 static=(CGO_ENABLED=0 GOFLAGS="$GOFLAGS -trimpath -buildvcs=false")
 # The compiler and the linker collect no garbage below a gigabyte, which saves a quarter of their time. Tests and the programs
-# that they start do: for them this would be a setting of the user.
+# that they start run without these variables: for them they would be settings of the user.
 export GOGC=off GOMEMLIMIT=1GiB
 flags=(-vet=off -ldflags='-s -w' -timeout 80m -exec 'env -u GOGC -u GOMEMLIMIT')
 

@@ -10,8 +10,9 @@
 // edge gets load.
 //
 // The traces of specs that failed are kept below bin/console-test. With CONSOLE_SCREENSHOTS=1
-// screenshots of every page are, too, and those of docs/images/console are written again. CONSOLE_SPECS chooses specs by a part of their file. CONSOLE_HOLD=1
-// starts the world, writes a script that runs specs in it, and waits.
+// screenshots of every page are, too, and those of docs/images/console are written again.
+// CONSOLE_SPECS chooses specs by a part of their file. CONSOLE_HOLD=1 starts the world,
+// writes a script that runs specs in it, and waits.
 package console
 
 import (

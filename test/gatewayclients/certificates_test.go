@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/base64"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"maps"
@@ -17,6 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"slipway.dev/slipway/internal/edge/pkitest"
 	"slipway.dev/slipway/internal/must"
 	"slipway.dev/slipway/internal/programs"
 )
@@ -42,8 +42,12 @@ func (w *world) testCertificates(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		if issued := certificateOf(secret); issued == nil || issued.Equal(first) {
-			return errors.New("the Secret has no new certificate")
+		issued, err := pkitest.Pair{Chain: string(secret.Data[corev1.TLSCertKey])}.Leaf()
+		if err == nil && issued.Equal(first) {
+			err = errors.New("the Secret has the deleted certificate again")
+		}
+		if err != nil {
+			return err
 		}
 		next, err := hello(ctx, at, "shop.gateway.test", roots)
 		if err == nil && next.Equal(first) {
@@ -56,19 +60,6 @@ func (w *world) testCertificates(t *testing.T) {
 	if !maps.Equal(gateway.Annotations, want) || gateway.Generation != 1 {
 		t.Errorf("the Gateway has the generation %d and the annotations %q", gateway.Generation, gateway.Annotations)
 	}
-}
-
-// certificateOf returns the certificate in a Secret, or nil.
-func certificateOf(secret *corev1.Secret) *x509.Certificate {
-	block, _ := pem.Decode(secret.Data[corev1.TLSCertKey])
-	if block == nil {
-		return nil
-	}
-	certificate, err := x509.ParseCertificate(block.Bytes)
-	if err != nil {
-		return nil
-	}
-	return certificate
 }
 
 // roots waits for the certificate of the issuer, and trusts it alone.

@@ -110,7 +110,7 @@ func newGatewayRights(t *testing.T, s *suite) *gatewayRights {
 }
 
 // run starts an edge with the shipped rights behind a recorder, ends it once the check
-// returns, and returns what tells the rights that it used. None may have been denied.
+// returns, and returns the recorder's list of used rights. None may have been denied.
 func (c *gatewayRights) run(t *testing.T, number byte, old bool, arguments []string, check func(*testing.T, func() []usedRight)) func() []usedRight {
 	t.Helper()
 	recorder := newGateway(t, c.api, hostOf(12, number))

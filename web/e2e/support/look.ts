@@ -56,7 +56,7 @@ const documented = new Set([
   "lost",
 ]);
 
-/** picture keeps what the page looks like, if that is wanted. */
+/** picture takes a screenshot with CONSOLE_SCREENSHOTS=1. */
 export async function picture(page: Page, name: string): Promise<void> {
   if (!world.documents) return;
   const folder = documented.has(name) ? world.documents : world.images;
