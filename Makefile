@@ -89,8 +89,8 @@ build-node: ## Build bin/slipway-node: the kubelet and kube-proxy of the end-to-
 COMMIT_TIME := SOURCE_DATE_EPOCH=$(shell git log -1 --format=%ct 2>/dev/null || echo 0)
 IMAGE       ?= slipway.dev/slipway:$(VERSION)
 AUTHORITIES := /etc/ssl/certs/ca-certificates.crt
-OCI_IMAGE   := $(COMMIT_TIME) go run ./internal/tools/ociimage
-SBOM        := $(COMMIT_TIME) go run ./internal/tools/sbom --version $(VERSION)
+OCI_IMAGE   := $(COMMIT_TIME) $(GO_STATIC) go run ./internal/tools/ociimage
+SBOM        := $(COMMIT_TIME) $(GO_STATIC) go run ./internal/tools/sbom --version $(VERSION)
 
 .PHONY: image
 image: build-slipway ## Write the container image to bin/slipway-image.tar, without a container engine, and its bill of materials
@@ -106,7 +106,7 @@ sbom: image build-devcluster ## Write the software bills of materials of both pr
 
 .PHONY: sign
 sign: sbom ## Sign programs, bills of materials and image with KEY, a private key, for cosign and openssl to verify
-	go run ./internal/tools/sign --key "$(KEY)" bin/slipway bin/slipway-devcluster bin/*.cdx.json bin/slipway-image.tar
+	$(GO_STATIC) go run ./internal/tools/sign --key "$(KEY)" bin/slipway bin/slipway-devcluster bin/*.cdx.json bin/slipway-image.tar
 
 # A release has the version of the charts, whose image has that tag.
 RELEASE       ?= dist
@@ -121,7 +121,7 @@ release: ## Write programs of all platforms, image, charts, packages, bills of m
 	rm -rf bin/release
 	$(MAKE) release-files VERSION=$(CHART_VERSION)
 	$(COMMIT_TIME) scripts/release.sh bin/release $(RELEASE)
-	$(if $(KEY),go run ./internal/tools/sign --key "$(KEY)" $(RELEASE)/slipway-image.tar $(RELEASE)/SHA256SUMS)
+	$(if $(KEY),$(GO_STATIC) go run ./internal/tools/sign --key "$(KEY)" $(RELEASE)/slipway-image.tar $(RELEASE)/SHA256SUMS)
 
 # A platform is OS-ARCHITECTURE. The go command decides what has to be compiled again.
 CROSS = GOOS=$(word 1,$(subst -, ,$*)) GOARCH=$(word 2,$(subst -, ,$*)) $(GO_BUILD)
@@ -261,47 +261,47 @@ vuln: ## Report known vulnerabilities in what the programs call; VULN_DB is a fo
 
 .PHONY: generate
 generate: console-modules ## Write generated files anew: docs/reference, the CustomResourceDefinitions, the API, the values of the charts, dashboards and alerts
-	go run ./cmd/slipway docs --dir docs/reference
-	go run ./internal/tools/routeref
-	go run ./internal/tools/annotationref
-	go run ./internal/tools/argocrds
-	go run ./internal/tools/gatewaycrds
-	go run ./internal/tools/protogen
-	go run ./internal/tools/chartgen
-	go run ./internal/tools/monitoring
+	$(GO_STATIC) go run ./cmd/slipway docs --dir docs/reference
+	$(GO_STATIC) go run ./internal/tools/routeref
+	$(GO_STATIC) go run ./internal/tools/annotationref
+	$(GO_STATIC) go run ./internal/tools/argocrds
+	$(GO_STATIC) go run ./internal/tools/gatewaycrds
+	$(GO_STATIC) go run ./internal/tools/protogen
+	$(GO_STATIC) go run ./internal/tools/chartgen
+	$(GO_STATIC) go run ./internal/tools/monitoring
 
 .PHONY: bench
 bench: ## Run the Go benchmarks
-	go test -run '^$$' -bench . -benchmem ./...
+	$(GO_STATIC) go test -run '^$$' -bench . -benchmem ./...
 
 .PHONY: bench-edge
 bench-edge: build-slipway ## Measure the edge beside nginx, HAProxy and Caddy (about 35 minutes; see BENCH_FLAGS)
 	@scripts/install-packages.sh bench
-	go run ./test/bench/edgebench $(BENCH_FLAGS)
+	$(GO_STATIC) go run ./test/bench/edgebench $(BENCH_FLAGS)
 
 .PHONY: bench-ingress
 bench-ingress: build ## Measure the edge with 1,000, 5,000 and 10,000 Ingresses on a real API server (about 20 minutes; see BENCH_FLAGS)
-	go run ./test/bench/ingressbench $(BENCH_FLAGS)
+	$(GO_STATIC) go run ./test/bench/ingressbench $(BENCH_FLAGS)
 
 .PHONY: bench-gitops
 bench-gitops: build ## Measure the agent with 100, 500 and 1,000 Applications on a real API server (about 40 minutes; see BENCH_FLAGS: -sizes 10000 has goals of its own, -agents 1,2 compares two agents with one)
-	go run ./test/bench/gitopsbench $(BENCH_FLAGS)
+	$(GO_STATIC) go run ./test/bench/gitopsbench $(BENCH_FLAGS)
 
 .PHONY: bench-tunnel
 bench-tunnel: ## Measure the tunnel beside requests that go directly (about 2 minutes; see BENCH_FLAGS)
-	go run ./test/bench/tunnelbench $(BENCH_FLAGS)
+	$(GO_STATIC) go run ./test/bench/tunnelbench $(BENCH_FLAGS)
 
 .PHONY: bench-platform
 bench-platform: build-slipway ## Measure the platform with 100 and 1,000 simulated runtimes of 100 Applications over real tunnels (about 6 minutes; see BENCH_FLAGS)
-	go run ./test/bench/platformbench $(BENCH_FLAGS)
+	$(GO_STATIC) go run ./test/bench/platformbench $(BENCH_FLAGS)
 
 .PHONY: resilience
 resilience: deps ## Attack the edge and kill the agent for long: slow clients, a minute of each flood, 100 kills (about 30 minutes)
-	RESILIENCE=long go test -count=1 $(HANG_GUARD) -v ./test/resilience/...
+	RESILIENCE=long $(GO_STATIC) go test -count=1 $(HANG_GUARD) -v ./test/resilience/...
 
 .PHONY: divide
 divide: deps build-devcluster ## Kill, pause or end one of three agents that divide Applications every 10 s for ten minutes: no two may write for one at a time (about 12 minutes)
-	RESILIENCE=long go test -count=1 -timeout 1h -v -run TestGitops/divide ./test/resilience/gitops
+	RESILIENCE=long $(GO_STATIC) go test -count=1 -timeout 1h -v -run TestGitops/divide ./test/resilience/gitops
 
 .PHONY: failover
 failover: deps ## Kill the primary of the platform's database under load three times: reports are written again within 10 s, and none is lost (about 3 minutes)
@@ -315,12 +315,12 @@ promotions: deps build-devcluster ## Kill promotions at each write, and the agen
 .PHONY: limits
 limits: ## Measure one rate limit over three edges with h2load, and kill one of them every 10 s for ten minutes under 2,000 requests/s (about 15 minutes; LIMITS_SECONDS and LIMITS_RATE change the latter)
 	scripts/install-packages.sh limits
-	LIMITS=long go test -count=1 $(HANG_GUARD) -v ./test/limits
+	LIMITS=long $(GO_STATIC) go test -count=1 $(HANG_GUARD) -v ./test/limits
 
 .PHONY: progressive
 progressive: deps build-devcluster ## Release good and bad revisions of a Deployment under load, with faults, an autoscaler, a kill at each write, and 300 releases that the judge decides about
-	PROGRESSIVE=long go test -count=1 -timeout 4h -v ./test/progressive
-	RESILIENCE=long go test -count=1 -timeout 1h -v -run TestReleaseSurvives ./internal/gitops/reconcile
+	PROGRESSIVE=long $(GO_STATIC) go test -count=1 -timeout 4h -v ./test/progressive
+	RESILIENCE=long $(GO_STATIC) go test -count=1 -timeout 1h -v -run TestReleaseSurvives ./internal/gitops/reconcile
 
 .PHONY: churn
 churn: deps build-devcluster ## Change routes, listeners, certificates and endpoints of Gateways for CHURN, 10m without it, under requests of five protocols
@@ -328,11 +328,11 @@ churn: deps build-devcluster ## Change routes, listeners, certificates and endpo
 
 .PHONY: shadow
 shadow: deps ## Compare 100,000 requests of nginx and the edge with the same configuration: slipway migrate shadow must report none (about 2 minutes)
-	SHADOW_REQUESTS=100000 go test -count=1 $(HANG_GUARD) -v -run TestIdentical ./test/shadow
+	SHADOW_REQUESTS=100000 $(GO_STATIC) go test -count=1 $(HANG_GUARD) -v -run TestIdentical ./test/shadow
 
 .PHONY: tenancy-mutations
 tenancy-mutations: deps build-devcluster ## Remove guards between tenants from the program, one by one: an attempt of test/tenancy must succeed without each (about 5 minutes)
-	TENANCY=mutations go test -count=1 $(HANG_GUARD) -v -run TestMutations ./test/tenancy
+	TENANCY=mutations $(GO_STATIC) go test -count=1 $(HANG_GUARD) -v -run TestMutations ./test/tenancy
 
 .PHONY: fuzz
 fuzz: ## Run every fuzz target for FUZZTIME, 10m each without it
