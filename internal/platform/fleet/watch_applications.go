@@ -39,6 +39,10 @@ type applicationView struct {
 // first ones are shown long before the last one is read.
 const maxBatchBytes = 128 << 10
 
+// firstPage is the number of applications that are read and sent before all others: enough for the
+// screen of somebody who waits for it.
+const firstPage = 100
+
 type sum [sha256.Size]byte
 
 // WatchApplications sends all applications, or those of a runtime, and then
@@ -87,7 +91,7 @@ func (v *applicationView) refresh(ctx context.Context, filter store.ApplicationF
 	// keys finds deletions afterwards.
 	there := map[applicationKey]bool{}
 	shown := v.shown()
-	page := store.Page{Size: store.MaxPageSize}
+	page := store.Page{Size: firstPage}
 	for {
 		applications, _, next, err := v.fleet.store.Applications(ctx, v.accountID, filter, page)
 		if err != nil {
@@ -102,7 +106,12 @@ func (v *applicationView) refresh(ctx context.Context, filter store.ApplicationF
 		if next == "" {
 			break
 		}
-		page.Token = next
+		if page.Token == "" {
+			if err := v.flush(); err != nil {
+				return err
+			}
+		}
+		page = store.Page{Size: store.MaxPageSize, Token: next}
 	}
 	for key := range v.known {
 		if !there[key] && (filter.RuntimeID == "" || filter.RuntimeID == key.runtimeID) {

@@ -134,6 +134,9 @@ func TestWatchManyApplications(t *testing.T) {
 			for _, one := range message.GetApplications() {
 				names = append(names, one.GetName())
 			}
+			if messages == 1 && len(names) != 100 {
+				t.Errorf("the first message has %d applications: a screenful is to come before the rest", len(names))
+			}
 		}
 		if len(names) != count || !slices.IsSorted(names) || messages < 2 || messages > 10 {
 			t.Fatalf("%d applications came in %d messages, sorted %v", len(names), messages, slices.IsSorted(names))

@@ -35,9 +35,7 @@ func runProgram(t *testing.T, args ...string) (code int, out, complaint string) 
 // charts that have dependencies. What it measures is not judged, only that there is
 // something.
 func TestSmoke(t *testing.T) {
-	for _, chosen := range []form{chart, umbrella} {
-		t.Run(string(chosen), func(t *testing.T) { smoke(t, chosen) })
-	}
+	t.Run("charts with dependencies", func(t *testing.T) { smoke(t, umbrella) })
 	t.Run("two agents beside one", func(t *testing.T) { smoke(t, chart, "-agents=1,2", "-alone=false") })
 }
 

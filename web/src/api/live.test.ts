@@ -2,11 +2,13 @@ import { expect, test, vi } from "vitest";
 
 // The page tries lost connections again when the browser is online.
 vi.stubGlobal("window", new EventTarget());
+const frames: FrameRequestCallback[] = [];
+vi.stubGlobal("requestAnimationFrame", (draw: FrameRequestCallback) => frames.push(draw));
 const { LiveCollection } = await import("./live");
 
 type Message = { put: string[] } | { synced: true };
 
-test("the first items are shown before all have come, and the rest together", async () => {
+test("the first items are drawn before more is read, and the rest is shown together", async () => {
   const { readable, writable } = new TransformStream<Message, Message>();
   const writer = writable.getWriter();
   const collection = new LiveCollection<Message, string>({
@@ -20,7 +22,9 @@ test("the first items are shown before all have come, and the rest together", as
     shown.push(`${[...items.keys()].join(" ")}${synced ? ", all" : ""}`);
   });
   await writer.write({ put: ["a", "b"] });
-  await vi.waitFor(() => expect(shown).toEqual(["a b"]));
+  await vi.waitFor(() => expect(frames).toHaveLength(1));
+  expect(shown).toEqual(["a b"]);
+  frames.pop()?.(0);
   await writer.write({ put: ["c"] });
   await writer.write({ put: ["d"] });
   await writer.write({ synced: true });

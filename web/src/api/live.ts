@@ -30,6 +30,18 @@ const gather = 50;
 // A collection without subscribers is kept a little longer: the next page may need it.
 const linger = 5_000;
 
+// drawn waits until the browser has drawn the page, which it does not do while messages are read. A hidden page is not
+// drawn.
+function drawn(): Promise<void> {
+  return new Promise((resolve) => {
+    const timer = setTimeout(resolve, gather);
+    requestAnimationFrame(() => {
+      clearTimeout(timer);
+      setTimeout(resolve);
+    });
+  });
+}
+
 const active = new Set<LiveCollection<unknown, unknown>>();
 const watchers = new Set<() => void>();
 let overall: LiveState = "live";
@@ -134,7 +146,10 @@ export class LiveCollection<M, T> {
           }
           if (complete) this.publishSoon();
           // The first items are shown at once, and the rest together.
-          else if (this.current.items.size === 0 && this.items.size > 0) this.publish({});
+          else if (this.current.items.size === 0 && this.items.size > 0) {
+            this.publish({});
+            return drawn().then(() => false);
+          }
           return false;
         },
         turn: (_, error) => this.publish({ state: "lost", error }),

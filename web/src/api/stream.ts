@@ -8,8 +8,8 @@ export type FollowState = "connecting" | "live" | "lost" | "gone" | "denied";
 
 export interface Followed<M> {
   open(signal: AbortSignal): AsyncIterable<M>;
-  /** take returns true when nothing can follow: what the stream is about is gone. */
-  take(message: M): boolean;
+  /** take returns true when nothing can follow: what the stream is about is gone. The next message waits for its promise. */
+  take(message: M): boolean | Promise<boolean>;
   /** turn is called with each state except live, which take sees first. */
   turn(state: "lost" | "gone" | "denied", error: ConnectError | null): void;
   /** waits is given what ends a pause early. */
@@ -50,7 +50,7 @@ async function once<M>(followed: Followed<M>, signal: AbortSignal): Promise<Conn
       clearTimeout(quiet);
       quiet = setTimeout(abort, silence);
       if (signal.aborted) return null;
-      if (followed.take(message)) {
+      if (await followed.take(message)) {
         followed.turn("gone", null);
         return "final";
       }
