@@ -25,6 +25,10 @@ GO_STATIC := CGO_ENABLED=0 GOFLAGS="$(GO_FLAGS)"
 # package more than there are processors is compiled at a time, because the compiler also waits for files.
 GO_BUILD  := CGO_ENABLED=0 GOGC=off GOMEMLIMIT=1GiB GOFLAGS="$(GO_FLAGS) -p=$(shell expr $$(nproc) + 1)"
 
+# What releases, the image and its benchmark are compiled by: the calls that the edge makes most are inlined. A build for
+# development goes without, because the tests would compile everything once more.
+PROFILE := -pgo=$(CURDIR)/cmd/slipway/release.pgo
+
 # The timeout only ends a package that hangs: every wait in a test has a bound of its own.
 HANG_GUARD := -timeout 80m
 TEST_FLAGS := -vet=off -ldflags='-s -w' $(HANG_GUARD)
@@ -72,7 +76,7 @@ console: $(CONSOLE) ## Build the console that bin/slipway has in it
 .PHONY: build-slipway
 build-slipway: console ## Build bin/slipway with the console
 	@mkdir -p bin
-	$(GO_BUILD) go build -ldflags '$(LDFLAGS)' -o bin/slipway ./cmd/slipway
+	$(GO_BUILD) go build $(PGO) -ldflags '$(LDFLAGS)' -o bin/slipway ./cmd/slipway
 
 .PHONY: build-devcluster
 build-devcluster: ## Build bin/slipway-devcluster: Kubernetes for development and tests
@@ -93,6 +97,7 @@ OCI_IMAGE   := $(COMMIT_TIME) $(GO_STATIC) go run ./internal/tools/ociimage
 SBOM        := $(COMMIT_TIME) $(GO_STATIC) go run ./internal/tools/sbom --version $(VERSION)
 
 .PHONY: image
+image: PGO := $(PROFILE)
 image: build-slipway ## Write the container image to bin/slipway-image.tar, without a container engine, and its bill of materials
 	@scripts/install-packages.sh image
 	$(SBOM) --binary bin/slipway --console web/package-lock.json --out bin/slipway.cdx.json
@@ -129,7 +134,7 @@ CROSS = GOOS=$(word 1,$(subst -, ,$*)) GOARCH=$(word 2,$(subst -, ,$*)) $(GO_BUI
 .PHONY: always
 bin/release/%/slipway: always console
 	@mkdir -p $(@D)
-	$(CROSS) go build -ldflags '$(LDFLAGS)' -o $@ ./cmd/slipway
+	$(CROSS) go build $(PROFILE) -ldflags '$(LDFLAGS)' -o $@ ./cmd/slipway
 
 bin/release/%/slipway-devcluster: always
 	@mkdir -p $(@D)
@@ -275,9 +280,15 @@ bench: ## Run the Go benchmarks
 	$(GO_STATIC) go test -run '^$$' -bench . -benchmem ./...
 
 .PHONY: bench-edge
+bench-edge: PGO := $(PROFILE)
 bench-edge: build-slipway ## Measure the edge beside nginx, HAProxy and Caddy (about 35 minutes; see BENCH_FLAGS)
 	@scripts/install-packages.sh bench
 	$(GO_STATIC) go run ./test/bench/edgebench $(BENCH_FLAGS)
+
+.PHONY: profile
+profile: build-slipway ## Record cmd/slipway/release.pgo, by which releases are compiled, under loads of bench-edge (about 2 minutes)
+	@scripts/install-packages.sh bench
+	$(GO_STATIC) scripts/profile.sh
 
 .PHONY: bench-ingress
 bench-ingress: build ## Measure the edge with 1,000, 5,000 and 10,000 Ingresses on a real API server (about 20 minutes; see BENCH_FLAGS)

@@ -63,9 +63,6 @@ func (p *pool) pop(loop *eventloop.Loop) *Conn {
 			}
 		}
 	}
-	if loop != nil {
-		from = waited(from, loop)
-	}
 	conn := *from
 	if conn != nil {
 		*from, conn.next = conn.next, nil
@@ -73,24 +70,6 @@ func (p *pool) pop(loop *eventloop.Loop) *Conn {
 		conn.idle = false
 	}
 	return conn
-}
-
-// waited is the place of the first connection that was released before the last wait of its
-// loop: it needs no look at its socket (see [link.peerState]). If none of the first few was, it
-// is that of the first one.
-func waited(list **Conn, loop *eventloop.Loop) **Conn {
-	const few = 16
-	waits, at := loop.Waits(), list
-	for range few {
-		if *at == nil {
-			break
-		}
-		if (*at).waits < waits {
-			return at
-		}
-		at = &(*at).next
-	}
-	return list
 }
 
 // stack is the list of idle connections of a loop. It is called with mu held.
