@@ -1,5 +1,6 @@
 // Command slipway delivers applications from Git to Kubernetes and serves their
-// traffic. See internal/cli for its commands.
+// traffic. See internal/cli for its commands. Releases of it are compiled by the
+// profile release.pgo (decision 0094).
 package main
 
 import (
