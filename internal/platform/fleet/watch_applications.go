@@ -39,8 +39,8 @@ type applicationView struct {
 // first ones are shown long before the last one is read.
 const maxBatchBytes = 128 << 10
 
-// firstPage is the number of applications that are read and sent before all others: enough for the
-// screen of somebody who waits for it.
+// firstPage is the size of the first page, which is sent before the second one is read: a client
+// fills its screen with it.
 const firstPage = 100
 
 type sum [sha256.Size]byte

@@ -30,8 +30,8 @@ const gather = 50;
 // A collection without subscribers is kept a little longer: the next page may need it.
 const linger = 5_000;
 
-// drawn waits until the browser has drawn the page, which it does not do while messages are read. A hidden page is not
-// drawn.
+// drawn waits for the next frame: while messages are decoded, the browser draws none. The timer is for hidden pages,
+// which have no frames.
 function drawn(): Promise<void> {
   return new Promise((resolve) => {
     const timer = setTimeout(resolve, gather);
